@@ -96,10 +96,7 @@ PARAMS = {
         section="Scope",
     ),
     "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description="Say what would be done, and change nothing.",
+        False, type="boolean", title="Dry run", description="Say what would be done, and change nothing."
     ),
 }
 

@@ -17,10 +17,10 @@ from datetime import timedelta
 from twinlog.airflow.cycle import CycleRequest
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 
-WINDOWS_A_RUN = 15
+REFRESHES_A_RUN = 15
 """Multiples of `twinlog.follow.seconds` between the starts of two runs; each run is reported once."""
 
-PATIENCE = timedelta(minutes=5)
+TAKEOVER_TIME = timedelta(minutes=5)
 """The time that a new run has for its tasks and its Spark session before it takes over."""
 
 TRY_AGAIN = timedelta(seconds=30)
@@ -42,12 +42,12 @@ def overlaps(flow: FlowSettings) -> bool:
 
 def interval(flow: FlowSettings) -> timedelta:
     """Return the time from the start of one following run to that of the next."""
-    return timedelta(seconds=WINDOWS_A_RUN * flow.copy.follow_seconds)
+    return timedelta(seconds=REFRESHES_A_RUN * flow.copy.follow_seconds)
 
 
 def longest(flow: FlowSettings) -> timedelta:
     """Return how long one run follows at most: if runs overlap, until the second run after it."""
-    return 2 * interval(flow) + PATIENCE if overlaps(flow) else interval(flow)
+    return 2 * interval(flow) + TAKEOVER_TIME if overlaps(flow) else interval(flow)
 
 
 def retries(flow: FlowSettings, usual: int) -> int:

@@ -17,12 +17,7 @@ def intervals(flow: FlowSettings) -> dict[Subject, int]:
     MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
     """
     configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
-    every = {
-        Subject.CONFIGS: configs,
-        Subject.QUOTAS: configs,
-        Subject.ACLS: acls,
-        Subject.SCRAM: acls,
-    }
+    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls, Subject.SCRAM: acls}
     return {subject: every[subject] for subject in sorted(subjects_of(flow))}
 
 

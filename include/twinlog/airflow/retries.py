@@ -25,8 +25,4 @@ RETRY_POLICY = ExceptionRetryPolicy(
     ]
 )
 
-RETRIES: dict[str, Any] = {
-    "retries": 2,
-    "retry_delay": timedelta(seconds=10),
-    "retry_policy": RETRY_POLICY,
-}
+RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), "retry_policy": RETRY_POLICY}

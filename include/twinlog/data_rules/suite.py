@@ -83,10 +83,7 @@ def ask(suite: Mapping[str, Any], path: Path, topic: str, frame: DataFrame) -> T
     )
     outcome = validation.run(
         batch_parameters={"dataframe": frame},
-        result_format={
-            "result_format": "COMPLETE",
-            "unexpected_index_column_names": ["partition", "offset"],
-        },
+        result_format={"result_format": "COMPLETE", "unexpected_index_column_names": ["partition", "offset"]},
     )
     return TopicRules(topic, frame.count(), tuple(_result(it) for it in outcome.results))
 

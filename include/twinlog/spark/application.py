@@ -117,7 +117,7 @@ def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnSta
             return result
         runner.warm()  # a run that follows until now goes on meanwhile
         run_state = RunState(request.run_id, round(time.time() * 1000))
-        with beside(flow, turns(flow, run_state), _log_trouble, head_start=HEAD_START_SECONDS):
+        with beside(flow, turns(flow, run_state), _log_error, head_start=HEAD_START_SECONDS):
             result = follow.run(
                 flow,
                 clusters,
@@ -136,7 +136,7 @@ def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnSta
         return result
 
 
-def _log_trouble(step: str, error: TwinlogError) -> None:
+def _log_error(step: str, error: TwinlogError) -> None:
     log.warning("%s: %s", step, error)
 
 

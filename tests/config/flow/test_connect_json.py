@@ -255,7 +255,7 @@ def test_a_file_that_could_not_work_is_not_written(
             {
                 "groups": "that of MirrorCheckpointConnector counts",
                 "tasks.max": "that of MirrorSourceConnector counts",
-                "enabled": "a heartbeat connector beats whatever it says",
+                "enabled": "a heartbeat connector writes heartbeats whatever it says",
             },
         ),
     ],

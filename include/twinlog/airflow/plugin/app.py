@@ -58,9 +58,7 @@ _Message = MutableMapping[str, Any]
 
 
 async def lazy_app(
-    scope: _Message,
-    receive: Callable[[], Awaitable[_Message]],
-    send: Callable[[_Message], Awaitable[None]],
+    scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
 ) -> None:
     """Pass a request on to the page's application, which the first request imports.
 

@@ -200,7 +200,7 @@ def _why(key: str, connector: Connector, by_kind: Mapping[str, Connector]) -> st
     if owner not in _working(by_kind):
         return f"no {owner} that is enabled is among the connectors, and no other reads it"
     if key == "enabled" and connector.kind == HEARTBEAT:
-        return "a heartbeat connector beats whatever it says"
+        return "a heartbeat connector writes heartbeats whatever it says"
     if key == "enabled":
         return "its checkpoints are switched by emit.checkpoints.enabled"
     return f"that of {by_kind[owner].name} counts"

@@ -136,11 +136,7 @@ def cluster_by_itself(
 
 
 def cluster_settings(
-    alias: str,
-    roles: Mapping[str, Properties],
-    relay_role: str,
-    client_id: str,
-    reader: Reader,
+    alias: str, roles: Mapping[str, Properties], relay_role: str, client_id: str, reader: Reader
 ) -> ClusterSettings:
     """Return the settings of one cluster; the relay connects with the properties of `relay_role`.
 

@@ -106,7 +106,9 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
     if key in OURS or key in KNOWN_TO_CONNECTORS:
         _known_key(key, origin, findings)
         if key == "enabled":
-            findings.warn(origin, "enables every flow that beats", "enable flows one by one: A->B.enabled")
+            findings.warn(
+                origin, "enables every flow that writes heartbeats", "enable flows one by one: A->B.enabled"
+            )
     elif key in CLIENT_KEYS:
         if key == "bootstrap.servers":
             findings.warn(

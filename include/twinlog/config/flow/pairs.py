@@ -52,8 +52,8 @@ def pairs_of(
     for source, target in permutations(aliases, 2):
         prefix = f"{source}->{target}."
         enabled = _java_true(raw.get(f"{prefix}enabled", given("false")), providers, findings)
-        beats = _java_true(raw.get(prefix + HEARTBEATS, given(str(everywhere))), providers, findings)
-        if enabled or beats:
+        writes = _java_true(raw.get(prefix + HEARTBEATS, given(str(everywhere))), providers, findings)
+        if enabled or writes:
             chosen.append(Pair(source, target))
     return tuple(chosen)
 

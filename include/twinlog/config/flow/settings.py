@@ -199,7 +199,7 @@ class LifecycleSettings:
 
     on_recreated: RecreatedPolicy = setting(choice(RecreatedPolicy), "twinlog.on.recreated", "fail")
     """a source topic was deleted and created again: `fail` (that topic stops), `new-incarnation` (its copy is deleted
-    and made anew), or `append` (the new records go behind the old ones); see [topics](topics.md)"""
+    and rebuilt), or `append` (the new records go behind the old ones); see [topics](topics.md)"""
     on_gap: GapPolicy = setting(choice(GapPolicy), "twinlog.on.gap", "fail")
     """the source no longer has records that were not copied: `fail` (that partition stops in front of them), or
     `record-and-continue` (noted in the ledger, copying goes on behind them)"""
