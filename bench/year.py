@@ -25,11 +25,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from twinlog.airflow.operators.outcome import for_xcom
-
 from bench import load, pages
 from bench.lane import InProcess
 from twinlog import clock
+from twinlog.airflow.operators.copy import for_xcom
 from twinlog.airflow.xcom import shortened
 from twinlog.checks.data_docs import reports_folder
 from twinlog.cli.cycle import Request, run_cycle
