@@ -22,7 +22,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key

@@ -34,7 +34,7 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.relabel import relabel
 from twinlog.cluster.open import open_clusters
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
 from twinlog.lane.fence.fence import Grant, fence, init_writer

@@ -98,7 +98,7 @@ class Cutter:
 
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
-    `echoes` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
+    `loopback` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
     several records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit,
     because the target compresses differently.
     """
@@ -109,7 +109,7 @@ class Cutter:
     excluded: dict[int, str] = field(default_factory=dict)
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
-    echoes: LoopbackRecords | None = None
+    loopback: LoopbackRecords | None = None
     most_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Cutter:
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
         next_offset = 0
-        if not self.excluded and self.echoes is None:
+        if not self.excluded and self.loopback is None:
             passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
             block, next_offset = block[passed:], done.next_upstream if passed else 0
             position = done.next_upstream
@@ -220,7 +220,7 @@ class Cutter:
         """Return a mask of the batches that are clean, uncompressed and worth merging."""
         bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
         ends = bases + heads["last_offset_delta"] + 1
-        if self.excluded or self.echoes is not None or (bases[1:] < ends[:-1]).any():
+        if self.excluded or self.loopback is not None or (bases[1:] < ends[:-1]).any():
             return np.zeros(len(heads), bool)
         harmless = 0 if hiding else TRANSACTIONAL
         return (
@@ -240,7 +240,7 @@ class Cutter:
         return aborted.hides(header, block[start : start + header.size])
 
     def _echo(self, header: BatchHeader) -> bool:
-        return self.echoes is not None and self.echoes.whole(header)
+        return self.loopback is not None and self.loopback.whole(header)
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
@@ -249,7 +249,7 @@ class Cutter:
             and header.base_offset >= position
             and header.next_offset <= self.end
             and header.size <= (self.most_bytes if header.record_count > 1 else self.max_message_bytes)
-            and not (self.echoes is not None and self.echoes.some(header))
+            and not (self.loopback is not None and self.loopback.some(header))
             and not (
                 self.excluded
                 and any(header.base_offset <= offset <= header.last_offset for offset in self.excluded)
@@ -266,7 +266,7 @@ class Cutter:
             return True
         if not begins:
             return True
-        if not self.excluded and self.echoes is None:
+        if not self.excluded and self.loopback is None:
             few = merge_few(block, begins, positions[0], self.end, self.rewritten_bytes)
             if few is not None and len(few.buffer) <= self.max_message_bytes:
                 done.outgoing.append(few)
@@ -318,8 +318,8 @@ class Cutter:
             left_out = chosen & np.isin(records.offsets, list(self.excluded))
             self._capture(records, np.flatnonzero(left_out))
             chosen &= ~left_out
-        if self.echoes is not None:
-            chosen &= ~self.echoes.among(records.offsets)
+        if self.loopback is not None:
+            chosen &= ~self.loopback.among(records.offsets)
         records = records if chosen.all() else records.where(chosen)
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
         after = 0

@@ -7,25 +7,20 @@ by that, and is refused when it comes again.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend.state import take_fence
-from twinlog.copying.ownership import end_upkeep
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.identity import FlowClaim, written_as
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.fence import write_fenced
 from twinlog.lane.fence.ownership import Identity, why_not_ours
-from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, ledger_from, records_in
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import gone_ways
@@ -71,22 +66,19 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
     owner = _owned_as(flow, records)
     # This call changes the owner. Ownership is therefore judged below, by the ledger read behind this fence.
     state = replace(state_topics(flow, clusters), source_cluster_id="", target_cluster_id="")
-    with Brokers(flow.target.connection) as target:
-        grant = take_fence(owner, target, state, run_id=f"claim-{uuid.uuid4().hex[:8]}", lanes=1)
-        end_upkeep(owner, target)
-        records = records_in(clusters.target, flow.ledger_topic)
-        if _owned_as(flow, records).name != owner.name:
-            raise TerminalError(
-                f"somebody else claimed the state of {flow.name} just now",
-                hint="`twinlog check` says who has it; claim it again if it is to be yours",
-                code="another-name",
-                flow=flow.name,
-            )
-        result, changes = _planned(flow, clusters, identity, ledger_from(records), by, reason)
-        if changes:
-            stored = [StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes]
-            write_fenced(target, grant.lanes[0], stored)
-            end_upkeep(owner, target)  # fences a compaction that began meanwhile; a later one reads the claim
+    owned = Ownership.taken(owner, clusters, "claim", state=state)
+    records = records_in(clusters.target, flow.ledger_topic)
+    if _owned_as(flow, records).name != owner.name:
+        raise TerminalError(
+            f"somebody else claimed the state of {flow.name} just now",
+            hint="`twinlog check` says who has it; claim it again if it is to be yours",
+            code="another-name",
+            flow=flow.name,
+        )
+    result, changes = _planned(flow, clusters, identity, ledger_from(records), by, reason)
+    if changes:
+        owned.write([StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes])
+        owned.end_compaction()  # one that began meanwhile; a later one reads the claim
     return result
 
 

@@ -79,7 +79,7 @@ GONE = "reverse-flow-gone"
 """Code of the reason for partitions whose loopback records can no longer be told from others."""
 
 
-def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRanges) -> ResolvedRanges:
+def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRanges) -> ResolvedRanges:
     """Add to ranges of topics that keep their names the upstream offsets that maps of reverse flows contain.
 
     A partition stops if its loopback records would have to be guessed:
@@ -91,9 +91,9 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRange
     Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
     has a reverse flow: only lanes that write in transactions can be told from other writers.
     """
-    if not any(item.remote_topic == item.topic for item in settled.ranges):
-        return settled
-    ids = {item.topic: item.topic_id for item in settled.ranges if item.remote_topic == item.topic}
+    if not any(item.remote_topic == item.topic for item in resolved.ranges):
+        return resolved
+    ids = {item.topic: item.topic_id for item in resolved.ranges if item.remote_topic == item.topic}
     ways = read_ways_back(flow, clusters, ids)
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in ways):
         raise TerminalError(
@@ -106,11 +106,11 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRange
     for way in ways:
         for record in way.ledger.taken_over:
             taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
-    firsts = copied_by_others(flow, clusters, [it for it in settled.ranges if it.remote_topic == it.topic])
+    firsts = copied_by_others(flow, clusters, [it for it in resolved.ranges if it.remote_topic == it.topic])
     gone = _note_ways(flow, clusters, [it for it in ways if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
-    stopped = list(settled.stopped)
-    for item in settled.ranges:
+    stopped = list(resolved.stopped)
+    for item in resolved.ranges:
         if item.remote_topic != item.topic:
             ranges.append(item)
             continue
@@ -124,7 +124,7 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRange
         try:
             ranges.append(_with_loopback(item, ways, theirs))
         except UnreadableMap as error:
-            message = f"what of it is an echo cannot be told: {error.message}"
+            message = f"its loopback records cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
     return ResolvedRanges(tuple(ranges), tuple(stopped))
 
@@ -182,7 +182,7 @@ def _with_loopback(
         if (life.topic, life.partition) == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]
-    return replace(item, echoes=_spans(item, maps, compared))
+    return replace(item, loopback=_spans(item, maps, compared))
 
 
 def _spans(

@@ -13,6 +13,7 @@ from typing import Final
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
@@ -100,13 +101,13 @@ def assign_open(
     ranges: Sequence[RangeSpec],
     topics: Collection[DiscoveredTopic],
     *,
-    lately: Mapping[TopicPartition, int],
+    recent_bytes: Mapping[TopicPartition, int],
     least: int,
     most: int,
     configured: int | None,
     read_committed: bool = True,
 ) -> Packed:
-    """Assign ranges without an end, by their backlog behind the ends in `topics` and their recent bytes (`lately`).
+    """Assign ranges without an end, by their backlog behind the ends in `topics` and `recent_bytes`.
 
     Use `configured` lanes, or as many as the backlog needs, from `least` to `most`.
     """
@@ -122,11 +123,21 @@ def assign_open(
     both = zip(ranges, behind, strict=True)
     return pack(
         [
-            replace(it, estimated_bytes=1 + lately.get(place_of(it), 0) + late.estimated_bytes)
+            replace(it, estimated_bytes=1 + recent_bytes.get(place_of(it), 0) + late.estimated_bytes)
             for it, late in both
         ],
         lanes,
     )
+
+
+def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
+    """Return how many lanes a generation has for any backlog, at most `most`; None if the backlog decides. Pure.
+
+    Under a throttle more lanes would copy no more, and a lane's unused share of the rate does not pass to another.
+    """
+    if flow.copy.lanes:
+        return min(flow.copy.lanes, most)
+    return 1 if flow.copy.bytes_per_second else None
 
 
 def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:

@@ -151,7 +151,7 @@ class OpenLoads:
         self.reached = {place_of(it): it.start for it in self._ranges()}
         self.behind = [0] * len(self.lanes)
 
-    def look(
+    def refresh(
         self, progress: Mapping[tuple[str, int], int], ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneLoad, ...]:
         """Take in the flow's progress (last copied upstream offsets) and where its partitions end."""

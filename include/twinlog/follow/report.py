@@ -37,14 +37,14 @@ class RunState:
     """The state of a run, which its driver keeps up to date for the reporter.
 
     Another thread reads it, so each field is replaced as a whole. `started_ms` is when the run began (epoch ms).
-    `stopped` are partitions that the open lane generation does not copy. `troubles` are, by source partition, errors
+    `stopped` are partitions that the open lane generation does not copy. `errors` are, by source partition, errors
     that ended its copy in an earlier lane generation and are not over.
     """
 
     run_id: str
     started_ms: int
     stopped: tuple[StoppedPartition, ...] = ()
-    troubles: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    errors: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -81,10 +81,10 @@ class Reporter:
     def outcome(self, seen: Survey) -> Mapping[str, Any]:
         """Return the copy's outcome so far, like a CopyResult at its end; bytes are 0: only lanes know them."""
         self._count(seen)
-        stopped, troubles = self.run_state.stopped, self.run_state.troubles
+        stopped, errors = self.run_state.stopped, self.run_state.errors
         records = self.copied.total()
         return {
-            "state": "failed" if stopped or troubles else "done" if records else "nothing",
+            "state": "failed" if stopped or errors else "done" if records else "nothing",
             "records": records,
             "bytes": 0,
             "partitions": [
@@ -92,7 +92,7 @@ class Reporter:
                     "topic": row.topic,
                     "partition": row.partition,
                     "copied_records": self.copied[_place(row)],
-                    "error": troubles.get(_place(row), ""),
+                    "error": errors.get(_place(row), ""),
                 }
                 for row in seen.rows
             ],

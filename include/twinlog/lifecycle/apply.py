@@ -13,7 +13,7 @@ from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ownership import held
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import Gap
 from twinlog.formats.ledger.topics import DeletedTopic
@@ -139,33 +139,29 @@ def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledg
 
 def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifecycleResult:
     """Adopt incarnations and cross gaps, by the state read once no other writer is left."""
-    with held(flow, clusters, "lives", run_id) as fence:
-        ledger = read_ledger(flow, clusters.target)
-        discovery = discover.run(flow, clusters)
-        todo = make_plan(flow, clusters, discovery, ledger, fence.progress)
-        now, records = clock.now_ms(), list[StateRecord]()
-        for topic in todo.adopted:
-            records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)
-        past = [it for it in todo.lost if it.past]
-        maps = (
-            read_packed(flow, clusters.target)
-            if any(it.truncated for it in past)
-            else Maps[PackedMap]({}, {})
-        )
-        gaps: list[Gap] = []
-        refused: list[Refusal] = []
-        for lost in past:
-            gap = describe(clusters, lost, ledger, now)
-            try:
-                records += (
-                    [*rewinding(fence.state, lost, gap, maps, ledger)]
-                    if lost.truncated
-                    else [*crossing(fence.state, lost, gap)]
-                )
-                gaps.append(gap)
-            except UnreadableMap as error:
-                refused.append(Refusal.of(lost.topic, error))
-        fence.write(records)
+    owned = Ownership.taken(flow, clusters, "lifecycle", run_id)
+    ledger = read_ledger(flow, clusters.target)
+    discovery = discover.run(flow, clusters)
+    todo = make_plan(flow, clusters, discovery, ledger, owned.progress)
+    now, records = clock.now_ms(), list[StateRecord]()
+    for topic in todo.adopted:
+        records += adoption(owned.state, topic, ledger, owned.progress, discovery.source_cluster_id, now)
+    past = [it for it in todo.lost if it.past]
+    maps = read_packed(flow, clusters.target) if any(it.truncated for it in past) else Maps[PackedMap]({}, {})
+    gaps: list[Gap] = []
+    refused: list[Refusal] = []
+    for lost in past:
+        gap = describe(clusters, lost, ledger, now)
+        try:
+            records += (
+                [*rewinding(owned.state, lost, gap, maps, ledger)]
+                if lost.truncated
+                else [*crossing(owned.state, lost, gap)]
+            )
+            gaps.append(gap)
+        except UnreadableMap as error:
+            refused.append(Refusal.of(lost.topic, error))
+    owned.write(records)
     return LifecycleResult(
         appended=tuple(it.topic for it in todo.adopted),
         gaps=tuple(gaps),
@@ -204,8 +200,8 @@ def _delete_due(
         if refusal is not None:
             done = replace(done, refused=(*done.refused, refusal))
             continue
-        with held(flow, clusters, "delete", run_id) as fence:
-            fence.write(all_about(flow, clusters, fence.state, it.topic, [it.remote_topic], fence.progress))
+        owned = Ownership.taken(flow, clusters, "delete", run_id)
+        owned.write(all_about(flow, clusters, owned.state, it.topic, [it.remote_topic], owned.progress))
         done = replace(
             done,
             deleted_copies=(*done.deleted_copies, it.remote_topic),

@@ -21,8 +21,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ownership import held
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
@@ -74,11 +73,11 @@ def run(
     if dry_run:
         state, stored = state_topics(flow, clusters), read_progress(flow, clusters.target)
         return _result(flow, topic, remotes, True, _records(flow, clusters, state, topic, remotes, stored))
-    with held(flow, clusters, "forget", run_id) as fence:
-        ledger = read_ledger(flow, clusters.target)
-        remotes = _require_gone(flow, clusters, ledger, topic)
-        records = _records(flow, clusters, fence.state, topic, remotes, fence.progress)
-        fence.write([record for _, record in records])
+    owned = Ownership.taken(flow, clusters, "forget", run_id)
+    ledger = read_ledger(flow, clusters.target)
+    remotes = _require_gone(flow, clusters, ledger, topic)
+    records = _records(flow, clusters, owned.state, topic, remotes, owned.progress)
+    owned.write([record for _, record in records])
     return _result(flow, topic, remotes, False, records)
 
 

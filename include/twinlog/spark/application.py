@@ -84,8 +84,8 @@ def replicate(
                 run_id=run_id,
                 seconds=follow_seconds,
                 topics=topics,
-                on_window=lambda window: log.info(window.line),
-                on_look=log.info,
+                on_generation=lambda generation: log.info(generation.line),
+                on_refresh=log.info,
                 gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
                 run_state=run_state,
             )

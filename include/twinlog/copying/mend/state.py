@@ -1,4 +1,4 @@
-"""Take the fence, and rewrite commit markers that the target lost from twinlog's own topics.
+"""Rewrite commit markers that the target lost from twinlog's own topics; call this behind the fence.
 
 Progress is judged by the map, and the map by progress: both of a source partition were committed together
 (copying/mend/outcomes.py). One marker ends everything that a producer has open in a partition of a topic, so all of it
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from functools import partial
 
-from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.mend import at_least_once
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.copies import LEADER_SECONDS, MARKERS_SECONDS, rewrite_markers
 from twinlog.copying.mend.outcomes import MapSeen, Outcome, of_map, of_progress, together
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.lane.fence.fence import FenceLogs, Grant, fence
+from twinlog.lane.fence.fence import Grant
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.lane.open_transactions import find_hanging, wait_until_ended, wait_until_led
 from twinlog.lane.spec import StateTopics
@@ -34,58 +32,6 @@ _FETCH_BYTES = 1 << 20
 
 Source = tuple[str, int]
 """A partition of the source."""
-
-
-def take_fence(
-    flow: FlowSettings,
-    target: Brokers,
-    state: StateTopics,
-    *,
-    run_id: str,
-    lanes: int,
-    logs: FenceLogs | None = None,
-) -> Grant:
-    """Take the flow as its guarantee asks: with `fence_and_mend`, or at least once without a fence.
-
-    Raises as `fence_and_mend` or `at_least_once.grant`.
-    """
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-        return at_least_once.grant(
-            target, flow.name, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
-        )
-    return fence_and_mend(flow, target, state, run_id=run_id, lanes=lanes, logs=logs)
-
-
-def fence_and_mend(
-    flow: FlowSettings,
-    target: Brokers,
-    state: StateTopics,
-    *,
-    run_id: str,
-    lanes: int,
-    logs: FenceLogs | None = None,
-) -> Grant:
-    """Fence the flow, and make sure that progress and map have the markers of all our lanes' transactions.
-
-    Raises as `fence` and `mend_map`.
-    """
-    fenced = partial(
-        fence,
-        target,
-        flow.name,
-        state,
-        run_id=run_id,
-        lanes=lanes,
-        transaction_timeout_ms=flow.copy.transaction_timeout_ms,
-        logs=logs,
-    )
-    try:
-        grant = fenced()
-    except LostProgressError as lost:
-        mend_progress(flow, target, state, lost)
-        grant = fenced()
-    mend_map(flow, target, state, grant)
-    return grant
 
 
 def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost: LostProgressError) -> None:

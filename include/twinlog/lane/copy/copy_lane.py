@@ -75,13 +75,13 @@ class LaneCopy:
             RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)
             for item in spec.ranges
         ]
-        if spec.way_back_ledger:
+        if spec.reverse_ledger:
             # Over connections of its own: answers to the fetcher are in flight on the lane's.
             ledgers = ReverseLedgers(spec.source, spec.target.alias, spec.state.target_cluster_id)
             writers = LaneWriters(ledgers.latest)
             for item in ranges:
                 if item.spec.remote_topic == item.spec.topic:
-                    item.cutter.echoes = LoopbackRecords.of(writers, item.spec.echoes)
+                    item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)

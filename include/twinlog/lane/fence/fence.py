@@ -128,7 +128,6 @@ def fence(
     target: Brokers,
     flow: str,
     state: StateTopics,
-    *,
     run_id: str,
     lanes: int,
     transaction_timeout_ms: int,
