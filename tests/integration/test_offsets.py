@@ -285,7 +285,7 @@ def refuses_what_it_read(
     def change() -> None:
         rewrite(Ownership.taken(flow, clusters, "change"))
 
-    came_between = "another upkeep of this flow came in between"
+    came_between = "another compaction of this map came in between"
     with once_upkeep_has_read(monkeypatch, change):
         assert came_between == map_compaction.run(flow, clusters).note
     owned = Ownership.taken(flow, clusters, "change")

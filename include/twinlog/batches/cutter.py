@@ -1,9 +1,8 @@
 """Cut fetched blocks into batches to send, by the table in `twinlog.batches.outgoing`.
 
-Batches that have to be read are read in runs: as many at once as follow one another and share a codec.  That makes
+The large clean batches at the beginning of a block are passed on in the fewest steps: most blocks hold nothing else.
+Batches that have to be read are read in runs: as many at once as follow one another and share a codec. That makes
 rewriting cheap enough to prefer it to sending small batches one by one.
-
-Pass on the large clean batches at the beginning of a block, in the fewest steps: most blocks hold nothing else.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ from twinlog.batches.merge import (
     BATCH_COST,
     Run,
     SmallBatches,
-    lone_batch,
     many_small,
     merge_cost,
-    merge_few,
+    merge_small,
+    single_record_batch,
     uncompressed,
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
@@ -87,8 +86,6 @@ def pass_on(
 
 
 REWRITTEN_BYTES = 512 * 1024
-
-
 """The most bytes of records gathered for one rewritten batch, uncompressed; it keeps the memory of a merge small."""
 
 
@@ -157,7 +154,7 @@ class Cutter:
                     require_possible(header, next_offset)
                     next_offset = header.next_offset
                     done.leader_epoch = header.leader_epoch
-                    hidden = self._hidden(header, block, start, aborted) or self._echo(header)
+                    hidden = self._hidden(header, block, start, aborted) or self._came_back(header)
                     following = max(min(header.next_offset, self.end), position)
                     # No broker sends a batch that ends before the requested offset, but a damaged batch may claim so.
                     skipped = hidden or not header.record_count or header.last_offset < position
@@ -239,7 +236,7 @@ class Cutter:
             return header.control
         return aborted.hides(header, block[start : start + header.size])
 
-    def _echo(self, header: BatchHeader) -> bool:
+    def _came_back(self, header: BatchHeader) -> bool:
         return self.loopback is not None and self.loopback.whole(header)
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
@@ -260,16 +257,16 @@ class Cutter:
         """Send the batches of the run, and empty it; return False on poison, which ends the cut."""
         begins, run.begins = run.begins, []
         positions, run.positions = run.positions, []
-        lone, run.lone, run.bytes = run.lone, None, 0
-        if lone is not None and len(begins) == 1:
-            done.outgoing.append(_as_it_is(block, begins[0], lone))
+        single, run.single, run.bytes = run.single, None, 0
+        if single is not None and len(begins) == 1:
+            done.outgoing.append(_as_it_is(block, begins[0], single))
             return True
         if not begins:
             return True
         if not self.excluded and self.loopback is None:
-            few = merge_few(block, begins, positions[0], self.end, self.rewritten_bytes)
-            if few is not None and len(few.buffer) <= self.max_message_bytes:
-                done.outgoing.append(few)
+            merged = merge_small(block, begins, positions[0], self.end, self.rewritten_bytes)
+            if merged is not None and len(merged.buffer) <= self.max_message_bytes:
+                done.outgoing.append(merged)
                 return True
         while begins:
             try:
@@ -304,13 +301,7 @@ class Cutter:
         return True
 
     def _rewrite(
-        self,
-        records: Columns,
-        position: int,
-        codec: int,
-        done: Cut,
-        block: memoryview,
-        begins: list[int],
+        self, records: Columns, position: int, codec: int, done: Cut, block: memoryview, begins: list[int]
     ) -> Poison | None:
         """Rewrite the records of the range, read from the batches at `begins`; stop before one that is too large."""
         chosen = (records.offsets >= position) & (records.offsets < self.end)
@@ -326,8 +317,8 @@ class Cutter:
         for index in np.flatnonzero(large).tolist():
             self._build(records.where(slice(after, index)), codec, done)
             after = index + 1
-            lone = records.where(slice(index, after))
-            batch = lone_batch(lone, codec, self.max_message_bytes, block, begins)
+            single = records.where(slice(index, after))
+            batch = single_record_batch(single, codec, self.max_message_bytes, block, begins)
             offset = int(records.offsets[index])
             if len(batch) <= self.max_message_bytes:
                 done.outgoing.append(Outgoing.built(batch, ((offset, 1),), rewritten=True))

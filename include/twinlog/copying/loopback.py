@@ -1,14 +1,13 @@
-"""Find the loopback records that a flow with unchanged topic names must leave out (twinlog.batches.loopback).
+"""Find what a flow with unchanged topic names must leave out: loopback records, and topics that another flow copies.
 
 A reverse flow, from B to A, keeps its ledger and its offset map on A. Whether a reverse flow exists is read from
 cluster A, not from this flow's configuration file: the reverse flow may be run from elsewhere, under aliases of its
-own (topics/reverse_flows.py).
+own (topics/reverse_flows.py, batches/loopback.py).
 
-Find topics that another flow copies into the same copy: one source under two aliases, topic names unchanged.
-
-Each alias has a ledger of its own on the target, so neither fence nor claim shows the other flow. Topic ids show it:
-they are random, and a topic's id is the same under every name of its cluster. Both flows record a topic before they
-copy it, and look behind their fences. The flow that recorded it later stops.
+Two flows may also copy one source, under two aliases, into the same copies. Each alias has a ledger of its own on the
+target, so neither fence nor claim shows the other flow. Topic ids show it: they are random, and a topic's id is the
+same under every name of its cluster. Both flows record a topic before they copy it, and look behind their fences. The
+flow that recorded it later stops.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ def copied_by_others(
         if alias is None or name == flow.ledger_topic or not wanted:
             continue
         try:
-            lives = ledger_in(clusters.target, name).lives
+            incarnations = ledger_in(clusters.target, name).lives
         except (ClusterRefused, FormatError):
             continue
-        for life in lives:
+        for life in incarnations:
             copy = wanted.get((life.topic, life.topic_id, life.remote_topic))
             if copy is None or differ(life.remote_topic_id, copy):
                 continue
@@ -74,8 +73,6 @@ def stopped_by(item: RangeSpec, first: str) -> StoppedPartition:
 
 
 GONE = "reverse-flow-gone"
-
-
 """Code of the reason for partitions whose loopback records can no longer be told from others."""
 
 
@@ -94,20 +91,20 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
     if not any(item.remote_topic == item.topic for item in resolved.ranges):
         return resolved
     ids = {item.topic: item.topic_id for item in resolved.ranges if item.remote_topic == item.topic}
-    ways = read_ways_back(flow, clusters, ids)
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in ways):
+    flows = read_ways_back(flow, clusters, ids)
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in flows):
         raise TerminalError(
-            f"{flow.name} and the flow the other way keep topic names, and {flow.name} copies at_least_once",
+            f"{flow.name} and its reverse flow keep topic names, and {flow.name} copies at_least_once",
             hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
             code="two-way",
             flow=flow.name,
         )
     taken_over: defaultdict[tuple[str, str, int], list[TakenOver]] = defaultdict(list)
-    for way in ways:
-        for record in way.ledger.taken_over:
+    for reverse in flows:
+        for record in reverse.ledger.taken_over:
             taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
     firsts = copied_by_others(flow, clusters, [it for it in resolved.ranges if it.remote_topic == it.topic])
-    gone = _note_ways(flow, clusters, [it for it in ways if it.writes_to(ids)])
+    gone = _note_reverse_flows(flow, clusters, [it for it in flows if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
     stopped = list(resolved.stopped)
     for item in resolved.ranges:
@@ -122,20 +119,20 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
             stopped.append(why)
             continue
         try:
-            ranges.append(_with_loopback(item, ways, theirs))
+            ranges.append(_with_loopback(item, flows, theirs))
         except UnreadableMap as error:
             message = f"its loopback records cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
     return ResolvedRanges(tuple(ranges), tuple(stopped))
 
 
-def _note_ways(
-    flow: FlowSettings, clusters: Clusters, ways: Sequence[ReverseState]
+def _note_reverse_flows(
+    flow: FlowSettings, clusters: Clusters, flows: Sequence[ReverseState]
 ) -> tuple[ReverseFlow, ...]:
     """Record in the ledger whose records are left out from now on; return recorded flows whose ledger is gone."""
     noted = read_ledger(flow, clusters.target).reverse_flows
     known = {it.ledger_topic_id for it in noted}
-    new = [it for it in ways if it.ledger_topic_id and it.ledger_topic_id not in known]
+    new = [it for it in flows if it.ledger_topic_id and it.ledger_topic_id not in known]
     now = clock.now_ms()
     write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
     return gone_ways(clusters, noted)
@@ -159,8 +156,8 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
         first, end = max(it.first, item.start), min(it.compared, item.end)
         if first < end:
             message = (
-                f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the flow the other way"
-                " was taken over from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
+                f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the reverse flow"
+                " was migrated from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
                 " new records; run `twinlog takeover` of that flow again with a greater --depth"
             )
             return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
@@ -172,13 +169,13 @@ def _name(item: RangeSpec) -> tuple[str, str, int]:
 
 
 def _with_loopback(
-    item: RangeSpec, ways: Iterable[ReverseState], taken_over: Iterable[TakenOver]
+    item: RangeSpec, flows: Iterable[ReverseState], taken_over: Iterable[TakenOver]
 ) -> RangeSpec:
     place = item.topic, item.partition
     maps = [
-        way.maps[life]
-        for way in ways
-        for life in [*way.maps, *way.maps.broken]
+        reverse.maps[life]
+        for reverse in flows
+        for life in [*reverse.maps, *reverse.maps.broken]
         if (life.topic, life.partition) == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]

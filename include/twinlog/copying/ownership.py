@@ -25,11 +25,11 @@ from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import (
     FenceLogs,
     Grant,
+    compaction_id,
     fence,
     init_writer,
     last_fence,
     own_progress,
-    upkeep_id,
     write_fenced,
 )
 from twinlog.lane.fence.lost_progress import LostProgressError
@@ -153,7 +153,7 @@ class Ownership:
         settings = self.flow.copy
         if settings.guarantee is not Guarantee.EXACTLY_ONCE:
             return None
-        return init_writer(target, upkeep_id(self.flow.name), settings.transaction_timeout_ms)
+        return init_writer(target, compaction_id(self.flow.name), settings.transaction_timeout_ms)
 
     def read_ahead(self) -> None:
         """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""

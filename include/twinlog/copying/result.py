@@ -1,9 +1,8 @@
-"""The result of a copy: the lanes' reports of all rounds, added up by partition. Pure.
+"""Add up the lanes' reports of all rounds, by partition, to the result of a copy.
 
-Keep in the ledger what a copy did to each of many partitions; `publish` reads it there.
-
-The result of a copy of ten thousand partitions is megabytes, too much to pass through a scheduler's database each
-minute. Only the totals and the first entries pass through it (twinlog.airflow.xcom).
+The result of ten thousand partitions is megabytes, too much to pass through a scheduler's database each minute. Only
+the totals and the first entries pass through it (twinlog.airflow.xcom); what the copy did to each partition is kept in
+the ledger, where `publish` reads it.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ TRANSIENT_CODES = frozenset({
     "fence-again",
     "no-target-partition",
 })
-
-
 """Codes of partition errors that may be gone at the next cycle."""
 
 
@@ -220,16 +217,10 @@ def _partition(report: RangeReport, totals: Totals, failure: TransientError | No
 
 log = logging.getLogger(__name__)
 
-
 MANY = 200
-
-
 """From this many partitions on, a result may be cut on its way."""
 
-
 MOST_CHARACTERS = 300
-
-
 """Most characters kept of one partition's error."""
 
 

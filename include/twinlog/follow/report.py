@@ -1,9 +1,7 @@
-"""Report on a run in follow mode while it runs: for the gate, for `status`, and for metrics.
+"""Prepare what a lane generation needs to know of the clusters, and report on the run while it goes on.
 
-A cycle is reported at its end. A run in follow mode may go on for days. If the source is lost in the middle of it, its
-last report must not be as old as that.
-
-Prepare what a lane generation needs to know of the clusters, and say whether that has changed since.
+A cycle is reported at its end. A run in follow mode may go on for days. If the source is lost in the middle of it, the
+last report, which the gate, `status` and metrics read, must not be as old as that.
 """
 
 from __future__ import annotations

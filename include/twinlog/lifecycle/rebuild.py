@@ -10,8 +10,6 @@
 
 Every step checks for itself whether it is done. If a run died, the next cycle continues its rebuild, or a person does.
 While Rebuild(deleting) is in the ledger, nothing is copied into the topic (docs/decisions/0011-rebuild.md).
-
-Delete a copy and create it again, empty, under the same name and with its own settings.
 """
 
 from __future__ import annotations
@@ -22,13 +20,7 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import (
-    NO_SUCH_TOPIC,
-    ConfigSource,
-    NewTopic,
-    TopicDescription,
-    TopicPartition,
-)
+from twinlog.cluster.values import NO_SUCH_TOPIC, ConfigSource, NewTopic, TopicDescription, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError, TransientError
@@ -246,11 +238,11 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     created = make_copy(flow, clusters, discovery, topic, begun)
     owned = Ownership.taken(flow, clusters, "rebuild", run_id)
     ledger = read_ledger(flow, clusters.target)
-    standing = as_it_stands(ledger, begun)
-    first = standing.phase is RebuildPhase.DELETING
+    noted_now = as_it_stands(ledger, begun)
+    first = noted_now.phase is RebuildPhase.DELETING
     if first:
         require_empty(flow, clusters, created, begun)
-        standing = replace(standing, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
+        noted_now = replace(noted_now, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
         life = current_incarnation(
             topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
         )
@@ -261,9 +253,9 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
             ),
             noted(owned.state, replace(life, remote_topic_id=created.topic_id)),
             *([noted(owned.state, begins)] if begins is not None else []),
-            noted(owned.state, standing),
+            noted(owned.state, noted_now),
         ])
-    done = _restore(flow, clusters, standing, read_ledger(flow, clusters.target))
+    done = _restore(flow, clusters, noted_now, read_ledger(flow, clusters.target))
     said = f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle"
     return replace(done, deleted=True, notes=(said,)) if first else done
 

@@ -14,14 +14,14 @@ from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
 
-LOOK_BYTES = 1 << 20
+READ_BYTES = 1 << 20
 """The bytes of a log that are read, plus the bytes needed to see how the transactions that begin in them end."""
 
 _FETCH_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
-class _Look:
+class _Reading:
     """The reading of one log: how far, how many bytes, and which of our batches wait for their marker.
 
     `waiting` maps a producer to the downstream offset of its first batch since its last marker.  `found` is the offset
@@ -30,19 +30,19 @@ class _Look:
 
     position: int
     end: int
-    looked_at: int = 0
+    read_bytes: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
     found: int | None = None
 
     @property
     def over(self) -> bool:
         """Say whether enough of the log was read."""
-        enough = self.looked_at >= LOOK_BYTES and not self.waiting
+        enough = self.read_bytes >= READ_BYTES and not self.waiting
         return self.found is not None or self.position >= self.end or enough
 
     def take(self, block: memoryview, writers: Collection[int]) -> None:
         """Take one fetched block.  Raises FormatError if it is damaged."""
-        self.looked_at += len(block)
+        self.read_bytes += len(block)
         for header, batch in walk_verified(block):
             if header.last_offset < self.position:
                 continue
@@ -57,7 +57,7 @@ class _Look:
                 self.found = first
 
 
-def committed_behind(
+def first_committed_after(
     target: Brokers,
     places: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
@@ -70,35 +70,35 @@ def committed_behind(
     none of `writers` has a transaction open.  Logs that are damaged or gone yield no answer.  Raises TransientError if
     a leader does not serve its log, and ClusterRefused.
     """
-    looks = {place: _Look(at, ends[place]) for place, at in places.items()}
-    fetcher = Fetcher(target, max_bytes=_FETCH_BYTES, partition_max_bytes=LOOK_BYTES, read_committed=False)
+    readings = {place: _Reading(at, ends[place]) for place, at in places.items()}
+    fetcher = Fetcher(target, max_bytes=_FETCH_BYTES, partition_max_bytes=READ_BYTES, read_committed=False)
 
     def wanted() -> Mapping[TopicPartition, int]:
-        return {place: it.position for place, it in looks.items() if not it.over}
+        return {place: it.position for place, it in readings.items() if not it.over}
 
     def take(fetched: Fetched) -> bool:
-        look = looks.get((fetched.topic, fetched.partition))
-        return look is not None and _take(target, fetched, look, writers)
+        reading = readings.get((fetched.topic, fetched.partition))
+        return reading is not None and _take(target, fetched, reading, writers)
 
-    read_while(target, fetcher, wanted, take, gone=looks.__delitem__)
-    return {place: it.found for place, it in looks.items() if it.found is not None}
+    read_while(target, fetcher, wanted, take, gone=readings.__delitem__)
+    return {place: it.found for place, it in readings.items() if it.found is not None}
 
 
-def _take(target: Brokers, fetched: Fetched, look: _Look, writers: Collection[int]) -> bool:
-    before = look.position
+def _take(target: Brokers, fetched: Fetched, reading: _Reading, writers: Collection[int]) -> bool:
+    before = reading.position
     if repeats(Request.FETCH, fetched.error):
         target.forget_leaders()
         return False
     if fetched.error == Code.OFFSET_OUT_OF_RANGE:
         place = fetched.topic, fetched.partition
-        look.position = max(look.position, target.offsets([place], EARLIEST)[place])
+        reading.position = max(reading.position, target.offsets([place], EARLIEST)[place])
     elif fetched.error:
         raise error_for(
             fetched.error, f"a fetch of {fetched.topic}-{fetched.partition}", target.settings.alias
         )
     else:
         try:
-            look.take(fetched.block, writers)
+            reading.take(fetched.block, writers)
         except FormatError:
-            look.position = look.end
-    return look.position > before
+            reading.position = reading.end
+    return reading.position > before

@@ -3,17 +3,15 @@
 A `StateLog` that is read again continues where it stopped, so a driver that fences every minute, and steps that read
 every few seconds, pay only for new records.
 
-The reader is not a read_committed consumer.  Such a consumer stops at the last stable offset, so a foreign open
-transaction in the same partition would hide our own committed record behind it.  Instead everything up to the high
+The reader is not a read_committed consumer. Such a consumer stops at the last stable offset, so a foreign open
+transaction in the same partition would hide our own committed record behind it. Instead everything up to the high
 watermark taken at the start is read, and a transactional batch counts if its producer's next marker says COMMIT:
 
     our batch | foreign batch | our COMMIT | our batch | our COMMIT | ...   high watermark
               ^ last stable offset, while the foreign transaction is open; read_committed consumers stop here
 
-A transaction without a marker is not committed.  After a fence no transaction of ours lacks its marker, unless the
+A transaction without a marker is not committed. After a fence no transaction of ours lacks its marker, unless the
 target lost the marker (lane/fence/fence.py).
-
-Fetch logs repeatedly as long as a caller wants more of them; give up if there is no progress.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from twinlog.protocol.legacy import naming
 from twinlog.protocol.wire import Fetched
 
 _PATIENCE_SECONDS = 30.0
-
 
 _PAUSE_SECONDS = 0.05
 
@@ -74,10 +71,7 @@ def read_while(
 
 
 COSTLY_RECORDS = 50_000
-
-
 """As many records read at once are worth a cache: reading them takes about a quarter of a second."""
-
 
 _FETCH_BYTES = 8 << 20
 

@@ -342,5 +342,5 @@ def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
 def _active(state: StateTopics) -> StateRecord:
     """Make the flow active again, also if it was paused by a migration to MM2."""
     now = clock.now_ms()
-    record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "taken over from MirrorMaker 2")
+    record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "migrated from MirrorMaker 2")
     return StateRecord.of_ledger(state.ledger_topic, record)

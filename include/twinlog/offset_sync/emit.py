@@ -53,8 +53,10 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
         return nothing
     packed = read_packed(flow, clusters.target)
     try:
-        lives = clusters.source.describe_topics({life.topic for life in [*packed, *packed.broken]}).found
-        current = [life for life in [*packed, *packed.broken] if _is_current(life, lives)]
+        incarnations = clusters.source.describe_topics({
+            life.topic for life in [*packed, *packed.broken]
+        }).found
+        current = [life for life in [*packed, *packed.broken] if _is_current(life, incarnations)]
         due, broken = due_of(flow, packed, current, _last(host, topic.name))
         if due and not dry_run:
             ensure_topics(host, [topic])
@@ -84,7 +86,7 @@ def _is_current(life: SourceIncarnation, topics: Mapping[str, TopicDescription])
 def due_of(
     flow: FlowSettings,
     packed: Maps[PackedMap],
-    lives: Iterable[SourceIncarnation],
+    incarnations: Iterable[SourceIncarnation],
     last: Mapping[TopicPartition, Pair],
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:
     """List the syncs due for all partitions, and the maps that cannot be read. Pure.
@@ -93,7 +95,7 @@ def due_of(
     """
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
-    for life in lives:
+    for life in incarnations:
         it = TopicPartition(life.topic, life.partition)
         newest = last.get(it)
         outlived: Pair | None = None

@@ -1,8 +1,8 @@
 """Compact the offset map: join small map segments into one, and forget those that no reader can ask for.
 
-This runs with the step `offset_syncs`, and in follow mode as the background task `map_upkeep`. The map topic has two
-writers: the lanes of the copy, behind the fence, and this compaction. They never write the same key. A lane writes the
-newest segment of a partition, and lets it grow under its key. This compaction leaves the newest segment of every
+This runs with the step `offset_syncs`, and in follow mode as the background task `map_compaction`. The map topic has
+two writers: the lanes of the copy, behind the fence, and this compaction. They never write the same key. A lane writes
+the newest segment of a partition, and lets it grow under its key. This compaction leaves the newest segment of every
 partition alone; the others are final, except for a rewind and a rebuild.
 
 A rewind or a rebuild fences a compaction under way before it reads the map, writes only if no other compaction began
@@ -33,7 +33,7 @@ from twinlog.errors import FencedError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.copy.state_records import StateRecord, map_partition
-from twinlog.lane.fence.fence import GrantedLane, init_writer, upkeep_id, write_fenced
+from twinlog.lane.fence.fence import GrantedLane, compaction_id, init_writer, write_fenced
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
@@ -78,7 +78,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
     """
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return CompactionResult(
-            flow.name, 0, note="a map is joined in transactions, which this flow does without"
+            flow.name, 0, note="a map is compacted in transactions, which this flow does without"
         )
     seen = read_packed(flow, clusters.target)
     pieces = sum(len(it.values) for it in seen.values())
@@ -87,7 +87,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
     try:
         done = _write(flow, clusters.target)
     except FencedError:
-        return CompactionResult(flow.name, pieces, note="another upkeep of this flow came in between")
+        return CompactionResult(flow.name, pieces, note="another compaction of this map came in between")
     joined = [it for it in done if it.value is not None]
     return CompactionResult(
         flow.name,
@@ -157,13 +157,15 @@ def _log_starts(
     elsewhere. Partitions with a single segment are not asked for: their segment stays wherever the log begins.
     """
     asked = target.fresh
-    lives = read_ledger(flow, asked).incarnations
+    incarnations = read_ledger(flow, asked).incarnations
     remotes = {
-        life: TopicPartition(lives[life.topic].remote_topic, life.partition)
+        life: TopicPartition(incarnations[life.topic].remote_topic, life.partition)
         for life, packed in maps.items()
-        if len(packed.values) > 1 and life.topic in lives and lives[life.topic].topic_id == life.topic_id
+        if len(packed.values) > 1
+        and life.topic in incarnations
+        and incarnations[life.topic].topic_id == life.topic_id
     }
-    copies = {it.remote_topic: it.remote_topic_id for it in lives.values()}
+    copies = {it.remote_topic: it.remote_topic_id for it in incarnations.values()}
     before = asked.describe_topics({it.topic for it in remotes.values()}).found
     known = [
         it
@@ -184,7 +186,7 @@ def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
     Raises TerminalError if another flow name owns the map by now: its compaction has a transactional id of its own.
     """
     with Brokers(flow.target.connection) as target:
-        writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
+        writer = init_writer(target, compaction_id(flow.name), flow.copy.transaction_timeout_ms)
         ledger = StateLog(flow.ledger_topic)
         undecided = ledger.read(target).undecided
         require_ours(Identity(flow.name, "", ""), Owned.of(ledger.records, undecided))

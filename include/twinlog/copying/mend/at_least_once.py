@@ -42,7 +42,6 @@ from twinlog.protocol.brokers import Brokers
 LAST_WORD_SECONDS: Final = 1.0
 """How long lanes of another driver may take to write their progress once told to stop: a few commit ticks."""
 
-
 _BEYOND: Final = 1 << 62
 """More than any offset."""
 

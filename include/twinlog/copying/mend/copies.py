@@ -44,7 +44,7 @@ def without_lost_markers(
     flow: FlowSettings,
     clusters: Clusters,
     target: Brokers,
-    settled: ResolvedRanges,
+    resolved: ResolvedRanges,
     topics: Iterable[DiscoveredTopic],
     grant: Grant,
 ) -> ResolvedRanges:
@@ -55,11 +55,11 @@ def without_lost_markers(
     of `topics` that had an open transaction at discovery. Progress and map must be whole already. Raises
     TransientError and ClusterRefused.
     """
-    lives = {
+    incarnations = {
         (it.remote_topic, it.partition): SourceIncarnation(it.topic, it.topic_id, it.partition)
-        for it in settled.ranges
+        for it in resolved.ranges
     }
-    copies = lives | {
+    copies = incarnations | {
         (it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
         for it in topics
         for number in it.unended
@@ -70,14 +70,16 @@ def without_lost_markers(
         rewrite_markers(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
         still_open = wait_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
     stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
-    stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
+    stopped += [
+        _not_led(place, incarnations[place], flow) for place in sorted(seen.leaderless & incarnations.keys())
+    ]
     ranges = [
         replace(it, copy_end=grant.copy_ends.get((it.topic, it.partition)))
-        for it in _without(settled.ranges, stopped)
+        for it in _without(resolved.ranges, stopped)
     ]
     stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
     ranges = _without(ranges, stopped)
-    return ResolvedRanges(tuple(ranges), (*settled.stopped, *stopped))
+    return ResolvedRanges(tuple(ranges), (*resolved.stopped, *stopped))
 
 
 def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
@@ -104,7 +106,7 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
             lane.commit()
         else:
             lane.abort()
-        lane.settle()
+        lane.await_markers()
         if lane.transaction.end_at_large:
             raise lane.transaction.doubt("the end that was written again was not answered at first")
         for topic, partition in found:

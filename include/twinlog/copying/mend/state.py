@@ -116,7 +116,7 @@ def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Sourc
 
     A source partition with several incarnations is left out. Raises FormatError for a key that is not a map key.
     """
-    lives: dict[Source, set[str]] = defaultdict(set)
+    incarnations: dict[Source, set[str]] = defaultdict(set)
     pieces: dict[Source, dict[int, bytes]] = defaultdict(dict)
     undecided: dict[Source, list[tuple[int, MapSegment]]] = defaultdict(list)
     aborted: dict[Source, set[int]] = defaultdict(set)
@@ -125,7 +125,7 @@ def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Sourc
         source = _source(key)
         if wanted is not None and source not in wanted:
             continue
-        lives[source].add(key.topic_id)
+        incarnations[source].add(key.topic_id)
         if data in log.committed:
             pieces[source][key.first_upstream] = log.committed[data]
         if it := log.undecided.get(data):
@@ -135,7 +135,7 @@ def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Sourc
             aborted[source].add(key.first_upstream)
     return {
         source: MapSeen(_known(pieces[source]), tuple(undecided[source]), frozenset(aborted[source]))
-        for source, ids in lives.items()
+        for source, ids in incarnations.items()
         if len(ids) == 1
     }
 

@@ -23,7 +23,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
-from twinlog.logs.committed_after import committed_behind
+from twinlog.logs.committed_after import first_committed_after
 from twinlog.protocol.brokers import LATEST, Brokers, TopicPartition
 from twinlog.state.progress import SourceIncarnation, read_packed
 
@@ -52,7 +52,7 @@ def lost_tails(
     """Return the partitions that must not be copied on; call this behind the fence that gave `grant`.
 
     `ends` is where the logs of the copies end (downstream), for those that answered. If all copies end where progress
-    says, this sends no request. Raises as `committed_behind` and `read_packed`.
+    says, this sends no request. Raises as `first_committed_after` and `read_packed`.
     """
     shorter: list[RangeSpec] = []
     longer: list[RangeSpec] = []
@@ -99,7 +99,7 @@ def _with_records_of_ours(
 ) -> Iterable[StoppedPartition]:
     """Return ranges whose copies hold committed records of our lanes behind the end that progress names."""
     known = {(it.remote_topic, it.partition): it.copy_end or 0 for it in ranges}
-    found = committed_behind(target, known, ends, ours)
+    found = first_committed_after(target, known, ends, ours)
     for it in ranges:
         if (first := found.get((it.remote_topic, it.partition))) is not None:
             yield _behind_progress(it, first, flow)

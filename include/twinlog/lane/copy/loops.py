@@ -32,7 +32,7 @@ PAUSE_SECONDS = 0.02
 IDLE_WAIT_SECONDS = 1.0
 """How long a lane waits for an answer before it checks its open transaction, and asks again."""
 
-BEAT_SECONDS = 0.015
+TICK_SECONDS = 0.015
 """The commit tick: how often an exactly-once lane in follow mode commits while records stream."""
 
 AHEAD_SECONDS = 0.006
@@ -41,7 +41,7 @@ AHEAD_SECONDS = 0.006
 BACKLOG_BYTES = 1 << 20
 """An answer of this size means that more records wait: the lane neither rests nor commits after it."""
 
-BACKLOG_SECONDS = 24 * BEAT_SECONDS
+BACKLOG_SECONDS = 24 * TICK_SECONDS
 """Time between two commits while there is a backlog: transactions grow with the load."""
 
 
@@ -52,12 +52,12 @@ class Pace:
     Records that were not committed are copied again if the lane dies.
     """
 
-    beat: float
+    tick: float
     commit: float
 
 
-EXACTLY_ONCE = Pace(beat=BEAT_SECONDS, commit=0.0)
-AT_LEAST_ONCE = Pace(beat=0.006, commit=0.25)
+EXACTLY_ONCE = Pace(tick=TICK_SECONDS, commit=0.0)
+AT_LEAST_ONCE = Pace(tick=0.006, commit=0.25)
 
 
 class OpenTransaction(Protocol):
@@ -84,7 +84,7 @@ class LaneLoop(Protocol):
         """Return the lane's transaction."""
 
     @property
-    def troubled(self) -> bool:
+    def has_errors(self) -> bool:
         """Say whether a range has ended with an error."""
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -122,18 +122,18 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
             return
 
 
-def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
+def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, fenced: Event) -> None:
     """Copy records as they arrive, until the terms end the lane, or no range is left.
 
     A record that arrives at rest is copied at once.  While records stream, each commit tick copies the records that
     have gathered since the last one, so the cost depends on ticks and bytes, not on records.  Raises FencedError if
-    `recalled` is set.
+    `fenced` is set.
     """
     look = time.monotonic() + terms.seconds
     end = look - terms.seconds + terms.longest_seconds
 
     def over(now: float) -> bool:
-        return recalled.is_set() or now >= end or (now >= look and copy.troubled)
+        return fenced.is_set() or now >= end or (now >= look and copy.has_errors)
 
     backlog, due = False, pace.commit
     while copy.positions() and not over(began := time.monotonic()):
@@ -144,7 +144,7 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
         try:
             copy.ask()
             for answer in copy.answers(min(_left(copy, due), IDLE_WAIT_SECONDS, end - began)):
-                if recalled.is_set():
+                if fenced.is_set():
                     break  # the new driver may already read how far this lane has come
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
@@ -156,9 +156,9 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
             copy.transaction.commit()
         _wait_for(copy, throttle, sent, due, over)
         if sizes and not backlog:
-            _rest(copy, began + pace.beat if any(sizes) else time.monotonic() + PAUSE_SECONDS)
+            _rest(copy, began + pace.tick if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.transaction.commit()
-    if recalled.is_set():
+    if fenced.is_set():
         raise FencedError(
             "the flow was fenced anew", hint="whoever fenced it goes on behind what is committed"
         )
