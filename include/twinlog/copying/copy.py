@@ -14,7 +14,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.packing import assign
 from twinlog.copying.progress import CopyProgress, watched
-from twinlog.copying.ranges import StoppedPartition, choose, ends_at, max_bytes
+from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_limits
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
@@ -48,7 +48,7 @@ def run(
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
     ends = ends_at(clusters.source, chosen, until_ms)
-    limits = max_bytes(clusters.target, chosen)
+    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
     owned = Ownership.of(flow, clusters, run_id, flow.copy.lanes or runner.slots)
     totals = Totals()
     stopped: tuple[StoppedPartition, ...] = ()

@@ -85,7 +85,8 @@ def run(
     progress = read_progress(flow, clusters.target)
     chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
-    resolved = resolve(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
+    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    resolved = resolve(flow, chosen, progress, ends, limits)
     packed = assign(clusters.source, resolved.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,
@@ -128,11 +129,6 @@ def ends_at(
     ]
     found = source.offsets_at(partitions, until_ms).require()
     return {partition: offset for partition, offset in found.items() if offset is not None}
-
-
-def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[str, int]:
-    """Return max.message.bytes by remote topic, if the target tells."""
-    return message_limits(target, [topic.remote_topic for topic in topics])
 
 
 def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, int]:

@@ -18,7 +18,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.remembering import remembering
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ranges import StoppedPartition, choose, max_bytes
+from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
 from twinlog.lifecycle import sync_topics
@@ -146,4 +146,5 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
     synced = sync_topics.run(flow, clusters, run_id=run_id)
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
-    return Prepared(discovery, chosen, max_bytes(clusters.target, chosen), synced.refused)
+    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    return Prepared(discovery, chosen, limits, synced.refused)

@@ -12,8 +12,8 @@ from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import FlowPhase, FlowState, LaneFence
 from twinlog.lane.copy import fence_watch, loops
 from twinlog.lane.copy.fence_watch import is_later_fence
+from twinlog.lane.copy.loops import Throttle
 from twinlog.lane.spec import FenceMark, Follow
-from twinlog.lane.throttle import Throttle
 
 MARK = FenceMark("run", 7, 0)
 OWN, AGAIN, OTHER = LaneFence("run", 2, 7), LaneFence("run", 2, 8), LaneFence("another", 2, 7)

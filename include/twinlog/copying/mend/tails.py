@@ -87,7 +87,11 @@ def _still_shorter(
         if time.monotonic() > deadline:
             break
     for it in ranges:
-        yield _shorter(it, it.copy_end or 0, ends[it.remote_topic, it.partition], flow)
+        why = (
+            f"cluster {flow.target.alias} lost records: {it.remote_topic}-{it.partition} was copied up to offset"
+            f" {(it.copy_end or 0) - 1}, and its log ends at {ends[it.remote_topic, it.partition]}; {_WHAT_TO_DO}"
+        )
+        yield StoppedPartition(it.topic, it.partition, LOST_TAIL, why)
 
 
 def _with_records_of_ours(
@@ -102,7 +106,12 @@ def _with_records_of_ours(
     found = first_committed_after(target, known, ends, ours)
     for it in ranges:
         if (first := found.get((it.remote_topic, it.partition))) is not None:
-            yield _behind_progress(it, first, flow)
+            why = (
+                f"cluster {flow.target.alias} lost progress: by {flow.offsets_topic}"
+                f" {it.remote_topic}-{it.partition} was copied up to offset {(it.copy_end or 0) - 1}, but twinlog wrote"
+                f" to it from {first} on; {_WHAT_TO_DO}"
+            )
+            yield StoppedPartition(it.topic, it.partition, LOST_PROGRESS, why)
 
 
 def _with_a_map(
@@ -114,34 +123,8 @@ def _with_a_map(
     maps = read_packed(flow, clusters.target)
     for it in ranges:
         if maps.seen(SourceIncarnation(it.topic, it.topic_id, it.partition)) is not None:
-            yield _without_progress(it, flow)
-
-
-def _shorter(it: RangeSpec, copy_end: int, end: int, flow: FlowSettings) -> StoppedPartition:
-    return StoppedPartition(
-        it.topic,
-        it.partition,
-        LOST_TAIL,
-        f"cluster {flow.target.alias} lost records: {it.remote_topic}-{it.partition} was copied up to offset"
-        f" {copy_end - 1}, and its log ends at {end}; {_WHAT_TO_DO}",
-    )
-
-
-def _behind_progress(it: RangeSpec, found: int, flow: FlowSettings) -> StoppedPartition:
-    return StoppedPartition(
-        it.topic,
-        it.partition,
-        LOST_PROGRESS,
-        f"cluster {flow.target.alias} lost progress: by {flow.offsets_topic} {it.remote_topic}-{it.partition} was"
-        f" copied up to offset {(it.copy_end or 0) - 1}, but twinlog wrote to it from {found} on; {_WHAT_TO_DO}",
-    )
-
-
-def _without_progress(it: RangeSpec, flow: FlowSettings) -> StoppedPartition:
-    return StoppedPartition(
-        it.topic,
-        it.partition,
-        LOST_PROGRESS,
-        f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of {it.topic}-{it.partition},"
-        f" but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}",
-    )
+            why = (
+                f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of"
+                f" {it.topic}-{it.partition}, but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}"
+            )
+            yield StoppedPartition(it.topic, it.partition, LOST_PROGRESS, why)

@@ -28,7 +28,6 @@ from twinlog.lane.copy.range_errors import SourceError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
-from twinlog.lane.throttle import BURST_SECONDS, Throttle
 from twinlog.lane.transaction import Writer
 from twinlog.logs.reverse_ledgers import ReverseLedgers
 from twinlog.protocol.brokers import Brokers, TopicPartition
@@ -113,7 +112,7 @@ class LaneCopy:
 
     def _run_loop(self) -> None:
         rate = self._spec.bytes_per_second
-        throttle = Throttle(rate, time.monotonic()) if rate else None
+        throttle = loops.Throttle(rate, time.monotonic()) if rate else None
         follow = self._spec.follow
         if follow is None:
             loops.drain(self, throttle)
@@ -249,5 +248,7 @@ class LaneCopy:
 def _fetch_size(spec: LaneSpec, size: int) -> int:
     """Return the fetch size; under a throttle, at most what it passes at once (brokers give at least one batch)."""
     return (
-        size if spec.bytes_per_second is None else min(size, round(spec.bytes_per_second * BURST_SECONDS) + 1)
+        size
+        if spec.bytes_per_second is None
+        else min(size, round(spec.bytes_per_second * loops.BURST_SECONDS) + 1)
     )

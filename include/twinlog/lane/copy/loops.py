@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from twinlog.errors import FencedError
 from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceError
-from twinlog.lane.throttle import Throttle
 
 if TYPE_CHECKING:
     from twinlog.lane.spec import Follow
@@ -44,6 +43,9 @@ BACKLOG_BYTES = 1 << 20
 BACKLOG_SECONDS = 24 * TICK_SECONDS
 """Time between two commits while there is a backlog: transactions grow with the load."""
 
+BURST_SECONDS = 0.25
+"""The burst that may be sent at once after a pause, in seconds of the rate."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -58,6 +60,26 @@ class Pace:
 
 EXACTLY_ONCE = Pace(tick=TICK_SECONDS, commit=0.0)
 AT_LEAST_ONCE = Pace(tick=0.006, commit=0.25)
+
+
+@dataclass(slots=True)
+class Throttle:
+    """A lane's share of `twinlog.bytes.per.second`: a token bucket that fills at `rate` bytes a second.
+
+    A caller may overdraw it, and then waits.
+
+    Invariant: in any t seconds at most `rate * (t + BURST_SECONDS)` bytes pass, plus the one portion that overdrew it.
+    """
+
+    rate: float
+    now: float
+    balance: float = 0.0
+
+    def spend(self, sent: int, now: float) -> float:
+        """Note `sent` bytes at `now` (monotonic seconds); return the seconds to wait."""
+        self.balance = min(self.balance + (now - self.now) * self.rate, self.rate * BURST_SECONDS) - sent
+        self.now = now
+        return max(0.0, -self.balance / self.rate)
 
 
 class OpenTransaction(Protocol):
