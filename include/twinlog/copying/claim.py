@@ -7,7 +7,6 @@ by that, and is refused when it comes again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -15,7 +14,6 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.identity import FlowClaim, written_as
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
@@ -54,7 +52,13 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
     if not reason.strip():
         raise UsageError("a claim needs a reason", hint='such as: --reason "B is called west now"')
     identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
-    _require_two(identity)
+    if identity.source_cluster_id == identity.target_cluster_id:
+        raise TerminalError(
+            f"{identity.flow}: both are the same cluster (id {identity.source_cluster_id})",
+            hint="check the bootstrap.servers of both",
+            code="same-cluster",
+            flow=identity.flow,
+        )
     records = records_in(clusters.target, flow.ledger_topic)
     if not records:
         raise TerminalError(
@@ -93,7 +97,7 @@ def _planned(
     forgotten = gone_ways(clusters, ledger.reverse_flows)
     moved = () if ours else [it for it in ledger.claims if it.flow != flow.name]
     changes = [
-        *_tombstones([*moved, *forgotten]),
+        *((it.key(), None) for it in (*moved, *forgotten)),
         *((it.key(), it.value()) for it in kept),
         *(() if ours else [(claim.key(), claim.value())]),
     ]
@@ -130,23 +134,9 @@ def _incarnations(
     return kept, tuple(sorted(set(elsewhere) - {it.topic for it in kept}))
 
 
-def _tombstones(records: list[LedgerEntry]) -> Iterator[tuple[bytes, None]]:
-    return ((it.key(), None) for it in records)
-
-
 def _owned_as(flow: FlowSettings, records: tuple[LedgerRecord, ...]) -> FlowSettings:
     """Return the flow under the owner's name, or under the name it was last written by if there is no claim."""
     claim = next((it for it in records if isinstance(it, FlowClaim)), None)
     name = claim.flow if claim is not None else written_as(records) or flow.name
     target_alias = name.partition("->")[2]
     return replace(flow, target=replace(flow.target, alias=target_alias))
-
-
-def _require_two(identity: Identity) -> None:
-    if identity.source_cluster_id == identity.target_cluster_id:
-        raise TerminalError(
-            f"{identity.flow}: both are the same cluster (id {identity.source_cluster_id})",
-            hint="check the bootstrap.servers of both",
-            code="same-cluster",
-            flow=identity.flow,
-        )

@@ -62,16 +62,6 @@ def copied_by_others(
     return found
 
 
-def stopped_by(item: RangeSpec, first: str) -> StoppedPartition:
-    """Say why a partition that another flow copies is not copied. Pure."""
-    message = (
-        f"{item.topic}-{item.partition}: {first} copies the same topic into {item.remote_topic}, under another name of"
-        " the source: everything would be there twice; exclude it from one of the two, or if that flow is gone, see"
-        " docs/operations.md, Names and clusters"
-    )
-    return StoppedPartition(item.topic, item.partition, COPIED_TWICE, message)
-
-
 GONE = "reverse-flow-gone"
 """Code of the reason for partitions whose loopback records can no longer be told from others."""
 
@@ -111,10 +101,8 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
         if item.remote_topic != item.topic:
             ranges.append(item)
             continue
-        theirs = taken_over[_name(item)]
-        why = _stopped_by(flow, item, gone) or uncompared(item, theirs)
-        if item.topic in firsts:
-            why = stopped_by(item, firsts[item.topic])
+        theirs = taken_over[item.topic, item.topic_id, item.partition]
+        why = _stopped_by(flow, item, firsts.get(item.topic), gone) or uncompared(item, theirs)
         if why is not None:
             stopped.append(why)
             continue
@@ -138,14 +126,25 @@ def _note_reverse_flows(
     return gone_ways(clusters, noted)
 
 
-def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]) -> StoppedPartition | None:
+def _stopped_by(
+    flow: FlowSettings, item: RangeSpec, first: str | None, gone: Sequence[ReverseFlow]
+) -> StoppedPartition | None:
+    """Say why a partition is not copied: another flow was `first` to copy it, or ledgers of reverse flows are gone."""
+    name = f"{item.topic}-{item.partition}"
+    if first is not None:
+        message = (
+            f"{name}: {first} copies the same topic into {item.remote_topic}, under another name of the source:"
+            " everything would be there twice; exclude it from one of the two, or if that flow is gone, see"
+            " docs/operations.md, Names and clusters"
+        )
+        return StoppedPartition(item.topic, item.partition, COPIED_TWICE, message)
     if not gone:
         return None
     names = ", ".join(sorted({it.ledger_topic for it in gone}))
     message = (
-        f"{item.topic}-{item.partition}: the ledger of the flow from {flow.target.alias} ({names} on"
-        f" {flow.source.alias}) was deleted: what that flow wrote would come back as new records. When none of it is"
-        f" left in the log, or it may come back: twinlog claim --flow '{flow.name}' --reason ..."
+        f"{name}: the ledger of the flow from {flow.target.alias} ({names} on {flow.source.alias}) was deleted: what that"
+        " flow wrote would come back as new records. When none of it is left in the log, or it may come back:"
+        f" twinlog claim --flow '{flow.name}' --reason ..."
     )
     return StoppedPartition(item.topic, item.partition, GONE, message)
 
@@ -162,10 +161,6 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
             )
             return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
     return None
-
-
-def _name(item: RangeSpec) -> tuple[str, str, int]:
-    return item.topic, item.topic_id, item.partition
 
 
 def _with_loopback(

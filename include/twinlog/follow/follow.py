@@ -32,7 +32,7 @@ from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
 from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics import discover
-from twinlog.topics.discovery import Discovery, ProblemCode
+from twinlog.topics.discovery import ProblemCode
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
@@ -107,8 +107,10 @@ def run(
             _count_unreported(following)
             return _result(following, generation, time.monotonic() - began)
         on_generation(generation)
-        deaths = deaths + 1 if _died(generation) else 0
-        if generation.failure is not None and deaths == MAX_DEATHS:
+        failure = generation.failure
+        died = failure is not None and failure.code == TASKS_DIED and not generation.records
+        deaths = deaths + 1 if died else 0
+        if failure is not None and deaths == MAX_DEATHS:
             return _result(following, generation, time.monotonic() - began)
         idle = not generation.records and generation.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
@@ -158,10 +160,15 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     """Return the result: what was copied in all lane generations, and what is left."""
     totals, owned = following.totals, following.owned
     read_committed = following.flow.copy.read_committed
-    unread: tuple[StoppedPartition, ...] = ()
+    unread: list[StoppedPartition] = []
     try:
         discovery = discover.run(following.flow, following.clusters)
-        unread = _unread(following, discovery)
+        # Whether all of these was copied is not known now: their lane may not have noticed yet.
+        unread = [
+            unavailable(following.flow, topic, number)
+            for topic in choose(discovery, following.topics)
+            for number in topic.unread
+        ]
     except TransientError:
         # The result keeps what was copied if a cluster is lost; what is left is as of the last topic refresh.
         discovery = following.prepared.discovery
@@ -188,16 +195,3 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
         seconds,
         following.prepared.refused,
     )
-
-
-def _unread(following: Following, discovery: Discovery) -> tuple[StoppedPartition, ...]:
-    """Return partitions for which it is unknown now whether all was copied: their lane may not have noticed yet."""
-    return tuple(
-        unavailable(following.flow, topic, number)
-        for topic in choose(discovery, following.topics)
-        for number in topic.unread
-    )
-
-
-def _died(generation: LaneGeneration) -> bool:
-    return not generation.records and generation.failure is not None and generation.failure.code == TASKS_DIED

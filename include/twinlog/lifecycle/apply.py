@@ -84,7 +84,9 @@ def run(
     write_ledger(flow, clusters.target, todo.gone)
     for record in todo.back:
         forget(flow, clusters.target, record)
-    gaps = [*_note_gaps(flow, clusters, todo, ledger)]
+    # Gaps at which a partition stops need no fence, since the copy does not go on.
+    gaps = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
+    write_ledger(flow, clusters.target, gaps)
     done = LifecycleResult()
     if todo.fenced:
         done = _behind_the_fence(flow, clusters, run_id)
@@ -128,13 +130,6 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger
         refused=tuple(kept),
         notes=_notes(flow, todo),
     )
-
-
-def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> Iterable[Gap]:
-    """Record gaps at which a partition stops: this needs no fence, since the copy does not go on."""
-    found = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
-    write_ledger(flow, clusters.target, found)
-    return found
 
 
 def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifecycleResult:
@@ -196,7 +191,10 @@ def _delete_due(
         known = ledger.incarnations[it.topic].remote_topic_id
         refusal: Refusal | None = None
         if found is not None and not differ(known, found.topic_id):
-            refusal = _kept(flow, clusters, it, found.topic_id) or _deleted(clusters, it.remote_topic)
+            refusal = _kept(flow, clusters, it, found.topic_id)
+            if refusal is None:
+                error = clusters.target.delete_topics([it.remote_topic]).refused.get(it.remote_topic)
+                refusal = None if error is None else Refusal.of(it.remote_topic, error)
         if refusal is not None:
             done = replace(done, refused=(*done.refused, refusal))
             continue
@@ -217,12 +215,6 @@ def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topi
         return None
     error = shared(flow, due.topic, due.remote_topic, writers)
     return Refusal(due.remote_topic, SHARED, error.message, error.hint)
-
-
-def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
-    """Delete a copy; return why it could not be deleted, or None."""
-    error = clusters.target.delete_topics([remote_topic]).refused.get(remote_topic)
-    return None if error is None else Refusal.of(remote_topic, error)
 
 
 def _rebuild(

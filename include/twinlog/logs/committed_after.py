@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from twinlog.batches.markers import is_abort_marker
 from twinlog.errors import FormatError
 from twinlog.logs.log_reader import read_while
-from twinlog.protocol.brokers import EARLIEST, Brokers, TopicPartition
-from twinlog.protocol.errors import Code, Request, error_for, repeats
+from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
@@ -22,31 +21,29 @@ _FETCH_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Reading:
-    """The reading of one log: how far, how many bytes, and which of our batches wait for their marker.
+    """The reading of one log: how many bytes, and which of our batches wait for their marker.
 
     `waiting` maps a producer to the downstream offset of its first batch since its last marker.  `found` is the offset
     of the first such batch that proved to be committed.
     """
 
-    position: int
     end: int
     read_bytes: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
     found: int | None = None
 
-    @property
-    def over(self) -> bool:
+    def over(self, position: int) -> bool:
         """Say whether enough of the log was read."""
         enough = self.read_bytes >= READ_BYTES and not self.waiting
-        return self.found is not None or self.position >= self.end or enough
+        return self.found is not None or position >= self.end or enough
 
-    def take(self, block: memoryview, writers: Collection[int]) -> None:
-        """Take one fetched block.  Raises FormatError if it is damaged."""
+    def take(self, position: int, block: memoryview, writers: Collection[int]) -> int:
+        """Take one fetched block; return the position behind it.  Raises FormatError if it is damaged."""
         self.read_bytes += len(block)
         for header, batch in walk_verified(block):
-            if header.last_offset < self.position:
+            if header.last_offset < position:
                 continue
-            self.position = header.next_offset
+            position = header.next_offset
             if header.producer_id not in writers:
                 continue
             if not header.control:
@@ -55,6 +52,7 @@ class _Reading:
             first = self.waiting.pop(header.producer_id, None)
             if self.found is None and not is_abort_marker(header, batch):
                 self.found = first
+        return position
 
 
 def first_committed_after(
@@ -70,35 +68,23 @@ def first_committed_after(
     none of `writers` has a transaction open.  Logs that are damaged or gone yield no answer.  Raises TransientError if
     a leader does not serve its log, and ClusterRefused.
     """
-    readings = {place: _Reading(at, ends[place]) for place, at in places.items()}
+    positions = dict(places)
+    readings = {place: _Reading(ends[place]) for place in places}
     fetcher = Fetcher(target, max_bytes=_FETCH_BYTES, partition_max_bytes=READ_BYTES, read_committed=False)
 
-    def wanted() -> Mapping[TopicPartition, int]:
-        return {place: it.position for place, it in readings.items() if not it.over}
-
-    def take(fetched: Fetched) -> bool:
-        reading = readings.get((fetched.topic, fetched.partition))
-        return reading is not None and _take(target, fetched, reading, writers)
-
-    read_while(target, fetcher, wanted, take, gone=readings.__delitem__)
-    return {place: it.found for place, it in readings.items() if it.found is not None}
-
-
-def _take(target: Brokers, fetched: Fetched, reading: _Reading, writers: Collection[int]) -> bool:
-    before = reading.position
-    if repeats(Request.FETCH, fetched.error):
-        target.forget_leaders()
-        return False
-    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+    def take(fetched: Fetched) -> int:
         place = fetched.topic, fetched.partition
-        reading.position = max(reading.position, target.offsets([place], EARLIEST)[place])
-    elif fetched.error:
-        raise error_for(
-            fetched.error, f"a fetch of {fetched.topic}-{fetched.partition}", target.settings.alias
-        )
-    else:
         try:
-            reading.take(fetched.block, writers)
+            return readings[place].take(positions[place], fetched.block, writers)
         except FormatError:
-            reading.position = reading.end
-    return reading.position > before
+            return ends[place]
+
+    read_while(
+        target,
+        fetcher,
+        positions,
+        lambda place: not readings[place].over(positions[place]),
+        take,
+        gone=positions.pop,
+    )
+    return {place: it.found for place, it in readings.items() if it.found is not None}

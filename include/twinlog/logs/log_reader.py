@@ -40,34 +40,62 @@ _PAUSE_SECONDS = 0.05
 def read_while(
     brokers: Brokers,
     fetcher: Fetcher,
-    wanted: Callable[[], Mapping[TopicPartition, int]],
-    take: Callable[[Fetched], bool],
-    gone: Callable[[TopicPartition], None] = lambda partition: None,
+    positions: dict[TopicPartition, int],
+    unfinished: Callable[[TopicPartition], bool],
+    take: Callable[[Fetched], int],
+    gone: Callable[[TopicPartition], object] = lambda partition: None,
 ) -> None:
-    """Fetch from the offsets that `wanted` returns; `wanted` is called before each round, until it returns none.
+    """Fetch partitions from `positions` on, and move these, as long as they are `unfinished`.
 
-    `take` receives each answer for a partition, and says whether the partition advanced.  `gone` receives partitions
-    that no longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a
-    minute, the errors of a cluster that cannot be reached, and the errors that `take` raises.
+    `take` receives each answer with a block, and returns the position behind it.  `gone` receives partitions that no
+    longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a minute,
+    the errors of a cluster that cannot be reached or refuses, and the errors that `take` raises.
     """
     moved_at = time.monotonic()
-    while positions := wanted():
-        for partition in fetcher.request(positions):
+    while wanted := {item: at for item, at in positions.items() if unfinished(item)}:
+        for partition in fetcher.request(wanted):
             gone(partition)
         moved = False
         for answer in fetcher.answers():
             for fetched in answer:
-                moved |= take(fetched)
+                moved |= _advance(brokers, fetched, positions, take)
         if moved:
             moved_at = time.monotonic()
             continue
         time.sleep(random.uniform(0, _PAUSE_SECONDS))
         if time.monotonic() - moved_at > _PATIENCE_SECONDS:
             raise TransientError(
-                f"cluster {brokers.settings.alias} does not serve {next(iter(positions))[0]} to its end",
+                f"cluster {brokers.settings.alias} does not serve {next(iter(wanted))[0]} to its end",
                 code="unsettled",
                 cluster=brokers.settings.alias,
             )
+
+
+def _advance(
+    brokers: Brokers,
+    fetched: Fetched,
+    positions: dict[TopicPartition, int],
+    take: Callable[[Fetched], int],
+) -> bool:
+    """Move the position of a partition behind an answer, or behind records that were deleted; say whether it moved."""
+    item = fetched.topic, fetched.partition
+    if item not in positions:
+        return False
+    before = following = positions[item]
+    if not fetched.error:
+        following = take(fetched)
+    elif repeats(Request.FETCH, fetched.error):
+        brokers.forget_leaders()
+    elif fetched.error in AUTHORIZATION:
+        raise _not_allowed(brokers, "read", "READ", fetched.topic)
+    else:
+        if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+            following = brokers.offsets([item], EARLIEST)[item]
+        if following <= before:
+            doing = f"a fetch of {fetched.topic}-{fetched.partition}"
+            raise error_for(fetched.error, doing, brokers.settings.alias)
+    positions[item] = following
+    return following > before
 
 
 COSTLY_RECORDS = 50_000
@@ -260,41 +288,16 @@ def _read_to_the_end(
         resolvers[item].forget_before(start)
         positions[item] = max(start, positions[item])
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
-    read_while(
-        brokers,
-        fetcher,
-        lambda: {item: at for item, at in positions.items() if at < ends[item]},
-        lambda fetched: _take(brokers, fetched, positions, resolvers),
-    )
 
+    def take(fetched: Fetched) -> int:
+        item = fetched.topic, fetched.partition
+        try:
+            with naming(fetched, brokers.settings.alias):
+                return resolvers[item].add(fetched.block, positions[item])
+        except FormatError:
+            # Part of the block was taken, and reading it again would decide some of its transactions twice.
+            resolvers[item].forget()
+            positions[item] = 0
+            raise
 
-def _take(
-    brokers: Brokers,
-    fetched: Fetched,
-    positions: dict[TopicPartition, int],
-    resolvers: Mapping[TopicPartition, Resolver],
-) -> bool:
-    item = fetched.topic, fetched.partition
-    if repeats(Request.FETCH, fetched.error):
-        brokers.forget_leaders()
-        return False
-    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
-        start = brokers.offsets([item], EARLIEST)[item]
-        if start > positions[item]:
-            positions[item] = start  # records before it were deleted, and their keys with them
-            return True
-    if fetched.error in AUTHORIZATION:
-        raise _not_allowed(brokers, "read", "READ", fetched.topic)
-    if fetched.error:
-        raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
-    try:
-        with naming(fetched, brokers.settings.alias):
-            next_offset = resolvers[item].add(fetched.block, positions[item])
-    except FormatError:
-        # Part of the block was taken, and reading it again would decide some of its transactions twice.
-        resolvers[item].forget()
-        positions[item] = 0
-        raise
-    moved = next_offset > positions[item]
-    positions[item] = next_offset
-    return moved
+    read_while(brokers, fetcher, positions, lambda item: positions[item] < ends[item], take)
