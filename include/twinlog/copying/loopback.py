@@ -142,8 +142,8 @@ def _stopped_by(
         return None
     names = ", ".join(sorted({it.ledger_topic for it in gone}))
     message = (
-        f"{name}: the ledger of the flow from {flow.target.alias} ({names} on {flow.source.alias}) was deleted: what that"
-        " flow wrote would come back as new records. When none of it is left in the log, or it may come back:"
+        f"{name}: the ledger of the flow from {flow.target.alias} ({names} on {flow.source.alias}) was deleted: what"
+        " that flow wrote would come back as new records. When none of it is left in the log, or it may come back:"
         f" twinlog claim --flow '{flow.name}' --reason ..."
     )
     return StoppedPartition(item.topic, item.partition, GONE, message)
