@@ -60,7 +60,7 @@ def followed(
             runner or ThreadRunner(),
             run_id=run_id or uuid.uuid4().hex,
             seconds=seconds,
-            on_window=windows.append,
+            on_generation=windows.append,
             stop=stop,
             gives_way_to=lambda rival: rival.startswith(rivals),
         )

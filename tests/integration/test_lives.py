@@ -273,7 +273,7 @@ def test_a_topic_made_anew_while_it_is_followed(cluster_a, cluster_b, made, poli
             run_id=f"run-{time.monotonic_ns()}",
             seconds=180,
             stop=stop,
-            on_window=windows.append,
+            on_generation=windows.append,
         )
     swapping.join()
     print([window.line for window in windows])
