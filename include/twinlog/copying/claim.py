@@ -121,15 +121,15 @@ def _incarnations(
     Topic ids are random. A topic id that is found again belongs to the same topic, on a cluster that was restored.
     """
     elsewhere = {
-        topic: life
-        for topic, life in ledger.incarnations.items()
-        if differ(life.source_cluster_id, source_cluster_id)
+        topic: incarnation
+        for topic, incarnation in ledger.incarnations.items()
+        if differ(incarnation.source_cluster_id, source_cluster_id)
     }
     found = clusters.source.describe_topics(elsewhere).found if elsewhere else {}
     kept = [
-        replace(life, source_cluster_id=source_cluster_id)
-        for topic, life in elsewhere.items()
-        if topic in found and life.topic_id and found[topic].topic_id == life.topic_id
+        replace(incarnation, source_cluster_id=source_cluster_id)
+        for topic, incarnation in elsewhere.items()
+        if topic in found and incarnation.topic_id and found[topic].topic_id == incarnation.topic_id
     ]
     return kept, tuple(sorted(set(elsewhere) - {it.topic for it in kept}))
 

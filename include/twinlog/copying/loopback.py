@@ -43,7 +43,10 @@ def copied_by_others(
     Ledgers that cannot be read are skipped. Raises errors of the target.
     """
     wanted = {(it.topic, it.topic_id, it.remote_topic): it.remote_topic_id for it in ranges if it.topic_id}
-    since = {topic: life.since_ms for topic, life in read_ledger(flow, clusters.target).incarnations.items()}
+    since = {
+        topic: incarnation.since_ms
+        for topic, incarnation in read_ledger(flow, clusters.target).incarnations.items()
+    }
     found: dict[str, str] = {}
     for name in clusters.target.topic_names():
         alias = source_of_ledger(name)
@@ -53,12 +56,15 @@ def copied_by_others(
             incarnations = ledger_in(clusters.target, name).lives
         except (ClusterRefused, FormatError):
             continue
-        for life in incarnations:
-            copy = wanted.get((life.topic, life.topic_id, life.remote_topic))
-            if copy is None or differ(life.remote_topic_id, copy):
+        for incarnation in incarnations:
+            copy = wanted.get((incarnation.topic, incarnation.topic_id, incarnation.remote_topic))
+            if copy is None or differ(incarnation.remote_topic_id, copy):
                 continue
-            if (life.since_ms, alias) < (since.get(life.topic, life.since_ms), flow.source.alias):
-                found[life.topic] = f"{alias}->{flow.target.alias}"
+            if (incarnation.since_ms, alias) < (
+                since.get(incarnation.topic, incarnation.since_ms),
+                flow.source.alias,
+            ):
+                found[incarnation.topic] = f"{alias}->{flow.target.alias}"
     return found
 
 
@@ -168,10 +174,10 @@ def _with_loopback(
 ) -> RangeSpec:
     place = item.topic, item.partition
     maps = [
-        reverse.maps[life]
+        reverse.maps[incarnation]
         for reverse in flows
-        for life in [*reverse.maps, *reverse.maps.broken]
-        if (life.topic, life.partition) == place
+        for incarnation in [*reverse.maps, *reverse.maps.broken]
+        if (incarnation.topic, incarnation.partition) == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]
     return replace(item, loopback=_spans(item, maps, compared))

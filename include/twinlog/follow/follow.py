@@ -149,8 +149,8 @@ def _count_unreported(following: Following) -> None:
 def _count(following: Following) -> None:
     maps, progress = read_packed(following.flow, following.clusters.target), following.owned.grant.progress
     for item in following.unreported:
-        life = SourceIncarnation(item.topic, item.topic_id, item.partition)
-        copied = copied_from(maps, life, item.start)
+        incarnation = SourceIncarnation(item.topic, item.topic_id, item.partition)
+        copied = copied_from(maps, incarnation, item.start)
         reached = progress.get((item.topic, item.partition), item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
         following.totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))

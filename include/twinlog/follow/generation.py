@@ -31,7 +31,7 @@ STRETCHES = 15
 """Number of topic refreshes after which a lane generation ends in any case."""
 
 SHORTEST_SECONDS = 2.0
-"""Shortest life of a lane generation with an indeterminate lane; a new one may be no better."""
+"""How long a lane generation with an indeterminate lane stays at least; a new one may be no better."""
 
 FENCE_AGAIN_SECONDS = 1.0
 """Pause before fencing again, if a cluster out of reach kept a fence from stopping the lanes."""

@@ -103,8 +103,8 @@ class Reporter:
         for row in seen.rows:
             it = _place(row)
             if it in self.reached:
-                life = SourceIncarnation(row.topic, ids[row.topic], row.partition)
-                self.copied[it] += copied_from(seen.maps, life, self.reached[it])
+                incarnation = SourceIncarnation(row.topic, ids[row.topic], row.partition)
+                self.copied[it] += copied_from(seen.maps, incarnation, self.reached[it])
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
 
 

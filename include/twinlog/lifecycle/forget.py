@@ -227,9 +227,9 @@ def tombstones(
     for partition in sorted(stored):
         if partition.topic == topic:
             yield "progress", progress(state, partition, None)
-    for life, firsts in pieces.items():
-        if life.topic == topic:
-            yield from (("map", piece(state, life, first, None)) for first in firsts)
+    for incarnation, firsts in pieces.items():
+        if incarnation.topic == topic:
+            yield from (("map", piece(state, incarnation, first, None)) for first in firsts)
     names = {"topic": {topic}, "remote_topic": set(remotes)}
     for key in ledger:
         kind, *identity = json.loads(key)

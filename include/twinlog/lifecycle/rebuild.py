@@ -243,15 +243,15 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     if first:
         require_empty(flow, clusters, created, begun)
         noted_now = replace(noted_now, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
-        life = current_incarnation(
+        incarnation = current_incarnation(
             topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
         )
-        begins = beginning(topic, life.since_ms)
+        begins = beginning(topic, incarnation.since_ms)
         owned.write([
             *erasure(
                 owned.state, topic.topic, owned.progress, stored_segments(flow, clusters.target), ledger
             ),
-            noted(owned.state, replace(life, remote_topic_id=created.topic_id)),
+            noted(owned.state, replace(incarnation, remote_topic_id=created.topic_id)),
             *([noted(owned.state, begins)] if begins is not None else []),
             noted(owned.state, noted_now),
         ])

@@ -120,7 +120,7 @@ class StateLog:
     def __init__(self, topic: str, *, cached: bool = False) -> None:
         self._topic = topic
         self._cached = cached
-        self._life = ("", "")
+        self._incarnation = ("", "")
         self._led: dict[int, int] = {}
         self._read_at = 0.0
         self._resolvers: dict[TopicPartition, Resolver] = {}
@@ -160,11 +160,11 @@ class StateLog:
         return self._positions[self._topic, partition]
 
     def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
-        life, now = (metadata.cluster_id, metadata.topic_id), time.time()
+        incarnation, now = (metadata.cluster_id, metadata.topic_id), time.time()
         slept = not 0 <= now - self._read_at < cache.MAX_AGE_SECONDS
-        if life != self._life or slept:
-            self._resolvers, self._positions, self._led, self._life = {}, {}, {}, life
-            if self._cached and all(life):
+        if incarnation != self._incarnation or slept:
+            self._resolvers, self._positions, self._led, self._incarnation = {}, {}, {}, incarnation
+            if self._cached and all(incarnation):
                 self._load()
         self._read_at = now
         for number in sorted(metadata.leaders):
@@ -200,7 +200,7 @@ class StateLog:
             self._positions[self._topic, number] = it.position
 
     def _cache_file(self) -> Path:
-        cluster_id, topic_id = self._life
+        cluster_id, topic_id = self._incarnation
         return cache.cache_file(cluster_id, self._topic, topic_id)
 
     def _save(self) -> None:
@@ -218,7 +218,7 @@ class StateLog:
             for (topic, number), resolver in self._resolvers.items()
             if not resolver.undecided
         }
-        if all(self._life):
+        if all(self._incarnation):
             cache.clear(cache.folder())
             cache.save(self._cache_file(), partitions)
 

@@ -197,8 +197,8 @@ def _pieces(
 ) -> list[tuple[Place, tuple[MapSegment, ...]]]:
     """Make map segments of what was proved, after what the map knows already."""
     known = {
-        (life.topic, life.topic_id, life.partition): it
-        for life, it in read_packed(flow, clusters.target).items()
+        (incarnation.topic, incarnation.topic_id, incarnation.partition): it
+        for incarnation, it in read_packed(flow, clusters.target).items()
     }
     result = []
     for it in proved:
@@ -305,11 +305,11 @@ def _taken_over(
         first = packed.open().end_downstream if packed is not None else 0
         end = it.place.target_offsets.end
         compared = min((downstream for _, downstream in it.found.pairs), default=end)
-        life = topic, ids.get(topic, ""), partition
+        incarnation = topic, ids.get(topic, ""), partition
         if first < end:
-            yield TakenOver(*life, first, max(first, compared), end, now)
+            yield TakenOver(*incarnation, first, max(first, compared), end, now)
         for left in before:
-            if (left.topic, left.remote_topic_id, left.partition) == life and compared < left.compared:
+            if (left.topic, left.remote_topic_id, left.partition) == incarnation and compared < left.compared:
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 
 
@@ -324,15 +324,15 @@ def left_unmapped(
     For partitions that are `left` as they are, the range reaches up to MirrorMaker 2's position.
     """
     for place, found in pieces:
-        life = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
-        packed = known.get(life)
+        incarnation = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
+        packed = known.get(incarnation)
         start = packed.end_upstream if packed is not None else 0
         if found and start < found[0].first_upstream:
-            yield MapHole(*life, start, found[0].first_upstream, now_ms)
-    for life, packed in known.items():
-        last = left.get(TopicPartition(life.topic, life.partition), -1)
+            yield MapHole(*incarnation, start, found[0].first_upstream, now_ms)
+    for incarnation, packed in known.items():
+        last = left.get(TopicPartition(incarnation.topic, incarnation.partition), -1)
         if packed.end_upstream <= last:
-            yield MapHole(*life, packed.end_upstream, last + 1, now_ms)
+            yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 
 
 def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:

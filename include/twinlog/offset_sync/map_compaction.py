@@ -52,7 +52,7 @@ WORTH_IT = 16
 class Replacement:
     """Segments of one partition, by first upstream offset, and their replacement: one joined segment, or nothing."""
 
-    life: SourceIncarnation
+    incarnation: SourceIncarnation
     replaced: tuple[int, ...]
     value: bytes | None
 
@@ -106,12 +106,12 @@ def make_plan(
     `log_starts` are the target's, for partitions that exist there.
     """
     plan: list[Replacement] = []
-    for life, packed in maps.items():
-        first_kept = _first_kept(packed, log_starts.get(life, 0))
+    for incarnation, packed in maps.items():
+        first_kept = _first_kept(packed, log_starts.get(incarnation, 0))
         if first_kept:
-            plan.append(Replacement(life, tuple(packed.first[:first_kept].tolist()), None))
+            plan.append(Replacement(incarnation, tuple(packed.first[:first_kept].tolist()), None))
         with suppress(UnreadableMap):
-            plan += [*_joins(life, packed, first_kept)]
+            plan += [*_joins(incarnation, packed, first_kept)]
     return plan
 
 
@@ -126,7 +126,7 @@ def _first_kept(packed: PackedMap, log_start: int) -> int:
     return int(below[-1]) if len(below) else 0
 
 
-def _joins(life: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[Replacement]:
+def _joins(incarnation: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[Replacement]:
     """Join neighbours, from row `start` to the last but one, while they stay small together."""
     rows: list[int] = []
     runs = 0
@@ -134,18 +134,18 @@ def _joins(life: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[R
         follows = not rows or packed.first[row] == packed.end[rows[-1]]
         count = int(packed.runs[row])
         if rows and (not follows or runs + count > JOINED_RUNS):
-            yield from _join(life, packed, rows)
+            yield from _join(incarnation, packed, rows)
             rows, runs = [], 0
         rows.append(row)
         runs += count
-    yield from _join(life, packed, rows)
+    yield from _join(incarnation, packed, rows)
 
 
-def _join(life: SourceIncarnation, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
+def _join(incarnation: SourceIncarnation, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
     if len(rows) < WORTH_IT:
         return
     (piece,) = packed.joined(np.array(rows)).pieces
-    yield Replacement(life, tuple(packed.first[rows].tolist()), encode_segment(piece))
+    yield Replacement(incarnation, tuple(packed.first[rows].tolist()), encode_segment(piece))
 
 
 def _log_starts(
@@ -159,11 +159,11 @@ def _log_starts(
     asked = target.fresh
     incarnations = read_ledger(flow, asked).incarnations
     remotes = {
-        life: TopicPartition(incarnations[life.topic].remote_topic, life.partition)
-        for life, packed in maps.items()
+        incarnation: TopicPartition(incarnations[incarnation.topic].remote_topic, incarnation.partition)
+        for incarnation, packed in maps.items()
         if len(packed.values) > 1
-        and life.topic in incarnations
-        and incarnations[life.topic].topic_id == life.topic_id
+        and incarnation.topic in incarnations
+        and incarnations[incarnation.topic].topic_id == incarnation.topic_id
     }
     copies = {it.remote_topic: it.remote_topic_id for it in incarnations.values()}
     before = asked.describe_topics({it.topic for it in remotes.values()}).found
@@ -177,7 +177,11 @@ def _log_starts(
     offsets = asked.offsets(known).found
     after = asked.describe_topics({it.topic for it in offsets}).found
     same = {name for name, it in after.items() if it.topic_id == before[name].topic_id}
-    return {life: offsets[it].log_start for life, it in remotes.items() if it in offsets and it.topic in same}
+    return {
+        incarnation: offsets[it].log_start
+        for incarnation, it in remotes.items()
+        if it in offsets and it.topic in same
+    }
 
 
 def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
@@ -207,7 +211,7 @@ def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
 
 def records_of(topic: str, partitions: int, replacement: Replacement) -> Iterator[StateRecord]:
     """Yield the joined segment under the key of the oldest it replaces, and tombstones for the others. Pure."""
-    number = map_partition(replacement.life.topic, replacement.life.partition, partitions)
+    number = map_partition(replacement.incarnation.topic, replacement.incarnation.partition, partitions)
     for at, first in enumerate(replacement.replaced):
-        key = encode_map_key(MapKey(*replacement.life, first))
+        key = encode_map_key(MapKey(*replacement.incarnation, first))
         yield StateRecord(topic, number, key, replacement.value if at == 0 else None)

@@ -129,25 +129,25 @@ def _endings(
     maps = read_packed(flow, clusters.target)
     endings = {}
     for place, it in found.items():
-        life = copies[place]
-        last = grant.progress.get((life.topic, life.partition))
-        endings[place, it.producer_id] = of_copy(it, last, maps.seen(life))
+        incarnation = copies[place]
+        last = grant.progress.get((incarnation.topic, incarnation.partition))
+        endings[place, it.producer_id] = of_copy(it, last, maps.seen(incarnation))
     return endings
 
 
 def _stopped(
-    place: TopicPartition, life: SourceIncarnation, found: HangingTransaction, flow: FlowSettings
+    place: TopicPartition, incarnation: SourceIncarnation, found: HangingTransaction, flow: FlowSettings
 ) -> StoppedPartition:
     message = (
         f"cluster {flow.target.alias} lost the end of a transaction: {place[0]}-{place[1]} holds records open from"
         f" offset {found.first_offset} on, and they may have been committed; {WHAT_TO_DO}"
     )
-    return StoppedPartition(life.topic, life.partition, LOST_MARKER, message)
+    return StoppedPartition(incarnation.topic, incarnation.partition, LOST_MARKER, message)
 
 
-def _not_led(place: TopicPartition, life: SourceIncarnation, flow: FlowSettings) -> StoppedPartition:
+def _not_led(place: TopicPartition, incarnation: SourceIncarnation, flow: FlowSettings) -> StoppedPartition:
     message = (
-        f"{life.topic}-{life.partition}: {place[0]} has no leader on cluster {flow.target.alias} that could be asked"
-        " whether it holds all it was given"
+        f"{incarnation.topic}-{incarnation.partition}: {place[0]} has no leader on cluster {flow.target.alias} that"
+        " could be asked whether it holds all it was given"
     )
-    return StoppedPartition(life.topic, life.partition, NO_LEADER, message)
+    return StoppedPartition(incarnation.topic, incarnation.partition, NO_LEADER, message)
