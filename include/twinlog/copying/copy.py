@@ -7,7 +7,7 @@ and resolves the ranges anew (copying/rounds.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -19,7 +19,6 @@ from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
 from twinlog.errors import TransientError
-from twinlog.lane.spec import LaneSpec
 from twinlog.topics import discover
 
 MAX_ROUNDS = 6
@@ -68,21 +67,14 @@ def run(
         totals.note_ends(resolved.ranges)
         specs = lane_specs(owned, packed)
         with watched(flow, owned.state, specs, on_progress):
-            failure = _run(owned, runner, specs, totals)
+            try:
+                reports = runner.run(specs)
+            except TransientError as error:
+                failure = error
+            else:  # not in the try: FencedError is transient for a scheduler, not for this driver
+                failure = judge(owned, totals, reports)
         if failure is None:
             break
         deaths += failure.code == TASKS_DIED
     seconds = time.monotonic() - started
     return result_of(flow, run_id, discovery, totals, stopped, failure, count, owned.lanes, seconds)
-
-
-def _run(
-    owned: Ownership, runner: LaneRunner, specs: Sequence[LaneSpec], totals: Totals
-) -> TransientError | None:
-    """Run the lanes once; return why another round is needed, or None. Raises as `judge`."""
-    try:
-        reports = runner.run(specs)
-    except TransientError as error:
-        return error
-    # Outside the try: FencedError is transient for a scheduler, not for this driver.
-    return judge(owned, totals, reports)

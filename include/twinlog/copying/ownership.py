@@ -81,9 +81,8 @@ class Ownership:
         """
         state = state or state_topics(flow, clusters)
         owned = cls(flow, state, run_id or f"{why}-{uuid.uuid4().hex[:8]}", 1, FenceLogs.of(state))
-        with owned._target() as target:
-            owned._take(target)
-            owned.compaction = owned._end_compaction(target)
+        owned.take(to_copy=False)
+        owned.end_compaction()
         return owned
 
     @property
@@ -91,34 +90,36 @@ class Ownership:
         """Last copied upstream offsets, read behind the last fence."""
         return {TopicPartition(*key): last for key, last in self.grant.progress.items()}
 
-    def take(self) -> Grant:
-        """Take the flow to copy: fence it, and read its progress.
+    def take(self, *, to_copy: bool = True) -> Grant:
+        """Take the flow: fence it, rewrite commit markers that progress and map have lost, and read progress.
 
-        Raises FencedError if another driver holds the flow. Raises TerminalError `paused` if the flow is paused. That
-        is checked behind the fence, because a migration to MM2 pauses the flow in a transaction of the control lane.
-        """
-        with self._target() as target:
-            self._take(target)
-            self._require_not_paused(target)
-        return self.grant
-
-    def _take(self, target: Brokers) -> None:
-        """Fence the flow, and rewrite commit markers that progress and map have lost.
-
-        At least once there is no fence: another driver is told to stop. Raises as `fence`, `mend_progress` and
-        `mend_map`, or as `at_least_once.grant`.
+        At least once there is no fence: another driver is told to stop. Raises FencedError if another driver holds the
+        flow, and as `fence`, `mend_progress` and `mend_map`, or as `at_least_once.grant`. If it is taken `to_copy`,
+        raises TerminalError `paused` for a paused flow. That is checked behind the fence, because a migration to MM2
+        pauses the flow in a transaction of the control lane.
         """
         flow, state, settings = self.flow, self.state, self.flow.copy
-        if settings.guarantee is Guarantee.AT_LEAST_ONCE:
-            self.grant = at_least_once.grant(target, flow.name, state, self.run_id, self.lanes, self.logs)
-            return
-        terms = state, self.run_id, self.lanes, settings.transaction_timeout_ms, self.logs
-        try:
-            self.grant = fence(target, flow.name, *terms)
-        except LostProgressError as lost:
-            mend_progress(flow, target, state, lost)
-            self.grant = fence(target, flow.name, *terms)
-        mend_map(flow, target, state, self.grant)
+        with Brokers(flow.target.connection) as target:
+            if settings.guarantee is Guarantee.AT_LEAST_ONCE:
+                self.grant = at_least_once.grant(target, flow.name, state, self.run_id, self.lanes, self.logs)
+            else:
+                terms = state, self.run_id, self.lanes, settings.transaction_timeout_ms, self.logs
+                try:
+                    self.grant = fence(target, flow.name, *terms)
+                except LostProgressError as lost:
+                    mend_progress(flow, target, state, lost)
+                    self.grant = fence(target, flow.name, *terms)
+                mend_map(flow, target, state, self.grant)
+            known = self.logs.ledger.read(target).committed if to_copy else {}
+        for record in of_kind(known, FlowState):
+            if record.state is FlowPhase.PAUSED:
+                raise TerminalError(
+                    f"flow {flow.name} is paused by {record.by}: {record.reason}",
+                    hint="`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
+                    code=PAUSED,
+                    flow=flow.name,
+                )
+        return self.grant
 
     def write(self, records: Sequence[StateRecord]) -> None:
         """Commit records in one transaction behind the fence; call this once per fence.
@@ -129,35 +130,35 @@ class Ownership:
         if not records:
             return
         before = self.compaction if any(it.topic == self.state.map_topic for it in records) else None
-        with self._target() as target:
-            if before is not None:
-                # This question ends a compaction that came between, and its epoch tells whether there was one.
-                now = self._end_compaction(target)
-                if now != Writer(before.transactional_id, before.producer_id, before.producer_epoch + 1):
-                    raise TransientError(
-                        f"the offset map of {self.flow.name} was compacted while it was to be changed",
-                        hint="the next cycle tries again",
-                        code="map-upkeep",
-                    )
+        if before is not None:
+            # This question ends a compaction that came between, and its epoch tells whether there was one.
+            self.end_compaction()
+            if self.compaction != Writer(
+                before.transactional_id, before.producer_id, before.producer_epoch + 1
+            ):
+                raise TransientError(
+                    f"the offset map of {self.flow.name} was compacted while it was to be changed",
+                    hint="the next cycle tries again",
+                    code="map-upkeep",
+                )
+        with Brokers(self.flow.target.connection) as target:
             write_fenced(target, self.grant.lanes[0], records)
-            if before is not None:
-                self._end_compaction(target)
+        if before is not None:
+            self.end_compaction()
 
     def end_compaction(self) -> None:
-        """Fence a compaction of the map that is under way; a later one reads what was written."""
-        with self._target() as target:
-            self._end_compaction(target)
+        """Fence a compaction of the map that is under way; a later one reads what was written.
 
-    def _end_compaction(self, target: Brokers) -> Writer | None:
-        """Return the writer that a compaction cannot be now; None for a flow without transactions, which has none."""
-        settings = self.flow.copy
-        if settings.guarantee is not Guarantee.EXACTLY_ONCE:
-            return None
-        return init_writer(target, compaction_id(self.flow.name), settings.transaction_timeout_ms)
+        A flow without transactions has none.
+        """
+        if self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+            timeout_ms = self.flow.copy.transaction_timeout_ms
+            with Brokers(self.flow.target.connection) as target:
+                self.compaction = init_writer(target, compaction_id(self.flow.name), timeout_ms)
 
     def read_ahead(self) -> None:
         """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""
-        with self._target() as target:
+        with Brokers(self.flow.target.connection) as target:
             self.logs.ledger.catch_up(target)
             self.logs.progress.catch_up(target)
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
@@ -165,7 +166,7 @@ class Ownership:
 
     def progress_now(self) -> Mapping[tuple[str, int], int]:
         """Read the flow's progress as of now: the last copied upstream offset of each partition."""
-        with self._target() as target:
+        with Brokers(self.flow.target.connection) as target:
             return own_progress(self.logs.progress.read(target).committed, self.state)
 
     def require_last(self, target: Brokers) -> None:
@@ -181,7 +182,7 @@ class Ownership:
         begin a fight that neither wins, so it is given `TAKING_SECONDS` to write its name.
         """
         deadline = time.monotonic() + TAKING_SECONDS
-        with self._target() as target:
+        with Brokers(self.flow.target.connection) as target:
             while not (rival := self._rival(target)):
                 if time.monotonic() >= deadline:
                     return
@@ -193,7 +194,7 @@ class Ownership:
 
         Without this check our next fence would take the flow back.
         """
-        with self._target() as target:
+        with Brokers(self.flow.target.connection) as target:
             rival = self._rival(target)
         if rival and gives_way_to(rival):
             raise self._lost_to(rival)
@@ -210,20 +211,6 @@ class Ownership:
             flow=self.flow.name,
             run_id=rival,
         )
-
-    def _require_not_paused(self, target: Brokers) -> None:
-        for record in of_kind(self.logs.ledger.read(target).committed, FlowState):
-            if record.state is FlowPhase.PAUSED:
-                raise TerminalError(
-                    f"flow {self.flow.name} is paused by {record.by}: {record.reason}",
-                    hint="`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
-                    code=PAUSED,
-                    flow=self.flow.name,
-                )
-
-    def _target(self) -> Brokers:
-        """Open connections for one call: a driver rests for long between two of them."""
-        return Brokers(self.flow.target.connection)
 
 
 def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:

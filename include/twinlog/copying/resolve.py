@@ -77,7 +77,11 @@ def resolve_now(
         ends,
         max_message_bytes,
         follow=follow,
-        leader_epochs=leader_epochs(ledger),
+        leader_epochs={
+            TopicPartition(it.topic, it.partition): it.epoch
+            for it in ledger.leader_epochs
+            if ledger.current(it.topic, it.topic_id)
+        },
     )
     return ResolvedRanges(resolved.ranges, (*stopped, *resolved.stopped))
 
@@ -98,15 +102,6 @@ def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | Non
         (replaced, "copy-recreated", f"{topic.remote_topic} was deleted and created again"),
     )
     return next(((code, reason) for applies, code, reason in reasons if applies), None)
-
-
-def leader_epochs(ledger: Ledger) -> dict[TopicPartition, int]:
-    """Return the leader epochs of the records copied last, for the incarnations that are copied now. Pure."""
-    return {
-        TopicPartition(it.topic, it.partition): it.epoch
-        for it in ledger.leader_epochs
-        if ledger.current(it.topic, it.topic_id)
-    }
 
 
 def without_lost_markers(

@@ -66,6 +66,8 @@ def lost_tails(
                 shorter.append(it)
             elif end > it.copy_end + 1:
                 longer.append(it)
+    if not (shorter or longer or unknown):
+        return []
     return [
         *_still_shorter(target, shorter, flow),
         *_with_records_of_ours(target, longer, ends, grant.ours, flow),

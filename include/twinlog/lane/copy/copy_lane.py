@@ -90,9 +90,15 @@ class LaneCopy:
         started = time.process_time()
         error = ""
         try:
-            self._leave_other_copies(self._lane.begin([it.target for it in self._by_source.values()]))
-            self._require_whole_copies()
-            self._run_loop()
+            self._check_copies(self._lane.begin([it.target for it in self._by_source.values()]))
+            rate, follow = self._spec.bytes_per_second, self._spec.follow
+            throttle = loops.Throttle(rate, time.monotonic()) if rate else None
+            if follow is None:
+                loops.drain(self, throttle)
+            else:
+                pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
+                with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as watch:
+                    loops.follow(self, pace, follow, throttle, watch.heard)
             self._lane.await_markers()
             state = LaneOutcome.FAILED if self.has_errors else LaneOutcome.DONE
         except FencedError as fenced:
@@ -109,17 +115,6 @@ class LaneCopy:
             cpu_seconds=time.process_time() - started,
             error=error,
         )
-
-    def _run_loop(self) -> None:
-        rate = self._spec.bytes_per_second
-        throttle = loops.Throttle(rate, time.monotonic()) if rate else None
-        follow = self._spec.follow
-        if follow is None:
-            loops.drain(self, throttle)
-            return
-        pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
-        with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as watch:
-            loops.follow(self, pace, follow, throttle, watch.heard)
 
     # --- the operations of a copy loop -----------------------------------------------------------------------
 
@@ -190,7 +185,8 @@ class LaneCopy:
             copy.error = range_errors.unreadable(copy.name, error)
             return
         if cut.leader_epoch not in {copy.epoch, -1}:
-            copy.error = source_checks.other_history(self._source, copy)
+            if copy.epoch >= 0:
+                copy.error = source_checks.other_history(self._source, copy)
             if copy.error is not None:
                 return
             copy.epoch = cut.leader_epoch
@@ -201,25 +197,21 @@ class LaneCopy:
         if cut.outgoing:
             queues[copy.target] = cut.outgoing
 
-    def _leave_other_copies(self, topic_ids: dict[str, str]) -> None:
-        """End the ranges whose copy was deleted and recreated after they were resolved.
+    def _check_copies(self, topic_ids: dict[str, str]) -> None:
+        """End the ranges whose copy was recreated after they were resolved; refuse to write to a copy that is short.
 
         A copy that is recreated later answers with offsets from before this lane began (invariant O of the lane).
+        Raises the error of `doubt` if a copy ends before its `copy_end`: the driver has seen it longer.
         """
+        reached = self._lane.transaction.ends.reached
         for copy in self._by_source.values():
             wanted, found = copy.spec.remote_topic_id, topic_ids.get(copy.spec.remote_topic, "")
             if wanted and found and wanted != found:
                 copy.error = range_errors.copy_recreated(copy.name, copy.spec.remote_topic)
-
-    def _require_whole_copies(self) -> None:
-        """Raise the error of `doubt` if a copy ends before its `copy_end`: the driver has seen it longer."""
-        reached = self._lane.transaction.ends.reached
-        for copy in self._by_source.values():
-            wanted = copy.copy_end
-            if copy.error is None and wanted is not None and reached.get(copy.target, wanted) < wanted:
+            elif copy.copy_end is not None and reached.get(copy.target, copy.copy_end) < copy.copy_end:
                 raise self._lane.transaction.doubt(
-                    f"{copy.spec.remote_topic}-{copy.spec.partition} ends before offset {wanted}, up to which it was"
-                    " copied"
+                    f"{copy.spec.remote_topic}-{copy.spec.partition} ends before offset {copy.copy_end}, up to which it"
+                    " was copied"
                 )
 
     def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:

@@ -127,7 +127,7 @@ class LaneLoop(Protocol):
 
 def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
     """Copy every range to its end, or to its error."""
-    stall = _Stall()
+    since: float | None = None  # the last progress; time that the target takes does not count
     while True:
         while before := copy.positions():
             try:
@@ -138,8 +138,14 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
             except SourceError as error:
                 copy.end_all(SOURCE_LOST, str(error))
             copy.transaction.commit_if_due()  # also if no answers come
-            if stall.seconds(before, copy.positions()) > STALL_SECONDS:
+            now = time.monotonic()
+            if copy.positions() != before:
+                since = None
+                continue
+            since = now if since is None else since
+            if now - since > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
+            time.sleep(PAUSE_SECONDS)
         if copy.transaction.commit():
             return
 
@@ -220,21 +226,3 @@ def _wait_for(
         copy.transaction.commit_if_due()
         time.sleep(min(until - now, _left(copy, due), 1.0))
         now = time.monotonic()
-
-
-class _Stall:
-    """Measure how long rounds of answers have made no progress; time that the target takes does not count."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-
-    def seconds(self, before: dict[TopicPartition, int], after: dict[TopicPartition, int]) -> float:
-        """Compare two rounds; pause after a round without progress, and return the seconds since the last progress."""
-        if before != after:
-            self._since = None
-            return 0.0
-        now = time.monotonic()
-        if self._since is None:
-            self._since = now
-        time.sleep(PAUSE_SECONDS)
-        return now - self._since

@@ -20,8 +20,6 @@ def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
 
     A log that an unclean election truncated, and that has grown again, answers fetches as if nothing had happened.
     """
-    if copy.epoch < 0:
-        return None
     try:
         ends = epoch_ends(source, {copy.source: ReadUpTo(copy.epoch, copy.sent)})
     except TwinlogError as error:
