@@ -32,11 +32,11 @@ from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdic
 from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import MIB, FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_packed, read_progress

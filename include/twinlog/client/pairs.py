@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import copied_from, differ
@@ -25,7 +26,7 @@ LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(OfPartition):
     """The next offset that a reader reads in a partition; `topic` is the name on the side the offset is from.
 
     `group` names the reader, if it is known.
@@ -251,7 +252,7 @@ class Pairing:
         lives = {
             life.topic_id
             for life in [*self._packed, *self._packed.broken]
-            if (life.topic, life.partition) == (topic, partition)
+            if life.topic_partition == (topic, partition)
         }
         return lives.pop() if len(lives) == 1 else ""
 

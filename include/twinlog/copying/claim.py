@@ -14,9 +14,9 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.identity import FlowClaim, written_as
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
+from twinlog.formats.ledger.writers import FlowClaim, written_as
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.state.ledger import Ledger, ledger_from, records_in

@@ -23,8 +23,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.errors import ClusterRefused, FormatError, TerminalError
-from twinlog.formats.ledger.identity import ReverseFlow
-from twinlog.formats.ledger.writers import TakenOver
+from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import source_of_ledger
@@ -177,7 +176,7 @@ def _with_loopback(
         reverse.maps[incarnation]
         for reverse in flows
         for incarnation in [*reverse.maps, *reverse.maps.broken]
-        if (incarnation.topic, incarnation.partition) == place
+        if incarnation.topic_partition == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]
     return replace(item, loopback=_spans(item, maps, compared))

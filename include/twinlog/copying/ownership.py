@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.mend.state import mend_map, mend_progress
@@ -21,6 +20,7 @@ from twinlog.copying.ranges import message_limits
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import (
     FenceLogs,
@@ -164,7 +164,7 @@ class Ownership:
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
                 self.logs.offset_map.catch_up(target)
 
-    def progress_now(self) -> Mapping[tuple[str, int], int]:
+    def progress_now(self) -> Mapping[TopicPartition, int]:
         """Read the flow's progress as of now: the last copied upstream offset of each partition."""
         with Brokers(self.flow.target.connection) as target:
             return own_progress(self.logs.progress.read(target).committed, self.state)

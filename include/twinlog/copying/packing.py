@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
 
@@ -69,7 +69,7 @@ def weighed(
     """Estimate the bytes of ranges; leave partitions without an estimate as they are. Pure."""
 
     def weigh(item: RangeSpec) -> RangeSpec:
-        each = bytes_per_offset.get(place_of(item))
+        each = bytes_per_offset.get(item.topic_partition)
         return item if each is None else replace(item, estimated_bytes=round((item.end - item.start) * each))
 
     return tuple(weigh(item) for item in ranges)
@@ -113,7 +113,7 @@ def assign_open(
     """
     ends = readable_ends(topics, read_committed=read_committed)
     behind: Sequence[RangeSpec] = [
-        replace(it, end=max(it.start, ends.get(place_of(it), it.start))) for it in ranges
+        replace(it, end=max(it.start, ends.get(it.topic_partition, it.start))) for it in ranges
     ]
     lanes = configured or least
     if configured is None and least < most and any(it.end > it.start for it in behind):
@@ -123,7 +123,7 @@ def assign_open(
     both = zip(ranges, behind, strict=True)
     return pack(
         [
-            replace(it, estimated_bytes=1 + recent_bytes.get(place_of(it), 0) + late.estimated_bytes)
+            replace(it, estimated_bytes=1 + recent_bytes.get(it.topic_partition, 0) + late.estimated_bytes)
             for it, late in both
         ],
         lanes,
@@ -151,4 +151,4 @@ def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) ->
 
 def place_of(item: RangeSpec) -> TopicPartition:
     """Return the source partition of a range."""
-    return TopicPartition(item.topic, item.partition)
+    return item.topic_partition

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicDescription, TopicPartition
+from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import Guarantee
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.mend import at_least_once, copies
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
 from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.discover import with_later_ends
@@ -78,7 +79,7 @@ def resolve_now(
         max_message_bytes,
         follow=follow,
         leader_epochs={
-            TopicPartition(it.topic, it.partition): it.epoch
+            it.topic_partition: it.epoch
             for it in ledger.leader_epochs
             if ledger.current(it.topic, it.topic_id)
         },

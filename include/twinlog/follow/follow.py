@@ -28,6 +28,7 @@ from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState, prepare
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
 from twinlog.state.progress import SourceIncarnation, read_packed
@@ -151,7 +152,7 @@ def _count(following: Following) -> None:
     for item in following.unreported:
         incarnation = SourceIncarnation(item.topic, item.topic_id, item.partition)
         copied = copied_from(maps, incarnation, item.start)
-        reached = progress.get((item.topic, item.partition), item.start - 1) + 1
+        reached = progress.get(item.topic_partition, item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
         following.totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
@@ -175,14 +176,14 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     there = {it.topic for it in discovery.topics}
     totals.forget_gone(there)
     totals.end_at({
-        (topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
         for topic in discovery.topics
         for it in topic.partitions
     })
     # A topic that was just being deleted had no offsets to tell: that is no error.
     stopped = [it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE]
-    told = {(it.topic, it.partition) for it in stopped}
-    stopped += [it for it in unread if (it.topic, it.partition) not in told]
+    told = {it.topic_partition for it in stopped}
+    stopped += [it for it in unread if it.topic_partition not in told]
     return result_of(
         following.flow,
         owned.run_id,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
@@ -20,6 +19,7 @@ from twinlog.copying.rounds import LaneRunner, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import Prepared, RunState, prepare
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.topics.discover import with_offsets
 from twinlog.topics.discovery import DiscoveredTopic
@@ -196,7 +196,7 @@ class Following:
         prepared = self.prepared
         seen = _seen_now(self.clusters.source, prepared.topics)
         resolved = resolve_behind_fence(self.owned, self.clusters, seen, {}, prepared.max_bytes, follow=True)
-        told = {(it.topic, it.partition) for found in (resolved.ranges, resolved.stopped) for it in found}
+        told = {it.topic_partition for found in (resolved.ranges, resolved.stopped) for it in found}
         wanted = {(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
         # A partition in neither list was paused just now: no error, but it may be resumed before the next refresh.
         return Opening(resolved.ranges, resolved.stopped, seen, bool(resolved.stopped or wanted - told))
@@ -337,7 +337,7 @@ class Following:
         )
         return False
 
-    def _tell_errors(self, progress: Mapping[tuple[str, int], int], *, well: Sequence[RangeSpec]) -> None:
+    def _tell_errors(self, progress: Mapping[TopicPartition, int], *, well: Sequence[RangeSpec]) -> None:
         """Pass to `run_state` the errors of earlier lane generations that are not over yet."""
         totals = self.totals
         totals.forget_gone({it.topic for it in self.prepared.discovery.topics})

@@ -16,11 +16,11 @@ from twinlog.checks.coverage import copied_from
 from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.remembering import remembering
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, validate
 from twinlog.monitoring.survey import Survey
@@ -42,7 +42,7 @@ class RunState:
     run_id: str
     started_ms: int
     stopped: tuple[StoppedPartition, ...] = ()
-    errors: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class Reporter:
 
 
 def _place(row: PartitionRow) -> TopicPartition:
-    return TopicPartition(row.topic, row.partition)
+    return row.topic_partition
 
 
 @dataclass(frozen=True, slots=True)

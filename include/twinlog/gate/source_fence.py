@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.topics.discover import all_partitions, left_out_reason
 

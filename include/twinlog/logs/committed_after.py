@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from twinlog.batches.markers import is_abort_marker
 from twinlog.errors import FormatError
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs.log_reader import read_while
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
@@ -73,7 +74,7 @@ def first_committed_after(
     fetcher = Fetcher(target, max_bytes=_FETCH_BYTES, partition_max_bytes=READ_BYTES, read_committed=False)
 
     def take(fetched: Fetched) -> int:
-        place = fetched.topic, fetched.partition
+        place = fetched.topic_partition
         try:
             return readings[place].take(positions[place], fetched.block, writers)
         except FormatError:

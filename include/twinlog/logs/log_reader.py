@@ -23,9 +23,10 @@ from pathlib import Path
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs import cache
 from twinlog.logs.log_state import KeptRecord, LogState, Resolver, state_of
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata
 from twinlog.protocol.errors import AUTHORIZATION, Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
@@ -78,7 +79,7 @@ def _advance(
     take: Callable[[Fetched], int],
 ) -> bool:
     """Move the position of a partition behind an answer, or behind records that were deleted; say whether it moved."""
-    item = fetched.topic, fetched.partition
+    item = fetched.topic_partition
     if item not in positions:
         return False
     before = following = positions[item]
@@ -157,7 +158,7 @@ class StateLog:
 
     def position(self, partition: int) -> int:
         """Return the offset up to which the last reading has read a partition."""
-        return self._positions[self._topic, partition]
+        return self._positions[TopicPartition(self._topic, partition)]
 
     def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
         incarnation, now = (metadata.cluster_id, metadata.topic_id), time.time()
@@ -168,8 +169,10 @@ class StateLog:
                 self._load()
         self._read_at = now
         for number in sorted(metadata.leaders):
-            self._resolvers.setdefault((self._topic, number), Resolver(number, sees_all=not self._cached))
-            self._positions.setdefault((self._topic, number), 0)
+            self._resolvers.setdefault(
+                TopicPartition(self._topic, number), Resolver(number, sees_all=not self._cached)
+            )
+            self._positions.setdefault(TopicPartition(self._topic, number), 0)
         self._forget_what_was_cut(brokers, metadata)
 
     def _forget_what_was_cut(self, brokers: Brokers, metadata: TopicMetadata) -> None:
@@ -194,10 +197,10 @@ class StateLog:
     def _load(self) -> None:
         for number, it in (cache.load(self._cache_file()) or {}).items():
             kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
-            self._resolvers[self._topic, number] = Resolver(
+            self._resolvers[TopicPartition(self._topic, number)] = Resolver(
                 number, committed=kept, sees_all=False, epoch=it.epoch
             )
-            self._positions[self._topic, number] = it.position
+            self._positions[TopicPartition(self._topic, number)] = it.position
 
     def _cache_file(self) -> Path:
         cluster_id, topic_id = self._incarnation
@@ -207,7 +210,7 @@ class StateLog:
         """Save the decided records; a partition with an open transaction is read from the beginning next time."""
         partitions = {
             number: cache.CachedPartition(
-                self._positions[topic, number],
+                self._positions[TopicPartition(topic, number)],
                 {
                     key: (it.offset, it.value, it.timestamp)
                     for key, it in resolver.committed.items()
@@ -290,7 +293,7 @@ def _read_to_the_end(
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
 
     def take(fetched: Fetched) -> int:
-        item = fetched.topic, fetched.partition
+        item = fetched.topic_partition
         try:
             with naming(fetched, brokers.settings.alias):
                 return resolvers[item].add(fetched.block, positions[item])

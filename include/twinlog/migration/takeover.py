@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
@@ -23,6 +22,7 @@ from twinlog.formats.ledger.writers import MapHole, TakenOver
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
@@ -168,7 +168,7 @@ def _reviewed(
         review_syncs(proof_of(it.place, it.found), it.found, by_partition.get(it.place.source, ()))
         for it in proved
     ]
-    return tuple(sorted((*rows, *refused), key=lambda it: (it.topic, it.partition)))
+    return tuple(sorted((*rows, *refused), key=lambda it: it.topic_partition))
 
 
 def _notes(
@@ -235,26 +235,24 @@ def _with_map(
     mapped = {
         place.source: sum(run.length for piece in found for run in piece.runs) for place, found in pieces
     }
-    rows = tuple(
-        replace(it, mapped=mapped.get(TopicPartition(it.topic, it.partition), 0)) for it in report.partitions
-    )
+    rows = tuple(replace(it, mapped=mapped.get(it.topic_partition, 0)) for it in report.partitions)
     return replace(report, partitions=rows, records_mapped=sum(mapped.values()))
 
 
 def _progress(
-    state: StateTopics, progress: Mapping[tuple[str, int], int], proved: Sequence[Proved]
+    state: StateTopics, progress: Mapping[TopicPartition, int], proved: Sequence[Proved]
 ) -> Iterator[StateRecord]:
     """Yield positions that differ from the stored ones."""
     for it in proved:
         topic, partition = it.place.source
         last = it.found.last_upstream
-        if last >= 0 and progress.get((topic, partition)) != last:
+        if last >= 0 and progress.get(TopicPartition(topic, partition)) != last:
             yield progress_record(state, topic, partition, last)
 
 
 def left_as_they_are(
     state: StateTopics,
-    progress: Mapping[tuple[str, int], int],
+    progress: Mapping[TopicPartition, int],
     origin: Origin,
     positions: Mapping[TopicPartition, int],
     topics: Collection[str] | None,
@@ -272,7 +270,7 @@ def left_as_they_are(
     ):
         return
     for (topic, partition), last in positions.items():
-        if topic not in topics and last > progress.get((topic, partition), -1):
+        if topic not in topics and last > progress.get(TopicPartition(topic, partition), -1):
             yield progress_record(state, topic, partition, last)
 
 
@@ -330,7 +328,7 @@ def left_unmapped(
         if found and start < found[0].first_upstream:
             yield MapHole(*incarnation, start, found[0].first_upstream, now_ms)
     for incarnation, packed in known.items():
-        last = left.get(TopicPartition(incarnation.topic, incarnation.partition), -1)
+        last = left.get(incarnation.topic_partition, -1)
         if packed.end_upstream <= last:
             yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty
@@ -65,7 +66,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
             raise
         warning = f"no offset syncs on {host.alias}: {error}"
         return OffsetSyncsResult(flow.name, host.alias, topic.name, warning=warning)
-    partitions = {(it.topic, it.partition) for it in due}
+    partitions = {it.topic_partition for it in due}
     return OffsetSyncsResult(
         flow.name, host.alias, topic.name, len(due), len(partitions), "; ".join(map(str, broken))
     )
@@ -90,7 +91,7 @@ def due_of(
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
     for incarnation in incarnations:
-        it = TopicPartition(incarnation.topic, incarnation.partition)
+        it = incarnation.topic_partition
         newest = last.get(it)
         outlived: Pair | None = None
         try:
@@ -125,5 +126,5 @@ def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
             it = OffsetSync.parse(key, value or b"")
         except FormatError:
             continue
-        found[TopicPartition(it.topic, it.partition)] = it.upstream_offset, it.downstream_offset
+        found[it.topic_partition] = it.upstream_offset, it.downstream_offset
     return found

@@ -8,14 +8,9 @@ from functools import partial
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import (
-    NO_SUCH_TOPIC,
-    Answers,
-    PartitionOffsets,
-    TopicDescription,
-    TopicPartition,
-)
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
 from twinlog.state.ledger import read_ledger

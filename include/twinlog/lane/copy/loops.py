@@ -20,8 +20,8 @@ from twinlog.errors import FencedError
 from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceError
 
 if TYPE_CHECKING:
+    from twinlog.kafka_types import TopicPartition
     from twinlog.lane.spec import Follow
-    from twinlog.protocol.brokers import TopicPartition
     from twinlog.protocol.wire import Fetched
 
 STALL_SECONDS = 30.0

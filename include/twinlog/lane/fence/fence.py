@@ -35,6 +35,7 @@ from twinlog.formats.ledger.reading import lane_writers, of_kind
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.ledger.writers import LaneWriter
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value, partition_for
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, batches, own_key
 from twinlog.lane.fence.lost_progress import LostProgressError, lost_progress
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
@@ -80,11 +81,11 @@ class Grant:
 
     run_id: str
     lanes: tuple[GrantedLane, ...]
-    progress: Mapping[tuple[str, int], int]
+    progress: Mapping[TopicPartition, int]
     mark: FenceMark
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
-    copy_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    copy_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -277,7 +278,7 @@ def _commit_through_control_lane(
         ) from None
 
 
-def _progress(control: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
+def _progress(control: Lane, log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return progress; first write the committed value again where an aborted record lies above it."""
     repairs = [
         StateRecord(
@@ -345,28 +346,28 @@ def write_fenced(target: Brokers, granted: GrantedLane, records: Iterable[StateR
 
     Raises as `write_own`, at once if a record's partition has no leader now.
     """
-    sequences = {(topic, partition): number for topic, partition, number in granted.sequences}
+    sequences = {TopicPartition(topic, partition): number for topic, partition, number in granted.sequences}
     control = Lane(target, granted.writer, sequences)
     write_own(control, records, wait=False)
     control.await_markers()
 
 
-def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
+def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return the progress of this flow's own keys; other connectors' keys, which may share the topic, are ignored."""
     result = {}
     for key, value in committed.items():
         parsed = own_key(state, key)
         offset = parse_offset_value(value) if parsed else None
         if parsed is not None and offset is not None:
-            result[parsed.topic, parsed.partition] = offset
+            result[parsed.topic_partition] = offset
     return result
 
 
-def copy_ends(log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
+def copy_ends(log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return the ends of the copies (downstream) stored with this flow's progress, where they are known.  Pure."""
     result = {}
     for key, headers in log.headers.items():
         parsed, end = own_key(state, key), parse_copy_end(headers)
         if parsed is not None and end is not None:
-            result[parsed.topic, parsed.partition] = end
+            result[parsed.topic_partition] = end
     return result
