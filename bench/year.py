@@ -65,7 +65,7 @@ Row = dict[str, Any]
 
 BOUNDED_BY = {
     "ledger": "topics and partitions of now; a day of risk samples",
-    "offset map": "runs of what the copies still hold (`map_upkeep`)",
+    "offset map": "runs of what the copies still hold (`map_compaction`)",
     "progress": "partitions of now",
     "checkpoints": "groups of now, and those that ended in the last 30 days",
     "heartbeats": "one key",

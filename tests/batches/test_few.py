@@ -12,7 +12,7 @@ from batches import Rec
 from twinlog.batches.build import Arena, build_batches
 from twinlog.batches.columns import read_columns
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.merge import MOST_RECORDS, merge_few
+from twinlog.batches.merge import MOST_RECORDS, merge_small
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError
 
@@ -40,7 +40,7 @@ def by_columns(block: memoryview, begins: list[int], first: int, end: int, codec
 def test_both_ways_make_the_same_bytes(groups: list[list[Rec]], codec: int, skip: int, length: int) -> None:
     """For every codec, from and to anywhere within; many records are left to the other way."""
     block, begins = block_of(groups, codec)
-    few = merge_few(block, begins, 7 + skip, 7 + skip + length, ROOM)
+    few = merge_small(block, begins, 7 + skip, 7 + skip + length, ROOM)
     many = sum(len(group) for group in groups) > MOST_RECORDS
     assert (None if many else by_columns(block, begins, 7 + skip, 7 + skip + length, codec)) == few
 
@@ -59,7 +59,7 @@ def test_both_ways_take_the_same_damage(groups: list[list[Rec]], data: st.DataOb
     sizes = [end - begin for begin, end in zip(begins, [*begins[1:], len(block)], strict=True)]
     if sizes != [header.size for header in headers] or len({header.codec for header in headers}) > 1:
         return  # other batches than these are in the block, or not of one codec: never asked for
-    few = merge_few(block, begins, 0, 1 << 40, ROOM)
+    few = merge_small(block, begins, 0, 1 << 40, ROOM)
     if few is not None:
         assert by_columns(block, begins, 0, 1 << 40, 0) == few
 
@@ -67,5 +67,5 @@ def test_both_ways_take_the_same_damage(groups: list[list[Rec]], data: st.DataOb
 def test_what_does_not_fit_is_left_to_the_other_way() -> None:
     """Room is for keys, values and headers."""
     block, begins = block_of([[Rec(b"x" * 100)], [Rec(b"y" * 100)]], 0)
-    assert merge_few(block, begins, 0, 99, 150) is None
-    assert merge_few(block, begins, 0, 99, 300) is not None
+    assert merge_small(block, begins, 0, 99, 150) is None
+    assert merge_small(block, begins, 0, 99, 300) is not None

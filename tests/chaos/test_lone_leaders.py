@@ -105,7 +105,7 @@ def _follow(stage: Stage, stop: threading.Event) -> None:
             run_id=uuid.uuid4().hex,
             seconds=300,
             stop=stop,
-            on_window=lambda window: print(window.line),
+            on_generation=lambda window: print(window.line),
         )
 
 

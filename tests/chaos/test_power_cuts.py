@@ -16,7 +16,7 @@ from traffic import PARTITIONS
 from lab import cycle, read
 from twinlog.cluster.open import open_clusters
 from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import map_partition, progress_record
 from twinlog.lifecycle import rebuild

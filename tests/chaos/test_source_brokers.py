@@ -198,7 +198,7 @@ def followed_until(
         with open_clusters(flow) as clusters:
             run_id = uuid.uuid4().hex
             return follow.run(
-                flow, clusters, runner, run_id=run_id, seconds=300, stop=stop, on_window=windows.append
+                flow, clusters, runner, run_id=run_id, seconds=300, stop=stop, on_generation=windows.append
             )
 
     return in_background(following)

@@ -3,17 +3,15 @@
 import io
 import json
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lifecycle import forget
 
 
 @pytest.fixture
@@ -21,7 +19,7 @@ def ask(world, monkeypatch, capsys) -> Callable[..., tuple[int, Any, str]]:
     """Run the command over a world in which `orders` was seen once; return its code, its JSON, and what it said."""
 
     @dataclass
-    class Held:
+    class Owned:
         state: Any
         progress: Any
 
@@ -29,11 +27,10 @@ def ask(world, monkeypatch, capsys) -> Callable[..., tuple[int, Any, str]]:
             for it in records:
                 world.target.append(TopicPartition(it.topic, it.partition), key=it.key, value=it.value)
 
-    @contextmanager
-    def held(flow, clusters, why, run_id=None):
-        yield Held(state_topics(flow, clusters), {})
+    def taken(flow, clusters, why, run_id=None):
+        return Owned(state_topics(flow, clusters), {})
 
-    monkeypatch.setattr(forget, "held", held)
+    monkeypatch.setattr(Ownership, "taken", taken)
     world.source.add_topic("orders")
     main(["run", "--once", "--config", str(world.file)])
     capsys.readouterr()

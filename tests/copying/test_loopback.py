@@ -67,10 +67,10 @@ def test_a_partition_with_uncompared_records_stops_and_says_where(source):
     """The others go on; a copy that was made anew since is another."""
     store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
     anew, other = replace(RANGE, topic_id="new life"), replace(RANGE, partition=1)
-    settled = with_loopback(BACK, both(source), ResolvedRanges((RANGE, anew, other), ()))
-    assert (anew, other) == settled.ranges
+    resolved = with_loopback(BACK, both(source), ResolvedRanges((RANGE, anew, other), ()))
+    assert (anew, other) == resolved.ranges
     assert [("uncompared", 0, 10, 39)] == [
-        (it.code, it.partition, it.first_offset, it.last_offset) for it in settled.stopped
+        (it.code, it.partition, it.first_offset, it.last_offset) for it in resolved.stopped
     ]
 
 
@@ -79,7 +79,7 @@ def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
     store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
     put_piece(source, encode_segment(MapSegment(0, 30, (Extent(0, 41, 3), Extent(3, 70, 5)))))
     (found,) = with_loopback(BACK, both(source), ResolvedRanges((replace(RANGE, start=40),), ())).ranges
-    assert ((40, 60), (70, 75)) == found.echoes
+    assert ((40, 60), (70, 75)) == found.loopback
 
 
 @pytest.mark.parametrize(("copy", "echoes"), [("life", ((70, 75),)), ("another", ()), ("", ((70, 75),))])
@@ -89,22 +89,22 @@ def test_a_map_of_records_that_lie_there_no_more_knows_no_echoes(source, copy, e
     store(source, way_back_ledger(BACK), known.key(), known.value())
     put_piece(source, encode_segment(MapSegment(0, 5, (Extent(0, 70, 5),))))
     (found,) = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ())).ranges
-    assert echoes == found.echoes
+    assert echoes == found.loopback
 
 
 def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):
     """What is an echo would be guessed."""
     put_piece(source, b"\x05\x00\x00")
-    settled = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ()))
-    assert ((), ["offset-map"]) == (settled.ranges, [it.code for it in settled.stopped])
-    assert f"offset 0 of {MAP}-0" in settled.stopped[0].message
+    resolved = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ()))
+    assert ((), ["offset-map"]) == (resolved.ranges, [it.code for it in resolved.stopped])
+    assert f"offset 0 of {MAP}-0" in resolved.stopped[0].message
 
 
 def test_other_names_need_none_of_it(source):
     """Nothing of the way back is read."""
     put_piece(source, b"\x05\x00\x00")
-    settled = ResolvedRanges((replace(RANGE, remote_topic="B.orders"),), ())
-    assert settled == with_loopback(BACK, both(source), settled)
+    resolved = ResolvedRanges((replace(RANGE, remote_topic="B.orders"),), ())
+    assert resolved == with_loopback(BACK, both(source), resolved)
 
 
 def life_of(cluster_id: str, copy: str = "life") -> Incarnation:
@@ -123,7 +123,7 @@ class TestByClusterId:
         store(source, "mm2-offset-map.west.internal", key, encode_segment(value))
         clusters = both(source)
         (found,) = with_loopback(BACK, clusters, ResolvedRanges((RANGE,), ())).ranges
-        assert ((70, 75),) == found.echoes
+        assert ((70, 75),) == found.loopback
         (noted,) = read_ledger(BACK, clusters.target).reverse_flows
         assert ("mm2-ledger.west.internal", noted.ledger_topic_id) == (
             noted.ledger_topic,
@@ -136,7 +136,7 @@ class TestByClusterId:
         store(source, way_back_ledger(BACK), known.key(), known.value())
         put_piece(source, encode_segment(MapSegment(0, 5, (Extent(0, 70, 5),))))
         (found,) = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ())).ranges
-        assert () == found.echoes
+        assert () == found.loopback
 
     def test_a_ledger_that_was_relied_on_and_is_gone_stops_its_topics(self, source: FakeCluster) -> None:
         """Also when it was made anew: what it said is not in the new one."""
@@ -147,8 +147,11 @@ class TestByClusterId:
         assert () == with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ())).stopped
         source.delete_topics([way_back_ledger(BACK)])
         for _ in range(2):
-            settled = with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ()))
-            assert ((other,), ["reverse-flow-gone"]) == (settled.ranges, [it.code for it in settled.stopped])
+            resolved = with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ()))
+            assert ((other,), ["reverse-flow-gone"]) == (
+                resolved.ranges,
+                [it.code for it in resolved.stopped],
+            )
             source.add_topic(way_back_ledger(BACK))
 
     def test_ledgers_that_do_not_say_whose_they_are_are_told_of(self, source: FakeCluster) -> None:
@@ -175,5 +178,5 @@ def test_of_two_flows_that_copy_one_topic_into_one_copy_the_later_one_stops(
     for topic, at in ((BACK.ledger_topic, 5), (theirs, since)):
         known = Incarnation("orders", "life", at, "orders", "copy")
         store(target, topic, known.key(), known.value())
-    settled = with_loopback(BACK, clusters, ResolvedRanges((replace(RANGE, remote_topic_id="copy"),), ()))
-    assert (["copied-twice"] if stops else []) == [it.code for it in settled.stopped]
+    resolved = with_loopback(BACK, clusters, ResolvedRanges((replace(RANGE, remote_topic_id="copy"),), ()))
+    assert (["copied-twice"] if stops else []) == [it.code for it in resolved.stopped]

@@ -112,7 +112,9 @@ def test_open_lanes_follow_the_backlog(start: int, least: int, lanes: int) -> No
     ends = [100] * 4
     ranges = [replace(it, start=start, end=NO_END) for it in whole(ends)]
     sizes = {TopicPartition("t", n): LANE_BYTES for n in range(4)}
-    dealt = assign_open(Source(sizes), ranges, topic(ends), lately={}, least=least, most=3, configured=None)
+    dealt = assign_open(
+        Source(sizes), ranges, topic(ends), recent_bytes={}, least=least, most=3, configured=None
+    )
     assert (lanes, {NO_END}, 4) == (
         len(dealt),
         {it.end for lane in dealt for it in lane},
@@ -125,5 +127,5 @@ def test_a_busy_partition_has_a_lane_to_itself() -> None:
     ends = [100] * 3
     ranges = [replace(it, start=100, end=NO_END) for it in whole(ends)]
     busy = {TopicPartition("t", 1): 10_000}
-    dealt = assign_open(Source({}), ranges, topic(ends), lately=busy, least=2, most=2, configured=None)
+    dealt = assign_open(Source({}), ranges, topic(ends), recent_bytes=busy, least=2, most=2, configured=None)
     assert [[1], [0, 2]] == [[it.partition for it in lane] for lane in dealt]

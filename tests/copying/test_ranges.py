@@ -30,7 +30,7 @@ def topic(*offsets: PartitionOffsets, target: PartitionOffsets | None = EMPTY) -
     return DiscoveredTopic("t", "id", "A.t", len(offsets), partitions, RemoteTopic("rid", len(offsets)))
 
 
-def settled(
+def resolved(
     offsets: PartitionOffsets,
     last: int | None,
     *,
@@ -62,37 +62,37 @@ def test_a_range_goes_from_behind_progress_to_the_stable_end(
     offsets: PartitionOffsets, last: int | None, expected: list[tuple[int, int]]
 ) -> None:
     """Without progress it begins at the log's start."""
-    assert settled(offsets, last) == (expected, [])
+    assert resolved(offsets, last) == (expected, [])
 
 
 def test_read_uncommitted_goes_to_the_end_of_the_log() -> None:
     """As MM2 does by default."""
     flow = replace(FLOW, copy=CopySettings(read_committed=False))
-    assert settled(PartitionOffsets(0, 10, 12), 6, flow=flow) == ([(7, 12)], [])
+    assert resolved(PartitionOffsets(0, 10, 12), 6, flow=flow) == ([(7, 12)], [])
 
 
 def test_from_latest_only_what_comes_after_the_first_look() -> None:
     """auto.offset.reset=latest: a partition without progress begins at its end; with progress nothing changes."""
     flow = replace(FLOW, copy=CopySettings(start_from_latest=True))
-    assert settled(PartitionOffsets(0, 10, 10), None, flow=flow) == ([], [])
-    assert settled(PartitionOffsets(0, 10, 10), 5, flow=flow) == ([(6, 10)], [])
+    assert resolved(PartitionOffsets(0, 10, 10), None, flow=flow) == ([], [])
+    assert resolved(PartitionOffsets(0, 10, 10), 5, flow=flow) == ([(6, 10)], [])
 
 
 def test_a_bounded_range_ends_before_the_first_later_record() -> None:
     """`ends` are upstream offsets of the first record at or after `until`."""
-    assert settled(PartitionOffsets(0, 10, 10), 2, until=7) == ([(3, 7)], [])
-    assert settled(PartitionOffsets(0, 10, 10), 8, until=7) == ([], [])
-    assert settled(PartitionOffsets(0, 10, 12), 2, until=11) == ([(3, 10)], [])
+    assert resolved(PartitionOffsets(0, 10, 10), 2, until=7) == ([(3, 7)], [])
+    assert resolved(PartitionOffsets(0, 10, 10), 8, until=7) == ([], [])
+    assert resolved(PartitionOffsets(0, 10, 12), 2, until=11) == ([(3, 10)], [])
 
 
 def test_offsets_deleted_before_they_were_copied_stop_the_partition() -> None:
     """A gap is named by its first and last upstream offset."""
-    assert settled(PartitionOffsets(20, 30, 30), 9) == ([], [("gap", 10, 19)])
+    assert resolved(PartitionOffsets(20, 30, 30), 9) == ([], [("gap", 10, 19)])
 
 
 def test_a_log_that_ends_before_progress_stops_the_partition() -> None:
     """The source lost records that were copied, or is another topic."""
-    assert settled(PartitionOffsets(0, 5, 5), 9) == ([], [("truncation", 5, 9)])
+    assert resolved(PartitionOffsets(0, 5, 5), 9) == ([], [("truncation", 5, 9)])
 
 
 def test_a_partition_whose_offsets_nobody_could_read_stops_and_its_neighbours_are_copied() -> None:
@@ -108,4 +108,4 @@ def test_a_partition_whose_offsets_nobody_could_read_stops_and_its_neighbours_ar
 
 def test_a_partition_without_its_place_on_the_target_waits() -> None:
     """Its neighbours are copied."""
-    assert settled(PartitionOffsets(0, 5, 5), None, target=None) == ([], [("no-target-partition", -1, -1)])
+    assert resolved(PartitionOffsets(0, 5, 5), None, target=None) == ([], [("no-target-partition", -1, -1)])

@@ -14,16 +14,16 @@ from twinlog.topics.discovery import Discovery
 
 def copied(flow: FlowSettings, *codes: str, stopped: tuple[str, ...] = ()) -> tuple[str, bool]:
     """State, and whether it is transient, of a copy with a partition for each code ("" is well)."""
-    tally = Totals()
+    totals = Totals()
     for number, code in enumerate(codes):
-        tally.ends["t", number] = 5
+        totals.ends["t", number] = 5
         report = RangeReport(
             "t", "A.t", number, 1, 1, 5, error_code=code, error=code and f"t-{number}: trouble"
         )
-        tally.add(LaneReport(0, LaneOutcome.FAILED if code else LaneOutcome.DONE, (report,)))
+        totals.add(LaneReport(0, LaneOutcome.FAILED if code else LaneOutcome.DONE, (report,)))
     stops = tuple(StoppedPartition("t", 9, code, "stopped") for code in stopped)
     discovery = Discovery(flow.name, "cluster-A", "cluster-B", 1, (), (), ())
-    result = result_of(flow, "r", discovery, tally, stops, None, 1, 1, 0.1)
+    result = result_of(flow, "r", discovery, totals, stops, None, 1, 1, 0.1)
     return result.state, result.transient
 
 
@@ -50,9 +50,9 @@ RANGES = (RangeSpec("t", "id", "A.t", 0, 5, NO_END), RangeSpec("u", "id", "A.u",
 
 def followed(code: str) -> Totals:
     """What is known of two topics that were followed up to offset 5, one of them in trouble there."""
-    tally = Totals()
-    tally.settle(RANGES)
-    tally.add(
+    totals = Totals()
+    totals.note_ends(RANGES)
+    totals.add(
         LaneReport(
             0,
             LaneOutcome.FAILED,
@@ -62,7 +62,7 @@ def followed(code: str) -> Totals:
             ),
         )
     )
-    return tally
+    return totals
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def followed(code: str) -> Totals:
 )
 def test_trouble_lasts_until_it_is_over(well: bool, progress: int, lasts: bool) -> None:
     """Its partition is followed without any, though nothing may have come since; or it is copied further."""
-    troubles = followed(SOURCE_LOST).troubles(RANGES if well else (), {("t", 0): progress})
-    assert ({("t", 0): "trouble"} if lasts else {}) == troubles
+    errors = followed(SOURCE_LOST).errors(RANGES if well else (), {("t", 0): progress})
+    assert ({("t", 0): "trouble"} if lasts else {}) == errors
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_a_topic_that_is_gone_is_no_trouble_and_has_no_lag(
     flow: FlowSettings, code: str, there: bool, state: str, lag: int
 ) -> None:
     """Once that is discovered; what else kept its records from being copied is still said."""
-    tally = followed(code)
-    tally.forget_gone({"t", "u"} if there else {"u"})
-    tally.end_at({("u", 0): 7} | ({("t", 0): 9} if there else {}))
+    totals = followed(code)
+    totals.forget_gone({"t", "u"} if there else {"u"})
+    totals.end_at({("u", 0): 7} | ({("t", 0): 9} if there else {}))
     discovery = Discovery(flow.name, "cluster-A", "cluster-B", 1, (), (), ())
-    result = result_of(flow, "r", discovery, tally, (), None, 1, 1, 0.1)
+    result = result_of(flow, "r", discovery, totals, (), None, 1, 1, 0.1)
     assert (state, [lag, 2]) == (result.state, [it.lag_records for it in result.partitions])
 
 
 def test_an_end_seen_before_the_copy_came_there_is_no_lag() -> None:
     """As of the last look, when the source is out of reach at the end of a run."""
-    tally = followed("")
-    tally.end_at({("t", 0): 3, ("u", 0): 5})
-    assert {("t", 0): 5, ("u", 0): 5} == tally.ends
+    totals = followed("")
+    totals.end_at({("t", 0): 3, ("u", 0): 5})
+    assert {("t", 0): 5, ("u", 0): 5} == totals.ends

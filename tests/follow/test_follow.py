@@ -14,11 +14,12 @@ from twinlog.cli.cycle import follow_failures
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ownership import Ownership
 from twinlog.copying.packing import pack
 from twinlog.copying.progress import CopyProgress, LaneProgress, progress_of
 from twinlog.copying.ranges import resolve
-from twinlog.copying.result import CopyResult, Totals
-from twinlog.copying.rounds import TASKS_DIED, Rounds, rate_shares
+from twinlog.copying.result import CopyResult
+from twinlog.copying.rounds import TASKS_DIED, rate_shares
 from twinlog.errors import (
     ClusterRefused,
     ClusterUnreachable,
@@ -58,9 +59,9 @@ def test_a_window_stops_what_has_no_leader_as_it_opens(flow) -> None:
     parts = tuple(DiscoveredPartition(n, old, old) for n in (0, 1))
     topic = DiscoveredTopic("t", "id", "A.t", 2, parts, RemoteTopic("copy", 2))
     seen = with_offsets([topic], {TopicPartition("t", 1): old})
-    settled = resolve(flow, seen, {}, {}, {}, follow=True)
-    assert [1] == [it.partition for it in settled.ranges]
-    assert [(0, "partition-unavailable")] == [(it.partition, it.code) for it in settled.stopped]
+    resolved = resolve(flow, seen, {}, {}, {}, follow=True)
+    assert [1] == [it.partition for it in resolved.ranges]
+    assert [(0, "partition-unavailable")] == [(it.partition, it.code) for it in resolved.stopped]
 
 
 def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
@@ -72,13 +73,13 @@ def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
         LaneGeneration("A->B", 1, 1, 0, 0, 60.0, failure=died)
     ] * 3
 
-    def window(following: Following) -> LaneGeneration:
-        following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
-        following.rounds.tally.ends["t", 0] = 7
+    def generation(following: Following) -> LaneGeneration:
+        following.totals.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
+        following.totals.ends["t", 0] = 7
         return spans.pop(0)
 
-    monkeypatch.setattr(Following, "window", window)
-    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    monkeypatch.setattr(Following, "run_lanes", generation)
+    monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
     runner = SimpleNamespace(slots=1)
     result = follow.run(flow, clusters, runner, run_id="r", seconds=600)  # type: ignore[arg-type]
     assert ("failed", "tasks-died", True) == (result.state, result.error_code, result.broke_off)
@@ -91,7 +92,7 @@ def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
     """Its lane finds out after 20 seconds: at the end of the run the source is asked again."""
     source.add_topic("orders", 2)
 
-    def window(following: Following) -> LaneGeneration:
+    def generation(following: Following) -> LaneGeneration:
         offsets = source.offsets
 
         def without_the_second(partitions: Any) -> Any:
@@ -101,8 +102,8 @@ def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
         monkeypatch.setattr(source, "offsets", without_the_second)
         return LaneGeneration("A->B", 1, 2, 0, 0, 0.1)
 
-    monkeypatch.setattr(Following, "window", window)
-    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    monkeypatch.setattr(Following, "run_lanes", generation)
+    monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
     runner = SimpleNamespace(slots=1)
     result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
     assert [("orders", 1, "partition-unavailable")] == [
@@ -117,8 +118,8 @@ def test_a_followed_flow_whose_topic_got_no_place_has_not_copied_all(
     """The target refuses to make it: nobody but the run could tell, and somebody has to act."""
     source.add_topic("orders")
     with_internal.refuse("create_topics", "A.orders", ClusterRefused("no CREATE"))
-    monkeypatch.setattr(Following, "window", lambda _: LaneGeneration("A->B", 1, 0, 0, 0, 0.1))
-    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    monkeypatch.setattr(Following, "run_lanes", lambda _: LaneGeneration("A->B", 1, 0, 0, 0, 0.1))
+    monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
     runner = SimpleNamespace(slots=1)
     result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
     assert ("failed", False, ["A.orders"]) == (
@@ -260,11 +261,9 @@ class Begun:
     def run(self, flow: FlowSettings, clusters: Clusters, slots: int, lanes: int | None = None) -> CopyResult:
         def begin(*given: object) -> SimpleNamespace:
             self.lanes = given[-1]
-            return SimpleNamespace(
-                tally=Totals(), lanes=self.lanes, read_ahead=list, fence=self.fence, run_id="run"
-            )
+            return SimpleNamespace(lanes=self.lanes, read_ahead=list, take=self.fence, run_id="run")
 
-        self.monkeypatch.setattr(follow.Rounds, "begin", begin)
+        self.monkeypatch.setattr(Ownership, "of", begin)
         stop = threading.Event()
         stop.set()
         return follow.run(
@@ -275,7 +274,7 @@ class Begun:
             seconds=60,
             lanes=lanes,
             stop=stop,
-            on_look=self.lines.append,
+            on_refresh=self.lines.append,
         )
 
 
@@ -329,9 +328,11 @@ def ended(flow: FlowSettings, error: TwinlogError) -> Following:
     def fence() -> None:
         raise error
 
-    rounds: Any = SimpleNamespace(fence=fence, tally=Totals())
+    owned: Any = SimpleNamespace(take=fence)
     nobody: Any = None
-    following = Following(flow, nobody, None, rounds, nobody, 0.0, threading.Event(), print, bool, None)
+    following = Following(
+        flow, nobody, None, owned, nobody, nobody, 0.0, threading.Event(), print, bool, None
+    )
     following.open_ranges = following.unreported = (RANGE,)
     return following
 

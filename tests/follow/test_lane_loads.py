@@ -48,8 +48,8 @@ def test_loads_are_counted_from_look_to_look() -> None:
     """Copied since the last look, behind at both; progress from before the window counts as its start."""
     open_loads = OpenLoads([[RANGE, replace(RANGE, partition=1)], [replace(RANGE, partition=2)]])
     ends = {TopicPartition("t", n): 100 for n in range(3)}
-    first = open_loads.look({("t", 0): 29, ("t", 1): 5}, ends)
+    first = open_loads.refresh({("t", 0): 29, ("t", 1): 5}, ends)
     assert first == (LaneLoad(0, 20, 70 + 90, 90), LaneLoad(0, 0, 90, 90))
-    second = open_loads.look({("t", 0): 99, ("t", 1): 59, ("t", 2): 99}, ends)
+    second = open_loads.refresh({("t", 0): 99, ("t", 1): 59, ("t", 2): 99}, ends)
     assert second == (LaneLoad(160, 70 + 50, 40, 40), LaneLoad(90, 90, 0, 0))
     assert open_loads.copied() == 90 + 50 + 90

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -80,12 +81,11 @@ def test_no_lanes_are_over_at_once() -> None:
 def test_a_lane_that_stands_still_is_killed_behind_the_fence(flow, monkeypatch) -> None:
     """Its process was frozen: it hears of no fence, and Spark sees nothing; the driver goes on."""
     monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(Following, "_fence", lambda _: "granted")
+    monkeypatch.setattr(Following, "_take", lambda _: "granted")
     lanes, runner = opened(a="done", b=TransientError("killed", code="tasks-died"))
     runner.ends["a"].set()
     runner.cancel = runner.ends["b"].set  # type: ignore[method-assign]
-    rounds = SimpleNamespace(runner=runner)
-    following = Following(flow, None, None, rounds, None, 0.0, threading.Event(), print, bool, None)
+    following = Following(flow, None, None, None, runner, None, 0.0, threading.Event(), print, bool, None)
     assert following._call_back(lanes)
     assert (["done"], ["b"]) == ([it.state for it in lanes.reports()], list(lanes.unreported()))
 
@@ -94,18 +94,17 @@ def test_a_window_whose_lanes_are_overdue_has_to_end(flow) -> None:
     """They end by themselves long before; one that does not is frozen."""
     lanes, runner = opened(a="done")
     far = time.monotonic() + 10_000
-    following = Following(flow, None, None, None, None, far, threading.Event(), print, bool, None)
+    following = Following(flow, None, None, None, None, None, far, threading.Event(), print, bool, None)
     overdue = generation.STRETCHES * flow.copy.follow_seconds + generation.LAST_WORD_SECONDS
     assert [False, True] == [following._has_to_end(lanes, age) for age in (overdue - 1, overdue)]
     runner.ends["a"].set()
 
 
-def following(flow, rounds: SimpleNamespace) -> Following:
+def following(flow, runner: Runner, owned: Any = None) -> Following:
     """A driver that looks at once, and again every second."""
     often = replace(flow, copy=replace(flow.copy, follow_seconds=1))
     far = time.monotonic() + 10_000
-    rounds.judge = lambda reports: None
-    return Following(often, None, None, rounds, None, far, threading.Event(), print, bool, None)
+    return Following(often, None, None, owned, runner, None, far, threading.Event(), print, bool, None)
 
 
 def specs(*names: str) -> list[SimpleNamespace]:
@@ -127,10 +126,10 @@ def raising(error: Exception) -> Callable[[object], object]:
 def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> None:
     """They copy on as if nothing were wrong, and end by themselves only after fifteen looks."""
     runner = Runner(a="done")
-    monkeypatch.setattr(Following, "_look", raising(REFUSED))
-    monkeypatch.setattr(Following, "_fence", lambda _: runner.ends["a"].set())
+    monkeypatch.setattr(Following, "_refresh", raising(REFUSED))
+    monkeypatch.setattr(Following, "_take", lambda _: runner.ends["a"].set())
     with pytest.raises(ClusterRefused, match="rights"):
-        following(flow, SimpleNamespace(runner=runner))._run(specs("a"), renew=False)
+        following(flow, runner)._run(specs("a"), renew=False)
     assert runner.ends["a"].is_set()
 
 
@@ -138,12 +137,12 @@ def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> Non
 def test_lanes_that_nothing_calls_back_are_killed(flow, monkeypatch, fence: Exception) -> None:
     """At once where there is no fence; where there is one, but they are deaf to it, after a while."""
     monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(Following, "_look", raising(REFUSED))
-    monkeypatch.setattr(Following, "_fence", raising(fence))
+    monkeypatch.setattr(Following, "_refresh", raising(REFUSED))
+    monkeypatch.setattr(Following, "_take", raising(fence))
     runner = Runner(a=TransientError("killed", code="tasks-died"))
     runner.cancel = runner.ends["a"].set  # type: ignore[method-assign]
     with pytest.raises(type(fence), match=str(fence)):
-        following(flow, SimpleNamespace(runner=runner))._run(specs("a"), renew=False)
+        following(flow, runner)._run(specs("a"), renew=False)
     assert runner.ends["a"].is_set()
 
 
@@ -152,15 +151,15 @@ def test_who_fenced_a_lane_is_asked_until_the_target_answers(flow, monkeypatch) 
     monkeypatch.setattr(generation, "FENCE_AGAIN_SECONDS", 0.05)
     runner = Runner(a="fenced", b="done")
     runner.ends["a"].set()
-    monkeypatch.setattr(Following, "_fence", lambda _: runner.ends["b"].set())
+    monkeypatch.setattr(Following, "_take", lambda _: runner.ends["b"].set())
     silences = [ClusterUnreachable("B does not answer")] * 2
 
-    def stop_if_taken() -> None:
+    def require_not_taken() -> None:
         if silences:
             raise silences.pop()
 
-    rounds = SimpleNamespace(runner=runner, stop_if_taken=stop_if_taken)
+    owned = SimpleNamespace(require_not_taken=require_not_taken)
     lanes = OpenLanes.start(runner, specs("a", "b"))
     lanes.jobs[0].result()
-    assert following(flow, rounds)._call_back(lanes)
+    assert following(flow, runner, owned)._call_back(lanes)
     assert [] == silences

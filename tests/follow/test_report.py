@@ -45,10 +45,10 @@ def test_a_partition_that_is_not_copied_fails_the_report(flow, clusters, orders,
     reporter.run_state.stopped = (stopped,)
     reporter.report(flow, clusters)
     assert "failed" == reported(flow, clusters.target)[1]
-    reporter.run_state.stopped, reporter.run_state.troubles = (), {("orders", 0): "a record is too large"}
+    reporter.run_state.stopped, reporter.run_state.errors = (), {("orders", 0): "a record is too large"}
     reporter.report(flow, clusters)
     assert "failed" == reported(flow, clusters.target)[1]
-    reporter.run_state.troubles = {}
+    reporter.run_state.errors = {}
     reporter.report(flow, clusters)
     assert "nothing" == reported(flow, clusters.target)[1]
 
@@ -62,7 +62,7 @@ def test_what_it_says_is_what_publish_understands(flow, clusters, orders, copied
     reporter.report(flow, clusters)
     copied(orders, 1, 4)
     stopped = StoppedPartition("gone", 3, "gap", "gone-3: deleted", 1, 2)
-    reporter.run_state.stopped, reporter.run_state.troubles = (stopped,), {("orders", 0): "too large"}
+    reporter.run_state.stopped, reporter.run_state.errors = (stopped,), {("orders", 0): "too large"}
     reporter.report(flow, clusters)
     [topic] = made[-1].topics
     [partition] = topic.partitions

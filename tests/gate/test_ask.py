@@ -16,7 +16,7 @@ from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
 from twinlog.config.flow.tiers import GateSettings, Tier
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
 from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, Waiver

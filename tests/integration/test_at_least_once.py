@@ -12,7 +12,7 @@ from test_follow import copied, followed
 from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_offsets, wait_until
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.fence.fence import GrantedLane, init_writer, write_fenced

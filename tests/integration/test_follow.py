@@ -24,7 +24,7 @@ from lab import (
 )
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.rounds import Rounds
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
@@ -60,7 +60,7 @@ def followed(
             runner or ThreadRunner(),
             run_id=run_id or uuid.uuid4().hex,
             seconds=seconds,
-            on_window=windows.append,
+            on_generation=windows.append,
             stop=stop,
             gives_way_to=lambda rival: rival.startswith(rivals),
         )
@@ -226,9 +226,9 @@ def test_a_driver_that_was_relieved_does_not_fence_back(cluster_a, cluster_b, tm
     flow = flow_of(tmp_path, cluster_a, cluster_b, ["nothing"])
     cycle(flow)
     with open_clusters(flow) as clusters:
-        first, second = (Rounds.begin(flow, clusters, ThreadRunner(), f"dag/{n}", 1) for n in (1, 2))
-        first.fence()
-        second.fence()
+        first, second = (Ownership.of(flow, clusters, f"dag/{n}", 1) for n in (1, 2))
+        first.take()
+        second.take()
         first.give_way(lambda rival: rival == "somebody else")
         second.give_way(lambda rival: True)
         with pytest.raises(FencedError, match="run dag/2") as taken:

@@ -21,7 +21,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import claim as claiming
-from twinlog.copying.rounds import Rounds
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.follow import follow
 from twinlog.formats.ledger.records import CycleReport
@@ -70,7 +70,7 @@ def values(cluster: Any, topic: str) -> list[str]:
 def take(flow: FlowSettings) -> Grant:
     """Fence a flow as the driver of its copy does, whatever a discovery before it would say."""
     with open_clusters(flow) as clusters:
-        return Rounds.begin(flow, clusters, ThreadRunner(), uuid.uuid4().hex).fence()
+        return Ownership.of(flow, clusters, uuid.uuid4().hex, flow.copy.lanes or 2).take()
 
 
 def code_of(do: Callable[[], object]) -> str:

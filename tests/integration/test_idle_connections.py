@@ -71,5 +71,5 @@ def test_a_quiet_lane_goes_on(impatient_cluster: Any, impatient_brokers: Brokers
         lane.commit()
         assert (number % 3 == 0) == bool(opened)
         opened.clear()
-    lane.settle()
+    lane.await_markers()
     assert [b"%d" % number for number in range(9)] == values(impatient_cluster, topic)

@@ -16,7 +16,7 @@ import pytest
 from lab import Seen, create_topic, cycle, flow_of, produce, read
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import open_clusters
-from twinlog.copying.ownership import held
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
@@ -68,16 +68,15 @@ def test_a_rebuild_of_a_hundred_thousand_positions_is_noted_and_read(flow, clust
     """Behind the fence, then without one; a driver that was fenced leaves what was there."""
     with open_clusters(flow) as clusters:
         topic = f"none-{uuid.uuid4().hex[:6]}"
-        with held(flow, clusters, "test") as fence:
-            fence.write([noted(fence.state, rebuild_of(topic, "behind the fence"))])
+        owned = Ownership.taken(flow, clusters, "test")
+        owned.write([noted(owned.state, rebuild_of(topic, "behind the fence"))])
         assert rebuild_of(topic, "behind the fence") == read_ledger(flow, clusters.target).rebuilds[topic]
         write_ledger(flow, clusters.target, [rebuild_of(topic, "without one")])
         assert rebuild_of(topic, "without one") == read_ledger(flow, clusters.target).rebuilds[topic]
-        with held(flow, clusters, "test") as late:
-            with held(flow, clusters, "another"):
-                pass
-            with pytest.raises(FencedError):
-                late.write([noted(late.state, rebuild_of(topic, "too late"))])
+        late = Ownership.taken(flow, clusters, "test")
+        Ownership.taken(flow, clusters, "another")
+        with pytest.raises(FencedError):
+            late.write([noted(late.state, rebuild_of(topic, "too late"))])
     with open_clusters(flow) as clusters:
         assert rebuild_of(topic, "without one") == read_ledger(flow, clusters.target).rebuilds[topic]
     records = read(cluster_b, flow.ledger_topic)

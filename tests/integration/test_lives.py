@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -229,9 +230,10 @@ def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a
         progress = read_progress(flow, clusters.target)
         assert [2] == [progress[it] for it in progress if it.topic == topic]
         done = apply.run(flow, clusters, seen)
-        settled = resolve_now(flow, clusters, seen.topics, progress, {}, {})
+        as_then: Any = SimpleNamespace(flow=flow, progress=progress)
+        resolved = resolve_now(as_then, clusters, seen.topics, {}, {})
         noted = [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
-    assert ((), (), []) == (done.gaps, settled.stopped, noted)
+    assert ((), (), []) == (done.gaps, resolved.stopped, noted)
 
 
 @LONG
@@ -271,7 +273,7 @@ def test_a_topic_made_anew_while_it_is_followed(cluster_a, cluster_b, made, poli
             run_id=f"run-{time.monotonic_ns()}",
             seconds=180,
             stop=stop,
-            on_window=windows.append,
+            on_generation=windows.append,
         )
     swapping.join()
     print([window.line for window in windows])

@@ -22,7 +22,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
@@ -157,7 +157,7 @@ def test_a_transaction_that_lost_ends_has_the_end_it_has_elsewhere(
         lane = Lane(brokers, init_writer(brokers, transactional_id(flow.name, 0), 10_000))
         assert [] == lane.write_state({place: it for part in parts.values() for place, it in part.items()})
         (lane.commit if rest == "committed" else lane.abort)()
-        lane.settle()
+        lane.await_markers()
     result = cycle(flow)
     assert ((), 0 if rest == "committed" else 1) == (result.stopped, result.records)
     copied = read(cluster_b, f"{flow.source.alias}.{topic}")

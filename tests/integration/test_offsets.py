@@ -34,7 +34,7 @@ from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings, PoisonPolicy
-from twinlog.copying.ownership import Held, held
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TransientError
 from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
@@ -275,28 +275,27 @@ def refuses_what_it_read(
 ) -> None:
     """An upkeep that has read what a rewind or a rebuild then changes, whichever of the two began first."""
 
-    def rewrite(fence: Held) -> None:
+    def rewrite(owned: Ownership) -> None:
         ((life, packed),) = (
             (it, known) for it, known in read_packed(flow, clusters.target).items() if it.topic == topic
         )
-        oldest = piece(fence.state, life, int(packed.first[0]), None)
-        fence.write([replace(oldest, value=bytes(packed.values[0]))])
+        oldest = piece(owned.state, life, int(packed.first[0]), None)
+        owned.write([replace(oldest, value=bytes(packed.values[0]))])
 
     def change() -> None:
-        with held(flow, clusters, "change") as fence:
-            rewrite(fence)
+        rewrite(Ownership.taken(flow, clusters, "change"))
 
-    came_between = "another upkeep of this flow came in between"
+    came_between = "another compaction of this map came in between"
     with once_upkeep_has_read(monkeypatch, change):
         assert came_between == map_compaction.run(flow, clusters).note
-    with held(flow, clusters, "change") as fence:
+    owned = Ownership.taken(flow, clusters, "change")
 
-        def not_now() -> None:
-            with pytest.raises(TransientError, match="was joined while it was to be changed"):
-                rewrite(fence)
+    def not_now() -> None:
+        with pytest.raises(TransientError, match="was compacted while it was to be changed"):
+            rewrite(owned)
 
-        with once_upkeep_has_read(monkeypatch, not_now):
-            assert came_between == map_compaction.run(flow, clusters).note
+    with once_upkeep_has_read(monkeypatch, not_now):
+        assert came_between == map_compaction.run(flow, clusters).note
 
 
 def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_path, unique_topic, monkeypatch):

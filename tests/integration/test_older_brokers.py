@@ -30,7 +30,7 @@ from lab import (
 )
 from twinlog.batches import codec as codecs
 from twinlog.cluster.open import open_clusters
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION

@@ -251,7 +251,7 @@ def test_while_it_is_followed(stage: Callable[..., Stage], policy: GapPolicy) ->
             ExpiresWhileCopying(it),
             run_id=uuid.uuid4().hex,
             seconds=180,
-            on_window=windows.append,
+            on_generation=windows.append,
             stop=stop,
         )
     watcher.join()

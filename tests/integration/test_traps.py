@@ -34,7 +34,7 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.relabel import relabel
 from twinlog.cluster.open import open_clusters
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
 from twinlog.lane.fence.fence import Grant, fence, init_writer
@@ -140,7 +140,7 @@ def test_nothing_joins_the_transaction_before(
         else:
             lane.commit()
             expected.append(b"%d" % number)
-    lane.settle()
+    lane.await_markers()
     assert Code.CONCURRENT_TRANSACTIONS in codes
     assert values(cluster_b, topic) == expected
 
@@ -180,7 +180,7 @@ def test_a_partition_twice_in_a_request_is_answered_once(
         lane.send({(topic, 0): [outgoing(value)]})
     lane.drain()
     lane.commit()
-    lane.settle()
+    lane.await_markers()
     assert values(cluster_b, topic)[-2:] == [b"c", b"d"]
 
 

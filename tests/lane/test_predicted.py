@@ -52,11 +52,11 @@ def test_what_is_foreseen_comes_true(transactions: list[tuple[list[int], bool]])
         lane.add([TP])
         for size in sizes:
             lane.send({TP: [outgoing(size)]})
-        foreseen = lane.foreseen()
+        predicted = lane.predicted()
         lane.drain()
         written = [(it.partition, it.base_offset) for it in lane.take_written()]
-        assert (foreseen is not None) == (known or not sizes)
-        assert foreseen is None or written == [(it.partition, it.base_offset) for it in foreseen]
+        assert (predicted is not None) == (known or not sizes)
+        assert predicted is None or written == [(it.partition, it.base_offset) for it in predicted]
         known = known or bool(sizes)
         (lane.commit if commit else lane.abort)()
 
@@ -73,7 +73,7 @@ def test_nothing_is_foreseen_behind_a_refused_batch() -> None:
         lane.abort()
     lane.add([TP])
     lane.send({TP: [outgoing()]})
-    assert lane.foreseen() is None
+    assert lane.predicted() is None
 
 
 @settings(max_examples=40, deadline=None)
@@ -81,7 +81,7 @@ def test_nothing_is_foreseen_behind_a_refused_batch() -> None:
 def test_a_stranger_in_the_copy_changes_neither_records_nor_map(
     log: Log, strangers: list[bool], size: int
 ) -> None:
-    """What was foreseen wrongly is given up before it is committed, and waited for from then on."""
+    """What was predicted wrongly is given up before it is committed, and waited for from then on."""
     target = Crowded(iter(strangers))
     report = copy(source_of([log], 500), target, {0: 0}, {0: log.end}, bytes_=size)
     assert report.state == "done"

@@ -168,14 +168,14 @@ def test_requests_are_handed_over_together(partitions: int, writes: list[int]) -
 def test_settling_asks_until_the_markers_are_written() -> None:
     """The coordinator is busy with them for a while; a fence by somebody else changes nothing of the commit."""
     target, lane = a_lane()
-    lane.settle()
+    lane.await_markers()
     transaction(lane, outgoing())
     lane.commit()
     target.faults["end_txn"] = [Code.CONCURRENT_TRANSACTIONS, Code.CONCURRENT_TRANSACTIONS, None]
-    lane.settle()
+    lane.await_markers()
     assert (target.calls.count("end_txn"), len(target.committed(TP))) == (1 + 3, 3)
     target.faults["end_txn"] = [Code.PRODUCER_FENCED]
-    lane.settle()
+    lane.await_markers()
     assert len(target.committed(TP)) == 3
 
 
@@ -184,7 +184,7 @@ def test_an_abort_is_settled_as_an_abort() -> None:
     target, lane = a_lane()
     transaction(lane, outgoing())
     lane.abort()
-    lane.settle()
+    lane.await_markers()
     assert (target.calls.count("end_txn"), target.committed(TP)) == (2, [])
 
 

@@ -14,7 +14,7 @@ from test_log_reader import wrote
 from twinlog.batches.header import BatchHeader
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs import committed_after
-from twinlog.logs.committed_after import committed_behind
+from twinlog.logs.committed_after import first_committed_after
 
 PLACE = (TOPIC, 0)
 OURS = {7, 9}
@@ -60,7 +60,7 @@ def found(
 ) -> int | None:
     """What is found behind `start`."""
     brokers = brokers_of(list(log))
-    return committed_behind(brokers, {PLACE: start}, {PLACE: len(log)}, OURS).get(PLACE)  # type: ignore[arg-type]
+    return first_committed_after(brokers, {PLACE: start}, {PLACE: len(log)}, OURS).get(PLACE)  # type: ignore[arg-type]
 
 
 @settings(max_examples=200, deadline=None)
@@ -75,7 +75,7 @@ def test_no_more_is_read_than_was_asked_for(
     monkeypatch: pytest.MonkeyPatch, aborted: int, expected: int | None
 ) -> None:
     """And what it takes to see how a transaction ends that begins there."""
-    monkeypatch.setattr(committed_after, "LOOK_BYTES", 1000)
+    monkeypatch.setattr(committed_after, "READ_BYTES", 1000)
     log = log_of([*[(7, "write")] * aborted, (7, "abort"), *[(9, "write")] * 40, (9, "commit")])
     assert expected == found(log, 0, OneAtATime)
 

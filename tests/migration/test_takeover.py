@@ -19,7 +19,6 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import progress_record
-from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
 from twinlog.migration.alignment import Alignment, Verdict
@@ -300,9 +299,9 @@ def test_what_is_not_taken_over_now_goes_on_where_mirror_maker_left_it(
 ) -> None:
     """Under the flow's names, where its own were others; what the flow has copied itself since counts more."""
     positions = {TopicPartition("a", 0): 3, TopicPartition("b", 0): 7, TopicPartition("c", 0): 9}
-    grant = Grant("run", (), {("c", 0): 20}, MARK)
+    ours = {("c", 0): 20}
     expected = [progress_record(STATE, *it) for it in written]
-    assert expected == list(takeover.left_as_they_are(STATE, grant, origin, positions, topics))
+    assert expected == list(takeover.left_as_they_are(STATE, ours, origin, positions, topics))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
     """The farther of both positions counts; what is written says nothing of where the copy ends."""
     origin = Origin("theirs", "connect-offsets", "group")
     positions = {TopicPartition("b", 0): theirs}
-    found = list(takeover.left_as_they_are(STATE, Grant("run", (), ours, MARK), origin, positions, ["a"]))
+    found = list(takeover.left_as_they_are(STATE, ours, origin, positions, ["a"]))
     assert [progress_record(STATE, *it) for it in written] == found
     assert all(not it.headers for it in found)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,13 +14,12 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
-from twinlog.lifecycle import apply, forget, rebuild
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics
@@ -129,7 +127,7 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     meanwhile: list[Callable[[], object]] = []
 
     @dataclass
-    class Held:
+    class Owned:
         state: StateTopics
         progress: Mapping[TopicPartition, int]
         clusters: Clusters
@@ -139,13 +137,10 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
                 at = TopicPartition(it.topic, it.partition)
                 self.clusters.target.append(at, key=it.key, value=it.value)
 
-    @contextmanager
-    def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
+    def taken(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Owned:
         if meanwhile:
             meanwhile.pop(0)()
-        yield Held(state_topics(flow, clusters), read_progress(flow, clusters.target), clusters)
+        return Owned(state_topics(flow, clusters), read_progress(flow, clusters.target), clusters)
 
-    monkeypatch.setattr(rebuild, "held", held)
-    monkeypatch.setattr(apply, "held", held)
-    monkeypatch.setattr(forget, "held", held)
+    monkeypatch.setattr(Ownership, "taken", taken)
     return meanwhile

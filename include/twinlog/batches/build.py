@@ -1,11 +1,9 @@
-"""Build batches of many records at once; `twinlog.batches.columns` reads them.
+"""Build batches of many records at once, in memory that is reused; `twinlog.batches.columns` reads them.
 
 All batches of a group are laid out together: each array operation has a fixed cost, and with only a few hundred
-records per batch that cost would exceed the cost of the records.
-
-Reuse memory for the batches built from fetch answers: the memory of one answer serves the next but one.
-
-Fresh memory costs more than writing to it: the system provides it page by page, and clears each page first.
+records per batch that cost would exceed the cost of the records. The memory of the batches built from one fetch answer
+serves the next answer but one: the system provides fresh memory page by page, and clears each page first, which costs
+more than writing to it.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ from twinlog.batches.columns import Columns, Int64s, copy_pieces
 from twinlog.batches.header import HEADER_BYTES, write_header
 
 MOST_BYTES = 16 << 20
-
-
 """The largest size of each half of an arena; a batch that does not fit gets memory of its own."""
 
 
@@ -56,14 +52,9 @@ class Arena:
 
 
 LARGEST_PREFIX: Final = 21
-
-
 """The most bytes that length, attributes, timestamp and offset of a record can take."""
 
-
 PIECES_AT_ONCE: Final = 8
-
-
 """The number of batches that are laid out together; it bounds the memory of the layout."""
 
 

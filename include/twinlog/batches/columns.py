@@ -1,16 +1,13 @@
 """Read the records of many batches at once, their varints column by column, with numpy.
 
 Records that have to be rewritten are read here and built in `twinlog.batches.build`, for a fraction of a
-microsecond a record: merges of small batches, offset gaps, splits, append times.  A record is `length varint |
-attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`.  The rest (key, value, headers) stays where
-it is and is copied once, when the new batch is built.
-
-Find where records begin, by stepping from length to length: the one part of reading that is sequential.
-
-Copy many pieces of one buffer to places in another, thousands in a few array operations (gather copy).
+microsecond a record: merges of small batches, offset gaps, splits, append times. A record is `length varint |
+attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`. Where records begin is found by stepping from
+length to length, the one part that is sequential (record scan). The rest (key, value, headers) stays where it is and is
+copied once, when the new batch is built: thousands of pieces in a few array operations (gather copy).
 
 Each piece is copied as two blocks whose size is the largest power of two that fits the piece: one from its beginning,
-one up to its end.  The two blocks overlap:
+one up to its end. The two blocks overlap:
 
     piece of 11 bytes   0 1 2 3 4 5 6 7 8 9 10
     first block of 8    [-------------]
@@ -41,14 +38,9 @@ from twinlog.batches.header import (
 from twinlog.errors import FormatError
 
 Int64s = Any
-
-
 """A one-dimensional array of int64."""
 
-
 _LARGE: Final = 4096
-
-
 """Pieces of this size or more (bytes) are copied one by one: copying them by array would copy them once more."""
 
 
@@ -87,16 +79,10 @@ def _blocks(buffer: memoryview, size: int) -> Any:
 
 MAX_VARINT: Final = 5
 
-
 _LOW_HALF: Final = tuple(2 + ((low & 0x7F) >> 1) for low in range(256))
-
-
 """By the first byte of a length of two bytes: its share of the step to the next record."""
 
-
 _ABREAST: Final = 32
-
-
 """Measured: with more records than this for each record of the largest batch, stepping abreast is quicker."""
 
 
@@ -161,19 +147,13 @@ def _step(data: memoryview, at: int) -> int:
 
 _MAX_VARLONG: Final = 10
 
-
 TOGETHER_BYTES: Final = 16 << 20
-
-
 """The most uncompressed bytes of compressed batches that are read at once, unless one batch alone has more."""
-
 
 HEADERS: Final = np.dtype({
     "names": list(BatchHeader._fields),
     "formats": [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"],
 })
-
-
 """The layout of `twinlog.batches.header.HEADER` as a numpy type."""
 
 

@@ -1,9 +1,8 @@
 """Cut fetched blocks into batches to send, by the table in `twinlog.batches.outgoing`.
 
-Batches that have to be read are read in runs: as many at once as follow one another and share a codec.  That makes
+The large clean batches at the beginning of a block are passed on in the fewest steps: most blocks hold nothing else.
+Batches that have to be read are read in runs: as many at once as follow one another and share a codec. That makes
 rewriting cheap enough to prefer it to sending small batches one by one.
-
-Pass on the large clean batches at the beginning of a block, in the fewest steps: most blocks hold nothing else.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ from twinlog.batches.merge import (
     BATCH_COST,
     Run,
     SmallBatches,
-    lone_batch,
     many_small,
     merge_cost,
-    merge_few,
+    merge_small,
+    single_record_batch,
     uncompressed,
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
@@ -87,8 +86,6 @@ def pass_on(
 
 
 REWRITTEN_BYTES = 512 * 1024
-
-
 """The most bytes of records gathered for one rewritten batch, uncompressed; it keeps the memory of a merge small."""
 
 
@@ -98,7 +95,7 @@ class Cutter:
 
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
-    `echoes` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
+    `loopback` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
     several records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit,
     because the target compresses differently.
     """
@@ -109,7 +106,7 @@ class Cutter:
     excluded: dict[int, str] = field(default_factory=dict)
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
-    echoes: LoopbackRecords | None = None
+    loopback: LoopbackRecords | None = None
     most_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +135,7 @@ class Cutter:
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
         next_offset = 0
-        if not self.excluded and self.echoes is None:
+        if not self.excluded and self.loopback is None:
             passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
             block, next_offset = block[passed:], done.next_upstream if passed else 0
             position = done.next_upstream
@@ -157,7 +154,7 @@ class Cutter:
                     require_possible(header, next_offset)
                     next_offset = header.next_offset
                     done.leader_epoch = header.leader_epoch
-                    hidden = self._hidden(header, block, start, aborted) or self._echo(header)
+                    hidden = self._hidden(header, block, start, aborted) or self._came_back(header)
                     following = max(min(header.next_offset, self.end), position)
                     # No broker sends a batch that ends before the requested offset, but a damaged batch may claim so.
                     skipped = hidden or not header.record_count or header.last_offset < position
@@ -220,7 +217,7 @@ class Cutter:
         """Return a mask of the batches that are clean, uncompressed and worth merging."""
         bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
         ends = bases + heads["last_offset_delta"] + 1
-        if self.excluded or self.echoes is not None or (bases[1:] < ends[:-1]).any():
+        if self.excluded or self.loopback is not None or (bases[1:] < ends[:-1]).any():
             return np.zeros(len(heads), bool)
         harmless = 0 if hiding else TRANSACTIONAL
         return (
@@ -239,8 +236,8 @@ class Cutter:
             return header.control
         return aborted.hides(header, block[start : start + header.size])
 
-    def _echo(self, header: BatchHeader) -> bool:
-        return self.echoes is not None and self.echoes.whole(header)
+    def _came_back(self, header: BatchHeader) -> bool:
+        return self.loopback is not None and self.loopback.whole(header)
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
@@ -249,7 +246,7 @@ class Cutter:
             and header.base_offset >= position
             and header.next_offset <= self.end
             and header.size <= (self.most_bytes if header.record_count > 1 else self.max_message_bytes)
-            and not (self.echoes is not None and self.echoes.some(header))
+            and not (self.loopback is not None and self.loopback.some(header))
             and not (
                 self.excluded
                 and any(header.base_offset <= offset <= header.last_offset for offset in self.excluded)
@@ -260,16 +257,16 @@ class Cutter:
         """Send the batches of the run, and empty it; return False on poison, which ends the cut."""
         begins, run.begins = run.begins, []
         positions, run.positions = run.positions, []
-        lone, run.lone, run.bytes = run.lone, None, 0
-        if lone is not None and len(begins) == 1:
-            done.outgoing.append(_as_it_is(block, begins[0], lone))
+        single, run.single, run.bytes = run.single, None, 0
+        if single is not None and len(begins) == 1:
+            done.outgoing.append(_as_it_is(block, begins[0], single))
             return True
         if not begins:
             return True
-        if not self.excluded and self.echoes is None:
-            few = merge_few(block, begins, positions[0], self.end, self.rewritten_bytes)
-            if few is not None and len(few.buffer) <= self.max_message_bytes:
-                done.outgoing.append(few)
+        if not self.excluded and self.loopback is None:
+            merged = merge_small(block, begins, positions[0], self.end, self.rewritten_bytes)
+            if merged is not None and len(merged.buffer) <= self.max_message_bytes:
+                done.outgoing.append(merged)
                 return True
         while begins:
             try:
@@ -304,13 +301,7 @@ class Cutter:
         return True
 
     def _rewrite(
-        self,
-        records: Columns,
-        position: int,
-        codec: int,
-        done: Cut,
-        block: memoryview,
-        begins: list[int],
+        self, records: Columns, position: int, codec: int, done: Cut, block: memoryview, begins: list[int]
     ) -> Poison | None:
         """Rewrite the records of the range, read from the batches at `begins`; stop before one that is too large."""
         chosen = (records.offsets >= position) & (records.offsets < self.end)
@@ -318,16 +309,16 @@ class Cutter:
             left_out = chosen & np.isin(records.offsets, list(self.excluded))
             self._capture(records, np.flatnonzero(left_out))
             chosen &= ~left_out
-        if self.echoes is not None:
-            chosen &= ~self.echoes.among(records.offsets)
+        if self.loopback is not None:
+            chosen &= ~self.loopback.among(records.offsets)
         records = records if chosen.all() else records.where(chosen)
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
         after = 0
         for index in np.flatnonzero(large).tolist():
             self._build(records.where(slice(after, index)), codec, done)
             after = index + 1
-            lone = records.where(slice(index, after))
-            batch = lone_batch(lone, codec, self.max_message_bytes, block, begins)
+            single = records.where(slice(index, after))
+            batch = single_record_batch(single, codec, self.max_message_bytes, block, begins)
             offset = int(records.offsets[index])
             if len(batch) <= self.max_message_bytes:
                 done.outgoing.append(Outgoing.built(batch, ((offset, 1),), rewritten=True))

@@ -1,11 +1,9 @@
-"""Decide which batches are cheaper to merge than to send one by one, and hold them until they are merged.
+"""Merge small batches: decide which are cheaper to merge than to send one by one, and build them few or one at a time.
 
-Merge a few small batches record by record (small-batch merge).
-
-Below some fifty records, the numpy calls of `twinlog.batches.columns` cost more than the records.  A lane in
-follow mode has about a dozen records of a partition at a time.  The result is the same to the byte.
-
-Build a batch of a single record in several ways; if none fits the target, the record is poison.
+Many records are read and built by columns (`twinlog.batches.columns`). Below some fifty records its numpy calls cost
+more than the records, so a few small batches are merged record by record, with the same result to the byte
+(small-batch merge): a lane in follow mode has about a dozen records of a partition at a time. A batch of a single
+record is built in several ways; if none fits the target, the record is poison.
 """
 
 from __future__ import annotations
@@ -26,10 +24,7 @@ from twinlog.batches.record import Record, build_batch, read_records
 from twinlog.errors import FormatError
 
 BATCH_COST: Final = 25.0
-
-
 """Microseconds of CPU that each further batch costs: relabelling, its share of a request, its answer."""
-
 
 _COST: Final = {
     NONE: (0.2, 0.0006),
@@ -38,16 +33,10 @@ _COST: Final = {
     LZ4: (0.7, 0.01),
     ZSTD: (0.7, 0.02),
 }
-
-
 """By codec: microseconds of CPU per record and per byte to read a batch and write it again."""
 
-
 _COMPRESSED_RUN_BYTES: Final = 128 * 1024
-
-
 """The most bytes of compressed batches rewritten together: all are decompressed in memory at the same time."""
-
 
 _MANY: Final = 16
 
@@ -70,12 +59,12 @@ class Run:
     """Hold batches of one codec that wait to be rewritten together.
 
     `begins` are their positions in the block; `positions` are the upstream offsets that the copy had reached before
-    each.  `lone` is the header of the first batch, as long as that batch could still be passed on unchanged.
+    each.  `single` is the header of the first batch, as long as that batch could still be passed on unchanged.
     """
 
     begins: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
-    lone: BatchHeader | None = None
+    single: BatchHeader | None = None
     codec: int = 0
     bytes: int = 0
 
@@ -86,7 +75,7 @@ class Run:
 
     def add(self, header: BatchHeader, start: int, position: int, *, clean: bool) -> None:
         """Add a batch that begins at `start` in the block, with the copy at upstream offset `position`."""
-        self.lone = header if clean and not self.begins else None
+        self.single = header if clean and not self.begins else None
         self.codec = header.codec
         self.bytes += header.size
         self.begins.append(start)
@@ -94,9 +83,9 @@ class Run:
 
     def extend(self, small: SmallBatches) -> None:
         """Add small batches that are clean and uncompressed."""
-        self.lone = None
+        self.single = None
         if not self.begins and len(small.begins) == 1:
-            self.lone = BatchHeader._make(small.heads[0].tolist())
+            self.single = BatchHeader._make(small.heads[0].tolist())
         self.codec = NONE
         self.begins += small.begins
         self.positions += small.heads["base_offset"].tolist()
@@ -121,18 +110,13 @@ def many_small(block: memoryview) -> bool:
 
 
 MOST_RECORDS = 48
-
-
 """Measured: with more records, reading by columns is cheaper."""
 
-
 _BOUND = 1 << 63
-
-
 """Times and differences of times beyond an int64 are damage; `columns` lets them overflow, as Java does."""
 
 
-def merge_few(
+def merge_small(
     block: memoryview, begins: Sequence[int], first: int, end: int, most_bytes: int
 ) -> Outgoing | None:
     """Make one batch of the records in [`first`, `end`) of the batches, sharing a codec, that begin at `begins`.
@@ -203,21 +187,15 @@ def _stretches(records: Iterable[Record]) -> tuple[tuple[int, int], ...]:
 
 
 WHOLE: Final = np.zeros(1, np.int64)
-
-
 """The beginnings of pieces for records that form one piece."""
 
-
 _HARD_BYTES: Final = 16 << 20
-
-
 """Larger records are not compressed at the highest level, which takes up to a second per megabyte."""
-
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
-def lone_batch(
+def single_record_batch(
     record: Columns, codec: int, limit: int, block: memoryview, begins: Sequence[int]
 ) -> memoryview:
     """Build a batch of one record with at most `limit` bytes; if there is none, return the smallest that was tried.

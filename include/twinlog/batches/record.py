@@ -20,7 +20,6 @@ from twinlog.errors import FormatError
 _RECORD_ATTRIBUTES = b"\x00"
 _ENCODED = varint.encode
 
-
 Headers = tuple[tuple[str, bytes | None], ...]
 """Headers of a record, in order."""
 

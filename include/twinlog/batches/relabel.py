@@ -1,6 +1,4 @@
-"""Relabel a batch: give it a new producer without changing, or even reading, its records.
-
-Compute the CRC-32C of a batch whose header changed, without reading the batch.
+"""Relabel a batch: give it a new producer and a new CRC-32C without changing, or even reading, its records.
 
 A CRC is linear: crc(new) = crc(old) xor raw(old xor new), where `raw` is the CRC register started at zero.
 Old and new differ only in the first bytes that the CRC covers, so zeros follow the difference:
@@ -9,9 +7,9 @@ Old and new differ only in the first bytes that the CRC covers, so zeros follow 
 
 Feeding n zero bytes into a register is a linear map, composed of the maps of n's digits.
 
-Two things follow.  Relabelling a batch costs the same whatever its size.  The producer's own checksum stays in
-effect: if a batch is damaged between the source's disk and the target's socket, the target refuses it; a checksum
-computed anew would hide the damage.
+So relabelling a batch costs the same whatever its size, and the producer's own checksum stays in effect: if a batch is
+damaged between the source's disk and the target's socket, the target refuses it. A checksum computed anew would hide
+the damage.
 """
 
 from __future__ import annotations
@@ -23,54 +21,29 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
-from twinlog.batches.header import (
-    CHECKED_FROM,
-    CODEC_MASK,
-    CRC_AT,
-    HEADER_BYTES,
-    TRANSACTIONAL,
-    BatchHeader,
-)
+from twinlog.batches.header import CHECKED_FROM, CODEC_MASK, CRC_AT, HEADER_BYTES, TRANSACTIONAL, BatchHeader
 
 _POLYNOMIAL = 0x82F63B78
-
-
 """The Castagnoli polynomial, reflected (RFC 3720)."""
 
-
 _INVERTED = 0xFFFFFFFF
-
-
 """A checksum is its register inverted; `crc32c` inverts its input and its output."""
-
 
 _READ_BITS = 12
 
-
 _READ = (1 << _READ_BITS) - 1
 
-
 _ZEROS = memoryview(bytes(_READ))
-
-
 """This few zero bytes are read more quickly than mapped."""
-
 
 _DIGIT_BITS = 6
 
-
 _DIGIT = (1 << _DIGIT_BITS) - 1
-
-
 """Mapped lengths are taken one base-64 digit at a time: one step for batches of up to 256 KiB."""
-
 
 _SINGLE_BITS: Any = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
 
-
 _Map = tuple[list[int], list[int], list[int], list[int]]
-
-
 """A linear map of the register, as one table for each byte of the register."""
 
 
@@ -149,12 +122,9 @@ def _applied(tables: Any, registers: Any) -> Any:
 
 _FRONT = struct.Struct(">qiibI")
 
-
 _CHECKED = struct.Struct(">hiqqqhii")
 
-
 _CRC = struct.Struct(">I")
-
 
 _NO_EPOCH = -1
 

@@ -112,8 +112,8 @@ def _followed(
 
     started_ms = round(time.time() * 1000)
 
-    def on_window(window: LaneGeneration) -> None:
-        say(window.line)
+    def on_generation(generation: LaneGeneration) -> None:
+        say(generation.line)
 
     with open_clusters(flow) as clusters:
         run_state = RunState(asked.run_id, started_ms)
@@ -126,8 +126,8 @@ def _followed(
                 seconds=seconds,
                 lanes=lanes,
                 topics=asked.topics,
-                on_window=on_window,
-                on_look=say,
+                on_generation=on_generation,
+                on_refresh=say,
                 stop=stop,
                 run_state=run_state,
             )

@@ -7,25 +7,18 @@ by that, and is refused when it comes again.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend.state import take_fence
-from twinlog.copying.ownership import end_upkeep
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim, written_as
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.fence import write_fenced
 from twinlog.lane.fence.ownership import Identity, why_not_ours
-from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, ledger_from, records_in
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import gone_ways
@@ -59,7 +52,13 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
     if not reason.strip():
         raise UsageError("a claim needs a reason", hint='such as: --reason "B is called west now"')
     identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
-    _require_two(identity)
+    if identity.source_cluster_id == identity.target_cluster_id:
+        raise TerminalError(
+            f"{identity.flow}: both are the same cluster (id {identity.source_cluster_id})",
+            hint="check the bootstrap.servers of both",
+            code="same-cluster",
+            flow=identity.flow,
+        )
     records = records_in(clusters.target, flow.ledger_topic)
     if not records:
         raise TerminalError(
@@ -71,22 +70,19 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
     owner = _owned_as(flow, records)
     # This call changes the owner. Ownership is therefore judged below, by the ledger read behind this fence.
     state = replace(state_topics(flow, clusters), source_cluster_id="", target_cluster_id="")
-    with Brokers(flow.target.connection) as target:
-        grant = take_fence(owner, target, state, run_id=f"claim-{uuid.uuid4().hex[:8]}", lanes=1)
-        end_upkeep(owner, target)
-        records = records_in(clusters.target, flow.ledger_topic)
-        if _owned_as(flow, records).name != owner.name:
-            raise TerminalError(
-                f"somebody else claimed the state of {flow.name} just now",
-                hint="`twinlog check` says who has it; claim it again if it is to be yours",
-                code="another-name",
-                flow=flow.name,
-            )
-        result, changes = _planned(flow, clusters, identity, ledger_from(records), by, reason)
-        if changes:
-            stored = [StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes]
-            write_fenced(target, grant.lanes[0], stored)
-            end_upkeep(owner, target)  # fences a compaction that began meanwhile; a later one reads the claim
+    owned = Ownership.taken(owner, clusters, "claim", state=state)
+    records = records_in(clusters.target, flow.ledger_topic)
+    if _owned_as(flow, records).name != owner.name:
+        raise TerminalError(
+            f"somebody else claimed the state of {flow.name} just now",
+            hint="`twinlog check` says who has it; claim it again if it is to be yours",
+            code="another-name",
+            flow=flow.name,
+        )
+    result, changes = _planned(flow, clusters, identity, ledger_from(records), by, reason)
+    if changes:
+        owned.write([StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes])
+        owned.end_compaction()  # one that began meanwhile; a later one reads the claim
     return result
 
 
@@ -101,7 +97,7 @@ def _planned(
     forgotten = gone_ways(clusters, ledger.reverse_flows)
     moved = () if ours else [it for it in ledger.claims if it.flow != flow.name]
     changes = [
-        *_tombstones([*moved, *forgotten]),
+        *((it.key(), None) for it in (*moved, *forgotten)),
         *((it.key(), it.value()) for it in kept),
         *(() if ours else [(claim.key(), claim.value())]),
     ]
@@ -125,21 +121,17 @@ def _incarnations(
     Topic ids are random. A topic id that is found again belongs to the same topic, on a cluster that was restored.
     """
     elsewhere = {
-        topic: life
-        for topic, life in ledger.incarnations.items()
-        if differ(life.source_cluster_id, source_cluster_id)
+        topic: incarnation
+        for topic, incarnation in ledger.incarnations.items()
+        if differ(incarnation.source_cluster_id, source_cluster_id)
     }
     found = clusters.source.describe_topics(elsewhere).found if elsewhere else {}
     kept = [
-        replace(life, source_cluster_id=source_cluster_id)
-        for topic, life in elsewhere.items()
-        if topic in found and life.topic_id and found[topic].topic_id == life.topic_id
+        replace(incarnation, source_cluster_id=source_cluster_id)
+        for topic, incarnation in elsewhere.items()
+        if topic in found and incarnation.topic_id and found[topic].topic_id == incarnation.topic_id
     ]
     return kept, tuple(sorted(set(elsewhere) - {it.topic for it in kept}))
-
-
-def _tombstones(records: list[LedgerEntry]) -> Iterator[tuple[bytes, None]]:
-    return ((it.key(), None) for it in records)
 
 
 def _owned_as(flow: FlowSettings, records: tuple[LedgerRecord, ...]) -> FlowSettings:
@@ -148,13 +140,3 @@ def _owned_as(flow: FlowSettings, records: tuple[LedgerRecord, ...]) -> FlowSett
     name = claim.flow if claim is not None else written_as(records) or flow.name
     target_alias = name.partition("->")[2]
     return replace(flow, target=replace(flow.target, alias=target_alias))
-
-
-def _require_two(identity: Identity) -> None:
-    if identity.source_cluster_id == identity.target_cluster_id:
-        raise TerminalError(
-            f"{identity.flow}: both are the same cluster (id {identity.source_cluster_id})",
-            hint="check the bootstrap.servers of both",
-            code="same-cluster",
-            flow=identity.flow,
-        )

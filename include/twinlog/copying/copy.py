@@ -7,20 +7,18 @@ and resolves the ranges anew (copying/rounds.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.loopback import with_loopback
+from twinlog.copying.ownership import Ownership
 from twinlog.copying.packing import assign
 from twinlog.copying.progress import CopyProgress, watched
-from twinlog.copying.ranges import StoppedPartition, choose, ends_at, max_bytes
-from twinlog.copying.resolve import resolve_now
+from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_limits
+from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
-from twinlog.copying.rounds import TASKS_DIED, LaneRunner, Rounds, lane_specs
+from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
 from twinlog.errors import TransientError
-from twinlog.kafka_types import TopicPartition
-from twinlog.lane.spec import RangeSpec
 from twinlog.topics import discover
 
 MAX_ROUNDS = 6
@@ -49,35 +47,34 @@ def run(
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
     ends = ends_at(clusters.source, chosen, until_ms)
-    limits = max_bytes(clusters.target, chosen)
-    rounds = Rounds.begin(flow, clusters, runner, run_id)
+    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    owned = Ownership.of(flow, clusters, run_id, flow.copy.lanes or runner.slots)
+    totals = Totals()
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
     count = deaths = 0
     while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
         count += 1
-        grant = rounds.fence()
-        progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = with_loopback(flow, clusters, resolve_now(flow, clusters, chosen, progress, ends, limits))
-        settled = rounds.without_lost_markers(clusters, settled, chosen, grant)
-        stopped = settled.stopped
-        ranges = without_trouble(settled.ranges, rounds.tally)
-        packed = assign(clusters.source, ranges, chosen, most=rounds.lanes, configured=flow.copy.lanes)
+        owned.take()
+        resolved = resolve_behind_fence(owned, clusters, chosen, ends, limits)
+        stopped = resolved.stopped
+        # Partitions that failed in an earlier round would fail again.
+        ranges = [it for it in resolved.ranges if not totals.failed(it)]
+        packed = assign(clusters.source, ranges, chosen, most=owned.lanes, configured=flow.copy.lanes)
         if not packed:
             failure = None
             break
-        rounds.tally.settle(settled.ranges)
-        specs = lane_specs(flow, rounds.state, grant, packed)
-        with watched(flow, rounds.state, specs, on_progress):
-            failure = rounds.run(specs)
+        totals.note_ends(resolved.ranges)
+        specs = lane_specs(owned, packed)
+        with watched(flow, owned.state, specs, on_progress):
+            try:
+                reports = runner.run(specs)
+            except TransientError as error:
+                failure = error
+            else:  # not in the try: FencedError is transient for a scheduler, not for this driver
+                failure = judge(owned, totals, reports)
         if failure is None:
             break
         deaths += failure.code == TASKS_DIED
     seconds = time.monotonic() - started
-    return result_of(flow, run_id, discovery, rounds.tally, stopped, failure, count, rounds.lanes, seconds)
-
-
-def without_trouble(ranges: Sequence[RangeSpec], tally: Totals) -> list[RangeSpec]:
-    """Leave out partitions that already failed in an earlier round: they would fail again."""
-    failed = {key for key, report in tally.ranges.items() if report.error}
-    return [item for item in ranges if item.topic_partition not in failed]
+    return result_of(flow, run_id, discovery, totals, stopped, failure, count, owned.lanes, seconds)

@@ -1,14 +1,13 @@
-"""Find the loopback records that a flow with unchanged topic names must leave out (twinlog.batches.loopback).
+"""Find what a flow with unchanged topic names must leave out: loopback records, and topics that another flow copies.
 
 A reverse flow, from B to A, keeps its ledger and its offset map on A. Whether a reverse flow exists is read from
 cluster A, not from this flow's configuration file: the reverse flow may be run from elsewhere, under aliases of its
-own (topics/reverse_flows.py).
+own (topics/reverse_flows.py, batches/loopback.py).
 
-Find topics that another flow copies into the same copy: one source under two aliases, topic names unchanged.
-
-Each alias has a ledger of its own on the target, so neither fence nor claim shows the other flow. Topic ids show it:
-they are random, and a topic's id is the same under every name of its cluster. Both flows record a topic before they
-copy it, and look behind their fences. The flow that recorded it later stops.
+Two flows may also copy one source, under two aliases, into the same copies. Each alias has a ledger of its own on the
+target, so neither fence nor claim shows the other flow. Topic ids show it: they are random, and a topic's id is the
+same under every name of its cluster. Both flows record a topic before they copy it, and look behind their fences. The
+flow that recorded it later stops.
 """
 
 from __future__ import annotations
@@ -43,42 +42,36 @@ def copied_by_others(
     Ledgers that cannot be read are skipped. Raises errors of the target.
     """
     wanted = {(it.topic, it.topic_id, it.remote_topic): it.remote_topic_id for it in ranges if it.topic_id}
-    since = {topic: life.since_ms for topic, life in read_ledger(flow, clusters.target).incarnations.items()}
+    since = {
+        topic: incarnation.since_ms
+        for topic, incarnation in read_ledger(flow, clusters.target).incarnations.items()
+    }
     found: dict[str, str] = {}
     for name in clusters.target.topic_names():
         alias = source_of_ledger(name)
         if alias is None or name == flow.ledger_topic or not wanted:
             continue
         try:
-            lives = ledger_in(clusters.target, name).lives
+            incarnations = ledger_in(clusters.target, name).lives
         except (ClusterRefused, FormatError):
             continue
-        for life in lives:
-            copy = wanted.get((life.topic, life.topic_id, life.remote_topic))
-            if copy is None or differ(life.remote_topic_id, copy):
+        for incarnation in incarnations:
+            copy = wanted.get((incarnation.topic, incarnation.topic_id, incarnation.remote_topic))
+            if copy is None or differ(incarnation.remote_topic_id, copy):
                 continue
-            if (life.since_ms, alias) < (since.get(life.topic, life.since_ms), flow.source.alias):
-                found[life.topic] = f"{alias}->{flow.target.alias}"
+            if (incarnation.since_ms, alias) < (
+                since.get(incarnation.topic, incarnation.since_ms),
+                flow.source.alias,
+            ):
+                found[incarnation.topic] = f"{alias}->{flow.target.alias}"
     return found
 
 
-def stopped_by(item: RangeSpec, first: str) -> StoppedPartition:
-    """Say why a partition that another flow copies is not copied. Pure."""
-    message = (
-        f"{item.topic}-{item.partition}: {first} copies the same topic into {item.remote_topic}, under another name of"
-        " the source: everything would be there twice; exclude it from one of the two, or if that flow is gone, see"
-        " docs/operations.md, Names and clusters"
-    )
-    return StoppedPartition(item.topic, item.partition, COPIED_TWICE, message)
-
-
 GONE = "reverse-flow-gone"
-
-
 """Code of the reason for partitions whose loopback records can no longer be told from others."""
 
 
-def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRanges) -> ResolvedRanges:
+def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRanges) -> ResolvedRanges:
     """Add to ranges of topics that keep their names the upstream offsets that maps of reverse flows contain.
 
     A partition stops if its loopback records would have to be guessed:
@@ -90,64 +83,73 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRange
     Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
     has a reverse flow: only lanes that write in transactions can be told from other writers.
     """
-    if not any(item.remote_topic == item.topic for item in settled.ranges):
-        return settled
-    ids = {item.topic: item.topic_id for item in settled.ranges if item.remote_topic == item.topic}
-    ways = read_ways_back(flow, clusters, ids)
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in ways):
+    if not any(item.remote_topic == item.topic for item in resolved.ranges):
+        return resolved
+    ids = {item.topic: item.topic_id for item in resolved.ranges if item.remote_topic == item.topic}
+    flows = read_ways_back(flow, clusters, ids)
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in flows):
         raise TerminalError(
-            f"{flow.name} and the flow the other way keep topic names, and {flow.name} copies at_least_once",
+            f"{flow.name} and its reverse flow keep topic names, and {flow.name} copies at_least_once",
             hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
             code="two-way",
             flow=flow.name,
         )
     taken_over: defaultdict[tuple[str, str, int], list[TakenOver]] = defaultdict(list)
-    for way in ways:
-        for record in way.ledger.taken_over:
+    for reverse in flows:
+        for record in reverse.ledger.taken_over:
             taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
-    firsts = copied_by_others(flow, clusters, [it for it in settled.ranges if it.remote_topic == it.topic])
-    gone = _note_ways(flow, clusters, [it for it in ways if it.writes_to(ids)])
+    firsts = copied_by_others(flow, clusters, [it for it in resolved.ranges if it.remote_topic == it.topic])
+    gone = _note_reverse_flows(flow, clusters, [it for it in flows if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
-    stopped = list(settled.stopped)
-    for item in settled.ranges:
+    stopped = list(resolved.stopped)
+    for item in resolved.ranges:
         if item.remote_topic != item.topic:
             ranges.append(item)
             continue
-        theirs = taken_over[_name(item)]
-        why = _stopped_by(flow, item, gone) or uncompared(item, theirs)
-        if item.topic in firsts:
-            why = stopped_by(item, firsts[item.topic])
+        theirs = taken_over[item.topic, item.topic_id, item.partition]
+        why = _stopped_by(flow, item, firsts.get(item.topic), gone) or uncompared(item, theirs)
         if why is not None:
             stopped.append(why)
             continue
         try:
-            ranges.append(_with_loopback(item, ways, theirs))
+            ranges.append(_with_loopback(item, flows, theirs))
         except UnreadableMap as error:
-            message = f"what of it is an echo cannot be told: {error.message}"
+            message = f"its loopback records cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
     return ResolvedRanges(tuple(ranges), tuple(stopped))
 
 
-def _note_ways(
-    flow: FlowSettings, clusters: Clusters, ways: Sequence[ReverseState]
+def _note_reverse_flows(
+    flow: FlowSettings, clusters: Clusters, flows: Sequence[ReverseState]
 ) -> tuple[ReverseFlow, ...]:
     """Record in the ledger whose records are left out from now on; return recorded flows whose ledger is gone."""
     noted = read_ledger(flow, clusters.target).reverse_flows
     known = {it.ledger_topic_id for it in noted}
-    new = [it for it in ways if it.ledger_topic_id and it.ledger_topic_id not in known]
+    new = [it for it in flows if it.ledger_topic_id and it.ledger_topic_id not in known]
     now = clock.now_ms()
     write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
     return gone_ways(clusters, noted)
 
 
-def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]) -> StoppedPartition | None:
+def _stopped_by(
+    flow: FlowSettings, item: RangeSpec, first: str | None, gone: Sequence[ReverseFlow]
+) -> StoppedPartition | None:
+    """Say why a partition is not copied: another flow was `first` to copy it, or ledgers of reverse flows are gone."""
+    name = f"{item.topic}-{item.partition}"
+    if first is not None:
+        message = (
+            f"{name}: {first} copies the same topic into {item.remote_topic}, under another name of the source:"
+            " everything would be there twice; exclude it from one of the two, or if that flow is gone, see"
+            " docs/operations.md, Names and clusters"
+        )
+        return StoppedPartition(item.topic, item.partition, COPIED_TWICE, message)
     if not gone:
         return None
     names = ", ".join(sorted({it.ledger_topic for it in gone}))
     message = (
-        f"{item.topic}-{item.partition}: the ledger of the flow from {flow.target.alias} ({names} on"
-        f" {flow.source.alias}) was deleted: what that flow wrote would come back as new records. When none of it is"
-        f" left in the log, or it may come back: twinlog claim --flow '{flow.name}' --reason ..."
+        f"{name}: the ledger of the flow from {flow.target.alias} ({names} on {flow.source.alias}) was deleted: what"
+        " that flow wrote would come back as new records. When none of it is left in the log, or it may come back:"
+        f" twinlog claim --flow '{flow.name}' --reason ..."
     )
     return StoppedPartition(item.topic, item.partition, GONE, message)
 
@@ -158,30 +160,26 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
         first, end = max(it.first, item.start), min(it.compared, item.end)
         if first < end:
             message = (
-                f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the flow the other way"
-                " was taken over from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
+                f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the reverse flow"
+                " was migrated from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
                 " new records; run `twinlog takeover` of that flow again with a greater --depth"
             )
             return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
     return None
 
 
-def _name(item: RangeSpec) -> tuple[str, str, int]:
-    return item.topic, item.topic_id, item.partition
-
-
 def _with_loopback(
-    item: RangeSpec, ways: Iterable[ReverseState], taken_over: Iterable[TakenOver]
+    item: RangeSpec, flows: Iterable[ReverseState], taken_over: Iterable[TakenOver]
 ) -> RangeSpec:
     place = item.topic, item.partition
     maps = [
-        way.maps[life]
-        for way in ways
-        for life in [*way.maps, *way.maps.broken]
-        if life.topic_partition == place
+        reverse.maps[incarnation]
+        for reverse in flows
+        for incarnation in [*reverse.maps, *reverse.maps.broken]
+        if incarnation.topic_partition == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]
-    return replace(item, echoes=_spans(item, maps, compared))
+    return replace(item, loopback=_spans(item, maps, compared))
 
 
 def _spans(

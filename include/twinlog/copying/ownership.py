@@ -1,83 +1,237 @@
-"""Take a flow's fence to change its state outside of a copy: a running copy stops, and no other begins."""
+"""Own a flow: take it with a fence, write behind the fence, give way to the driver that takes it next.
+
+A fence shuts out every other driver of the flow (docs/decisions/0001-fence.md): a copy under way stops, and what is
+read from then on is what the last writer left. Fence and lanes belong to one process, so producer epochs and sequences
+go only to that process's own tasks.
+"""
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.mend.state import take_fence
-from twinlog.copying.rounds import state_topics
-from twinlog.errors import TransientError
+from twinlog.config.flow.settings import FlowSettings, Guarantee, PoisonPolicy
+from twinlog.copying.mend import at_least_once
+from twinlog.copying.mend.state import mend_map, mend_progress
+from twinlog.copying.ranges import message_limits
+from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.formats.ledger.reading import of_kind
+from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.fence import Grant, init_writer, upkeep_id, write_fenced
-from twinlog.lane.spec import StateTopics
+from twinlog.lane.fence.fence import (
+    FenceLogs,
+    Grant,
+    compaction_id,
+    fence,
+    init_writer,
+    last_fence,
+    own_progress,
+    write_fenced,
+)
+from twinlog.lane.fence.lost_progress import LostProgressError
+from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.protocol.brokers import Brokers
 
+PAUSED = "paused"
+"""Code of the error for a flow that was found paused behind the fence."""
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A fence that was taken; all state read from now on is what the last writer left."""
+TAKING_SECONDS = 2.0
+"""How long another driver may need from its first fenced lane to its name in the ledger."""
+
+
+@dataclass(slots=True)
+class Ownership:
+    """One driver's ownership of a flow: taken by each fence, lost to the next fence of another driver.
+
+    `lanes` is how many lanes the driver may use. `grant` is that of the last fence. `compaction` is the writer that
+    keeps compactions of the map out, if they were ended behind the fence.
+    """
 
     flow: FlowSettings
     state: StateTopics
-    grant: Grant
-    target: Brokers
-    upkeep: Writer | None
+    run_id: str
+    lanes: int
+    logs: FenceLogs
+    grant: Grant = field(init=False)
+    compaction: Writer | None = None
+
+    @classmethod
+    def of(cls, flow: FlowSettings, clusters: Clusters, run_id: str, lanes: int) -> Ownership:
+        """Prepare to take a flow; raises the target's refusal if sync_topics has not created its topics yet."""
+        state = state_topics(flow, clusters)
+        return cls(flow, state, run_id, lanes, FenceLogs.of(state))
+
+    @classmethod
+    def taken(
+        cls,
+        flow: FlowSettings,
+        clusters: Clusters,
+        why: str,
+        run_id: str | None = None,
+        state: StateTopics | None = None,
+    ) -> Ownership:
+        """Take a flow to change its state outside of a copy, `why` as a run of its own, or as `run_id`.
+
+        Compactions of the map are ended, too. Raises as `take`.
+        """
+        state = state or state_topics(flow, clusters)
+        owned = cls(flow, state, run_id or f"{why}-{uuid.uuid4().hex[:8]}", 1, FenceLogs.of(state))
+        owned.take(to_copy=False)
+        owned.end_compaction()
+        return owned
 
     @property
     def progress(self) -> dict[TopicPartition, int]:
-        """Last copied upstream offsets, read behind the fence."""
+        """Last copied upstream offsets, read behind the last fence."""
         return {TopicPartition(*key): last for key, last in self.grant.progress.items()}
 
-    def write(self, records: list[StateRecord]) -> None:
-        """Commit records in one transaction; call this once per fence.
+    def take(self, *, to_copy: bool = True) -> Grant:
+        """Take the flow: fence it, rewrite commit markers that progress and map have lost, and read progress.
 
-        Raises FencedError if another driver took the flow. Raises TransientError if records change the map and a map
+        At least once there is no fence: another driver is told to stop. Raises FencedError if another driver holds the
+        flow, and as `fence`, `mend_progress` and `mend_map`, or as `at_least_once.grant`. If it is taken `to_copy`,
+        raises TerminalError `paused` for a paused flow. That is checked behind the fence, because a migration to MM2
+        pauses the flow in a transaction of the control lane.
+        """
+        flow, state, settings = self.flow, self.state, self.flow.copy
+        with Brokers(flow.target.connection) as target:
+            if settings.guarantee is Guarantee.AT_LEAST_ONCE:
+                self.grant = at_least_once.grant(target, flow.name, state, self.run_id, self.lanes, self.logs)
+            else:
+                terms = state, self.run_id, self.lanes, settings.transaction_timeout_ms, self.logs
+                try:
+                    self.grant = fence(target, flow.name, *terms)
+                except LostProgressError as lost:
+                    mend_progress(flow, target, state, lost)
+                    self.grant = fence(target, flow.name, *terms)
+                mend_map(flow, target, state, self.grant)
+            known = self.logs.ledger.read(target).committed if to_copy else {}
+        for record in of_kind(known, FlowState):
+            if record.state is FlowPhase.PAUSED:
+                raise TerminalError(
+                    f"flow {flow.name} is paused by {record.by}: {record.reason}",
+                    hint="`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
+                    code=PAUSED,
+                    flow=flow.name,
+                )
+        return self.grant
+
+    def write(self, records: Sequence[StateRecord]) -> None:
+        """Commit records in one transaction behind the fence; call this once per fence.
+
+        Raises FencedError if another driver took the flow. Raises TransientError if records change the map and a
         compaction (offset_sync/map_compaction.py) began since the fence: the map may differ from what was read.
         """
         if not records:
             return
-        if all(it.topic != self.state.map_topic for it in records):
-            write_fenced(self.target, self.grant.lanes[0], records)
-            return
-        if self._upkeep_came_between():
-            raise TransientError(
-                f"the offset map of {self.flow.name} was joined while it was to be changed",
-                hint="the next cycle tries again",
-                code="map-upkeep",
-            )
-        write_fenced(self.target, self.grant.lanes[0], records)
-        end_upkeep(self.flow, self.target)
+        before = self.compaction if any(it.topic == self.state.map_topic for it in records) else None
+        if before is not None:
+            # This question ends a compaction that came between, and its epoch tells whether there was one.
+            self.end_compaction()
+            if self.compaction != Writer(
+                before.transactional_id, before.producer_id, before.producer_epoch + 1
+            ):
+                raise TransientError(
+                    f"the offset map of {self.flow.name} was compacted while it was to be changed",
+                    hint="the next cycle tries again",
+                    code="map-upkeep",
+                )
+        with Brokers(self.flow.target.connection) as target:
+            write_fenced(target, self.grant.lanes[0], records)
+        if before is not None:
+            self.end_compaction()
 
-    def _upkeep_came_between(self) -> bool:
-        """Say whether a map compaction initialised its id since the fence; this question fences it."""
-        before, now = self.upkeep, end_upkeep(self.flow, self.target)
-        if before is None or now is None:
-            return False
-        return (now.producer_id, now.producer_epoch) != (before.producer_id, before.producer_epoch + 1)
+    def end_compaction(self) -> None:
+        """Fence a compaction of the map that is under way; a later one reads what was written.
+
+        A flow without transactions has none.
+        """
+        if self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+            timeout_ms = self.flow.copy.transaction_timeout_ms
+            with Brokers(self.flow.target.connection) as target:
+                self.compaction = init_writer(target, compaction_id(self.flow.name), timeout_ms)
+
+    def read_ahead(self) -> None:
+        """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""
+        with Brokers(self.flow.target.connection) as target:
+            self.logs.ledger.catch_up(target)
+            self.logs.progress.catch_up(target)
+            if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+                self.logs.offset_map.catch_up(target)
+
+    def progress_now(self) -> Mapping[TopicPartition, int]:
+        """Read the flow's progress as of now: the last copied upstream offset of each partition."""
+        with Brokers(self.flow.target.connection) as target:
+            return own_progress(self.logs.progress.read(target).committed, self.state)
+
+    def require_last(self, target: Brokers) -> None:
+        """Raise FencedError unless the ledger's last fence, which is written before its lanes write, is ours."""
+        holder = last_fence(self.logs.ledger.read(target))
+        if holder and not self.grant.mark.is_of(holder):
+            raise self._lost_to(holder.run_id)
+
+    def require_not_taken(self) -> None:
+        """Raise FencedError if a lane was fenced by another driver, not by its transaction's time-out.
+
+        The ledger names the other driver, but only after its lanes are fenced. To fence it in turn meanwhile would
+        begin a fight that neither wins, so it is given `TAKING_SECONDS` to write its name.
+        """
+        deadline = time.monotonic() + TAKING_SECONDS
+        with Brokers(self.flow.target.connection) as target:
+            while not (rival := self._rival(target)):
+                if time.monotonic() >= deadline:
+                    return
+                time.sleep(0.1)
+        raise self._lost_to(rival)
+
+    def give_way(self, gives_way_to: Callable[[str], bool]) -> None:
+        """Raise FencedError if a driver that we give way to has fenced us, by the ledger.
+
+        Without this check our next fence would take the flow back.
+        """
+        with Brokers(self.flow.target.connection) as target:
+            rival = self._rival(target)
+        if rival and gives_way_to(rival):
+            raise self._lost_to(rival)
+
+    def _rival(self, target: Brokers) -> str:
+        """Return the run id of the ledger's last fence, empty if that is our own or if there is none."""
+        holder = last_fence(self.logs.ledger.read(target))
+        return "" if holder is None or holder.run_id == self.run_id else holder.run_id
+
+    def _lost_to(self, rival: str) -> FencedError:
+        return FencedError(
+            f"another twinlog took over flow {self.flow.name} (run {rival})",
+            hint="let one of them run; what this one committed counts, nothing else was written",
+            flow=self.flow.name,
+            run_id=rival,
+        )
 
 
-def end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
-    """Fence a map compaction that is under way; return None for a flow without transactions, which has none."""
-    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-        return None
-    return init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
+def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
+    """Find the flow's state topics, and the ids of its clusters.
 
-
-@contextmanager
-def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
-    """Fence the flow, for `why`, as a run of its own or as `run_id`, and fence a compaction of its map.
-
-    Raises as `take_fence`.
+    Raises the target's refusal if sync_topics has not created them yet, and errors of the clusters.
     """
-    state = state_topics(flow, clusters)
-    run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
-    with Brokers(flow.target.connection) as target:
-        grant = take_fence(flow, target, state, run_id=run_id, lanes=1)
-        yield Held(flow, state, grant, target, end_upkeep(flow, target))
+    aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
+    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *((aside,) if aside else ()))
+    described = clusters.target.describe_topics(names).require()
+    limits = message_limits(clusters.target, [aside]) if aside else {}
+    return StateTopics(
+        offsets_topic=flow.offsets_topic,
+        offsets_partitions=len(described[flow.offsets_topic].partitions),
+        map_topic=flow.offset_map_topic,
+        map_partitions=len(described[flow.offset_map_topic].partitions),
+        ledger_topic=flow.ledger_topic,
+        connector_name=flow.connector_name,
+        source_alias=flow.source.alias,
+        quarantine_topic=aside,
+        quarantine_max_bytes=limits.get(aside, DEFAULT_MAX_MESSAGE_BYTES),
+        source_cluster_id=clusters.source.cluster_id(),
+        target_cluster_id=clusters.target.cluster_id(),
+    )

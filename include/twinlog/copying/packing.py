@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from twinlog.cluster.api import ClusterReader
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
@@ -100,13 +101,13 @@ def assign_open(
     ranges: Sequence[RangeSpec],
     topics: Collection[DiscoveredTopic],
     *,
-    lately: Mapping[TopicPartition, int],
+    recent_bytes: Mapping[TopicPartition, int],
     least: int,
     most: int,
     configured: int | None,
     read_committed: bool = True,
 ) -> Packed:
-    """Assign ranges without an end, by their backlog behind the ends in `topics` and their recent bytes (`lately`).
+    """Assign ranges without an end, by their backlog behind the ends in `topics` and `recent_bytes`.
 
     Use `configured` lanes, or as many as the backlog needs, from `least` to `most`.
     """
@@ -122,11 +123,21 @@ def assign_open(
     both = zip(ranges, behind, strict=True)
     return pack(
         [
-            replace(it, estimated_bytes=1 + lately.get(it.topic_partition, 0) + late.estimated_bytes)
+            replace(it, estimated_bytes=1 + recent_bytes.get(it.topic_partition, 0) + late.estimated_bytes)
             for it, late in both
         ],
         lanes,
     )
+
+
+def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
+    """Return how many lanes a generation has for any backlog, at most `most`; None if the backlog decides. Pure.
+
+    Under a throttle more lanes would copy no more, and a lane's unused share of the rate does not pass to another.
+    """
+    if flow.copy.lanes:
+        return min(flow.copy.lanes, most)
+    return 1 if flow.copy.bytes_per_second else None
 
 
 def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:
@@ -136,3 +147,8 @@ def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) ->
         for topic in topics
         for it in topic.partitions
     }
+
+
+def place_of(item: RangeSpec) -> TopicPartition:
+    """Return the source partition of a range."""
+    return item.topic_partition

@@ -20,7 +20,7 @@ from twinlog.lane.spec import LaneSpec, StateTopics
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
 
-LOOK_SECONDS = 2.0
+READ_SECONDS = 2.0
 LINE_SECONDS = 10.0
 
 
@@ -114,7 +114,7 @@ def watched(
     specs: Sequence[LaneSpec],
     tell: Callable[[CopyProgress], None] | None,
 ) -> Iterator[None]:
-    """While the lanes run, call `tell` every LOOK_SECONDS, and once more when they have ended."""
+    """While the lanes run, call `tell` every READ_SECONDS, and once more when they have ended."""
     if tell is None:
         yield
         return
@@ -139,7 +139,7 @@ def _watch(
     began = time.monotonic()
     ended = False
     while not ended:
-        ended = over.wait(LOOK_SECONDS)
+        ended = over.wait(READ_SECONDS)
         try:
             with Brokers(flow.target.connection) as target:
                 copied = own_progress(log.read(target).committed, state)

@@ -85,15 +85,16 @@ def run(
     progress = read_progress(flow, clusters.target)
     chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
-    settled = resolve(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
-    packed = assign(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
+    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    resolved = resolve(flow, chosen, progress, ends, limits)
+    packed = assign(clusters.source, resolved.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,
         until_ms=until_ms,
-        ranges=settled.ranges,
-        stopped=settled.stopped,
+        ranges=resolved.ranges,
+        stopped=resolved.stopped,
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
-        records=sum(item.end - item.start for item in settled.ranges),
+        records=sum(item.end - item.start for item in resolved.ranges),
         unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.unended),
         undecided=tuple(undecided_ranges(flow, chosen)),
     )
@@ -128,11 +129,6 @@ def ends_at(
     ]
     found = source.offsets_at(partitions, until_ms).require()
     return {partition: offset for partition, offset in found.items() if offset is not None}
-
-
-def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[str, int]:
-    """Return max.message.bytes by remote topic, if the target tells."""
-    return message_limits(target, [topic.remote_topic for topic in topics])
 
 
 def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, int]:
@@ -172,9 +168,9 @@ def resolve(
             last = progress.get(place)
             start = _start(flow, partition, last)
             known = last is not None or partition.begins is not None
-            trouble = _trouble(topic, partition, start, known=known)
-            if trouble is not None:
-                stopped.append(trouble)
+            stop = _why_stopped(topic, partition, start, known=known)
+            if stop is not None:
+                stopped.append(stop)
                 continue
             end = partition.source.readable_end(read_committed=flow.copy.read_committed)
             end = min(end, ends.get(place, end))
@@ -214,7 +210,7 @@ def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None)
     return partition.source.stable_end if flow.copy.start_from_latest else partition.source.log_start
 
 
-def _trouble(
+def _why_stopped(
     topic: DiscoveredTopic, partition: DiscoveredPartition, start: int, *, known: bool
 ) -> StoppedPartition | None:
     """Return what keeps a partition from being copied; only a partition with progress can have lost offsets."""

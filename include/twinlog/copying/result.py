@@ -1,9 +1,8 @@
-"""The result of a copy: the lanes' reports of all rounds, added up by partition. Pure.
+"""Add up the lanes' reports of all rounds, by partition, to the result of a copy.
 
-Keep in the ledger what a copy did to each of many partitions; `publish` reads it there.
-
-The result of a copy of ten thousand partitions is megabytes, too much to pass through a scheduler's database each
-minute. Only the totals and the first entries pass through it (twinlog.airflow.xcom).
+The result of ten thousand partitions is megabytes, too much to pass through a scheduler's database each minute. Only
+the totals and the first entries pass through it (twinlog.airflow.xcom); what the copy did to each partition is kept in
+the ledger, where `publish` reads it.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ TRANSIENT_CODES = frozenset({
     "fence-again",
     "no-target-partition",
 })
-
-
 """Codes of partition errors that may be gone at the next cycle."""
 
 
@@ -105,10 +102,15 @@ class Totals:
     transactions: int = 0
     cpu_seconds: float = 0.0
 
-    def settle(self, ranges: Sequence[RangeSpec]) -> None:
+    def note_ends(self, ranges: Sequence[RangeSpec]) -> None:
         """Note where the ranges of a round end (upstream)."""
         for item in ranges:
             self.ends[item.topic_partition] = item.end
+
+    def failed(self, item: RangeSpec) -> bool:
+        """Say whether the partition of a range failed in an earlier round."""
+        report = self.ranges.get(item.topic_partition)
+        return report is not None and bool(report.error)
 
     def end_at(self, ends: Mapping[TopicPartition, int]) -> None:
         """Note the source's ends for a run that followed; a partition no longer there ends where its copy ends."""
@@ -121,7 +123,7 @@ class Totals:
             if it.error_code == TOPIC_DELETED and it.topic not in topics:
                 self.ranges[place] = replace(it, error_code="", error="")
 
-    def troubles(
+    def errors(
         self, well: Iterable[RangeSpec], progress: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, str]:
         """Return, by source partition, the error that ended its newest range, unless the error is known to be over.
@@ -161,7 +163,7 @@ def result_of(
     flow: FlowSettings,
     run_id: str,
     discovery: Discovery,
-    tally: Totals,
+    totals: Totals,
     stopped: tuple[StoppedPartition, ...],
     failure: TransientError | None,
     rounds: int,
@@ -170,7 +172,7 @@ def result_of(
     refused: tuple[Refusal, ...] = (),
 ) -> CopyResult:
     """Build the result of a copy. `stopped` and `failure` are those of the last round; `seconds` is wall time."""
-    partitions = tuple(_partition(report, tally, failure) for _, report in sorted(tally.ranges.items()))
+    partitions = tuple(_partition(report, totals, failure) for _, report in sorted(totals.ranges.items()))
     problems = tuple(problem for problem in discovery.problems if problem.blocking)
     codes = {item.error_code for item in partitions if item.error} | {item.code for item in stopped}
     failed = bool(codes or problems or failure or refused)
@@ -189,14 +191,14 @@ def result_of(
         transient=failed and codes <= TRANSIENT_CODES and not problems and not refused,
         rounds=rounds,
         lanes=lanes,
-        transactions=tally.transactions,
-        lane_cpu_seconds=round(tally.cpu_seconds, 3),
+        transactions=totals.transactions,
+        lane_cpu_seconds=round(totals.cpu_seconds, 3),
         refused=refused,
     )
 
 
-def _partition(report: RangeReport, tally: Totals, failure: TransientError | None) -> PartitionCopy:
-    lag = tally.ends[report.topic_partition] - report.next_upstream
+def _partition(report: RangeReport, totals: Totals, failure: TransientError | None) -> PartitionCopy:
+    lag = totals.ends[report.topic_partition] - report.next_upstream
     unfinished = failure is not None and lag > 0 and not report.error
     return PartitionCopy(
         topic=report.topic,
@@ -216,16 +218,10 @@ def _partition(report: RangeReport, tally: Totals, failure: TransientError | Non
 
 log = logging.getLogger(__name__)
 
-
 MANY = 200
-
-
 """From this many partitions on, a result may be cut on its way."""
 
-
 MOST_CHARACTERS = 300
-
-
 """Most characters kept of one partition's error."""
 
 

@@ -25,16 +25,16 @@ OFFSET_SYNCS_SECONDS = 5.0
 REPORT_SECONDS = 60.0
 """About as often as a scheduled flow is reported: if the source is lost, the gate has numbers no older than this."""
 
-UPKEEP_SECONDS = 600.0
+COMPACTION_SECONDS = 600.0
 
 HEAD_START_SECONDS = 3.0
 """Time the copy has before the first turn: it fences then, and records wait for it."""
 
-LAST_BEAT_SECONDS = 5.0
+LAST_HEARTBEAT_SECONDS = 5.0
 """How long the end waits for a heartbeat to a cluster outside of the flow: an unfinished heartbeat loses nothing."""
 
 Step = Callable[[FlowSettings, Clusters], object]
-OnTrouble = Callable[[str, TwinlogError], None]
+OnError = Callable[[str, TwinlogError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
     commits the positions of groups. Each of these two tasks has the shorter of the intervals that are switched on.
     """
     listed: list[Turn] = []
-    beating = [it for it in (flow, flow.reverse_heartbeats) if it is not None and it.emit_heartbeats]
-    if beating:
-        every = min(it.heartbeats_interval_seconds for it in beating)
+    emitting = [it for it in (flow, flow.reverse_heartbeats) if it is not None and it.emit_heartbeats]
+    if emitting:
+        every = min(it.heartbeats_interval_seconds for it in emitting)
         listed.append(Turn("heartbeats", every, heartbeats.beat))
     if flow.emit_offset_syncs:
         listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, emit.run))
@@ -65,7 +65,7 @@ def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, checkpoints.run))
     listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state).report))
-    listed.append(Turn("map_upkeep", UPKEEP_SECONDS, map_compaction.run))
+    listed.append(Turn("map_compaction", COMPACTION_SECONDS, map_compaction.run))
     return tuple(listed)
 
 
@@ -76,23 +76,19 @@ def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn
 
 @contextmanager
 def beside(
-    flow: FlowSettings,
-    listed: Sequence[Turn],
-    on_trouble: OnTrouble,
-    *,
-    head_start: float = 0.0,
+    flow: FlowSettings, listed: Sequence[Turn], on_error: OnError, *, head_start: float = 0.0
 ) -> Iterator[None]:
     """Run the tasks from `head_start` seconds on until the context ends, and heartbeats of the pairs the flow carries.
 
     Carried pairs have turns and connections of their own, because a cluster outside of the flow may be down for long.
-    `on_trouble` gets the name of a task that failed, and why. Of carried pairs it gets an error only if it differs
+    `on_error` gets the name of a task that failed, and why. Of carried pairs it gets an error only if it differs
     from the last one.
     """
     over = threading.Event()
-    arguments = [(flow, listed, on_trouble, over, head_start)]
+    arguments = [(flow, listed, on_error, over, head_start)]
     for pair in flow.other_heartbeats:
-        beats = Turn("heartbeats", pair.heartbeats_interval_seconds, heartbeats.beat)
-        arguments.append((pair, (beats,), only_news(on_trouble, pair.name), over, head_start))
+        emission = Turn("heartbeats", pair.heartbeats_interval_seconds, heartbeats.beat)
+        arguments.append((pair, (emission,), only_news(on_error, pair.name), over, head_start))
     threads = [threading.Thread(target=_keep_turns, args=each, daemon=True) for each in arguments]
     for thread in threads:
         thread.start()
@@ -102,17 +98,17 @@ def beside(
         over.set()
         threads[0].join()
         for thread in threads[1:]:
-            thread.join(LAST_BEAT_SECONDS)
+            thread.join(LAST_HEARTBEAT_SECONDS)
 
 
-def only_news(on_trouble: OnTrouble, pair: str) -> OnTrouble:
+def only_news(on_error: OnError, pair: str) -> OnError:
     """Return a listener that reports a carried pair's error once, until the error changes."""
     told: dict[str, str] = {}
 
     def tell(step: str, error: TwinlogError) -> None:
         if told.get(step) != error.message:
             told[step] = error.message
-            on_trouble(f"{step} of {pair}", error)
+            on_error(f"{step} of {pair}", error)
 
     return tell
 
@@ -120,7 +116,7 @@ def only_news(on_trouble: OnTrouble, pair: str) -> OnTrouble:
 def _keep_turns(
     flow: FlowSettings,
     listed: Sequence[Turn],
-    on_trouble: OnTrouble,
+    on_error: OnError,
     over: threading.Event,
     head_start: float,
 ) -> None:
@@ -133,9 +129,7 @@ def _keep_turns(
                 try:
                     turn.step(flow, clusters)
                 except TwinlogError as error:
-                    on_trouble(turn.name, error)
+                    on_error(turn.name, error)
                 except Exception as error:  # noqa: BLE001 - one step's mistake, or a full disk, is not the others' end
-                    on_trouble(
-                        turn.name, TerminalError(f"{type(error).__name__}: {error}", code="unexpected")
-                    )
+                    on_error(turn.name, TerminalError(f"{type(error).__name__}: {error}", code="unexpected"))
             over.wait(0.2)

@@ -21,19 +21,19 @@ from dataclasses import replace
 from twinlog.checks.coverage import copied_from
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
-from twinlog.copying.rounds import PAUSED, TASKS_DIED, LaneRunner, Rounds
+from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState, prepare
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
 from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics import discover
-from twinlog.topics.discovery import Discovery, ProblemCode
+from twinlog.topics.discovery import ProblemCode
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
@@ -52,8 +52,8 @@ def run(
     seconds: float,
     lanes: int | None = None,
     topics: Collection[str] | None = None,
-    on_window: Callable[[LaneGeneration], None] = lambda window: None,
-    on_look: Callable[[str], None] = lambda line: None,
+    on_generation: Callable[[LaneGeneration], None] = lambda generation: None,
+    on_refresh: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
     gives_way_to: Callable[[str], bool] = lambda run_id: False,
     run_state: RunState | None = None,
@@ -63,10 +63,10 @@ def run(
     That limit holds also if twinlog.lanes says more: a lane never gives its slot back, so a lane without a slot would
     copy nothing.
 
-    `on_window` is called with each lane generation whose lanes could report, `on_look` with a line after each topic
-    refresh that changes nothing. `run_state` is kept up to date for reports on the run meanwhile (follow/report.py).
-    Setting `stop` ends the run early, sooner if the runner's lanes are cancelled as well. Their open transactions are
-    aborted at once. `lag_records` of the result counts what was not copied at the end.
+    `on_generation` is called with each lane generation whose lanes could report, `on_refresh` with a line after each
+    topic refresh that changes nothing. `run_state` is kept up to date for reports on the run meanwhile
+    (follow/report.py). Setting `stop` ends the run early, sooner if the runner's lanes are cancelled as well. Their
+    open transactions are aborted at once. `lag_records` of the result counts what was not copied at the end.
 
     A driver for whose run id `gives_way_to` is true may take over; this run then ends in order. Records that a lane
     commits in the moment it dies are counted in neither run's result. Tasks that keep dying end the run with a failed
@@ -76,52 +76,54 @@ def run(
     began = time.monotonic()
     end = began + seconds
     if not_ready := heartbeats.make_ready(flow, clusters.source):
-        on_look(f"{flow.name}: {not_ready}")
+        on_refresh(f"{flow.name}: {not_ready}")
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     share = lanes or runner.slots
     wanted = flow.copy.lanes or share
     if wanted > share:
-        on_look(f"{flow.name}: {share} lanes instead of {wanted}: one that follows keeps its Spark slot")
-    rounds = Rounds.begin(flow, clusters, runner, run_id, min(wanted, share))
-    rounds.read_ahead()
+        on_refresh(f"{flow.name}: {share} lanes instead of {wanted}: one that follows keeps its Spark slot")
+    owned = Ownership.of(flow, clusters, run_id, min(wanted, share))
+    owned.read_ahead()
     following = Following(
-        flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, run_state
+        flow, clusters, topics, owned, runner, prepared, end, stop, on_refresh, gives_way_to, run_state
     )
     pause = 0.0
     deaths = 0
     while True:
         length = min(end - time.monotonic(), flow.copy.follow_seconds)
-        window = following.window()
-        if window.taken is not None:
-            on_window(window)
-            successor = window.taken.data.get("run_id", "")
+        generation = following.run_lanes()
+        if generation.taken is not None:
+            on_generation(generation)
+            successor = generation.taken.data.get("run_id", "")
             if not gives_way_to(successor):
-                raise window.taken
-            return replace(_result(following, window, time.monotonic() - began), taken_over_by=successor)
+                raise generation.taken
+            return replace(_result(following, generation, time.monotonic() - began), taken_over_by=successor)
         if stop.is_set():
             # Its lanes were ended, so their failure is no news. Records that they cannot report are counted by the
             # map.
-            window = replace(window, failure=None)
+            generation = replace(generation, failure=None)
             if not following.unreported:
-                on_window(window)
+                on_generation(generation)
             _count_unreported(following)
-            return _result(following, window, time.monotonic() - began)
-        on_window(window)
-        deaths = deaths + 1 if _died(window) else 0
-        if window.failure is not None and deaths == MAX_DEATHS:
-            return _result(following, window, time.monotonic() - began)
-        idle = not window.records and window.seconds < length / 2
+            return _result(following, generation, time.monotonic() - began)
+        on_generation(generation)
+        failure = generation.failure
+        died = failure is not None and failure.code == TASKS_DIED and not generation.records
+        deaths = deaths + 1 if died else 0
+        if failure is not None and deaths == MAX_DEATHS:
+            return _result(following, generation, time.monotonic() - began)
+        idle = not generation.records and generation.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
-        rest = max(pause, owed_seconds(window, flow.copy.bytes_per_second))
+        rest = max(pause, owed_seconds(generation, flow.copy.bytes_per_second))
         if time.monotonic() + rest >= end:
-            return _result(following, window, time.monotonic() - began)
+            return _result(following, generation, time.monotonic() - began)
         stop.wait(rest)
 
 
-def owed_seconds(window: LaneGeneration, rate: int | None) -> float:
+def owed_seconds(generation: LaneGeneration, rate: int | None) -> float:
     """Return how long to send nothing: lanes that are fenced do not wait for the throttle. Pure."""
-    return 0.0 if rate is None else max(0.0, window.bytes / rate - window.seconds)
+    return 0.0 if rate is None else max(0.0, generation.bytes / rate - generation.seconds)
 
 
 def _count_unreported(following: Following) -> None:
@@ -133,9 +135,9 @@ def _count_unreported(following: Following) -> None:
     if not following.open_ranges:
         return
     try:
-        grant = following.rounds.fence()
+        following.owned.take()
         if following.unreported:
-            _count(following, grant)
+            _count(following)
     except FencedError:
         raise
     except TransientError:
@@ -145,30 +147,35 @@ def _count_unreported(following: Following) -> None:
             raise
 
 
-def _count(following: Following, grant: Grant) -> None:
-    maps = read_packed(following.flow, following.clusters.target)
+def _count(following: Following) -> None:
+    maps, progress = read_packed(following.flow, following.clusters.target), following.owned.grant.progress
     for item in following.unreported:
-        life = SourceIncarnation(item.topic, item.topic_id, item.partition)
-        copied = copied_from(maps, life, item.start)
-        reached = grant.progress.get(item.topic_partition, item.start - 1) + 1
+        incarnation = SourceIncarnation(item.topic, item.topic_id, item.partition)
+        copied = copied_from(maps, incarnation, item.start)
+        reached = progress.get(item.topic_partition, item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
-        following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (report,)))
+        following.totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
 
 def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyResult:
     """Return the result: what was copied in all lane generations, and what is left."""
-    tally, rounds = following.rounds.tally, following.rounds
+    totals, owned = following.totals, following.owned
     read_committed = following.flow.copy.read_committed
-    unread: tuple[StoppedPartition, ...] = ()
+    unread: list[StoppedPartition] = []
     try:
         discovery = discover.run(following.flow, following.clusters)
-        unread = _unread(following, discovery)
+        # Whether all of these was copied is not known now: their lane may not have noticed yet.
+        unread = [
+            unavailable(following.flow, topic, number)
+            for topic in choose(discovery, following.topics)
+            for number in topic.unread
+        ]
     except TransientError:
         # The result keeps what was copied if a cluster is lost; what is left is as of the last topic refresh.
         discovery = following.prepared.discovery
     there = {it.topic for it in discovery.topics}
-    tally.forget_gone(there)
-    tally.end_at({
+    totals.forget_gone(there)
+    totals.end_at({
         TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
         for topic in discovery.topics
         for it in topic.partitions
@@ -179,26 +186,13 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     stopped += [it for it in unread if it.topic_partition not in told]
     return result_of(
         following.flow,
-        rounds.run_id,
+        owned.run_id,
         discovery,
-        tally,
+        totals,
         tuple(stopped),
         last.failure,
         following.number,
-        rounds.lanes,
+        owned.lanes,
         seconds,
         following.prepared.refused,
     )
-
-
-def _unread(following: Following, discovery: Discovery) -> tuple[StoppedPartition, ...]:
-    """Return partitions for which it is unknown now whether all was copied: their lane may not have noticed yet."""
-    return tuple(
-        unavailable(following.flow, topic, number)
-        for topic in choose(discovery, following.topics)
-        for number in topic.unread
-    )
-
-
-def _died(window: LaneGeneration) -> bool:
-    return not window.records and window.failure is not None and window.failure.code == TASKS_DIED

@@ -7,19 +7,22 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.packing import assign_open, readable_ends
+from twinlog.copying.ownership import PAUSED, Ownership
+from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
 from twinlog.copying.ranges import StoppedPartition
+from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import Totals
-from twinlog.copying.rounds import PAUSED, Rounds, lane_specs
+from twinlog.copying.rounds import LaneRunner, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
-from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
 from twinlog.follow.report import Prepared, RunState, prepare
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
+from twinlog.topics.discover import with_offsets
+from twinlog.topics.discovery import DiscoveredTopic
 
 PREPARE_SECONDS = 3.0
 """How long before lanes may end by themselves the driver prepares the next lane generation."""
@@ -28,7 +31,7 @@ STRETCHES = 15
 """Number of topic refreshes after which a lane generation ends in any case."""
 
 SHORTEST_SECONDS = 2.0
-"""Shortest life of a lane generation with an indeterminate lane; a new one may be no better."""
+"""How long a lane generation with an indeterminate lane stays at least; a new one may be no better."""
 
 FENCE_AGAIN_SECONDS = 1.0
 """Pause before fencing again, if a cluster out of reach kept a fence from stopping the lanes."""
@@ -64,39 +67,55 @@ class LaneGeneration:
         ended = f"; {reason}" if reason is not None else ""
         stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
         return (
-            f"{self.flow}: window {self.number}: {self.records:,} records, {self.bytes:,} bytes"
+            f"{self.flow}: lane generation {self.number}: {self.records:,} records, {self.bytes:,} bytes"
             f" of {self.partitions:,} partitions in {self.seconds:,.1f} s{stopped}{ended}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Ranges that a lane generation follows, and partitions that are `stopped`.
+
+    `topics` are as they were read last. `partial` says that a prepared partition is left out: the next topic refresh
+    must not take this opening for what it would open again.
+    """
+
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+    topics: tuple[DiscoveredTopic, ...]
+    partial: bool
 
 
 @dataclass(slots=True)
 class Following:
     """One flow being followed until `end` (monotonic seconds).
 
-    - `fenced` says that this driver has held the flow once; from then on it gives way to a driver that `gives_way_to`
+    - `taken` says that this driver has owned the flow once; from then on it gives way to a driver that `gives_way_to`
       accepts.
+    - `behind_fence` says that the fence which ended the newest lane generation is the next one's fence, too.
     - `open_ranges` are those of the newest lane generation, `unreported` those of its lanes that died.
     - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
-    - `grant` is that of the fence which ended it.
-    - `looked` is the time of the newest topic refresh, `unprepared` why it failed.
+    - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
     - `least_lanes` is the number of lanes that have turned out to be needed.
     """
 
     flow: FlowSettings
     clusters: Clusters
     topics: Collection[str] | None
-    rounds: Rounds
+    owned: Ownership
+    runner: LaneRunner
     prepared: Prepared
     end: float
     stop: threading.Event
-    on_look: Callable[[str], None]
+    on_refresh: Callable[[str], None]
     gives_way_to: Callable[[str], bool]
     run_state: RunState | None
     number: int = 0
-    fenced: bool = False
-    looked: float = field(default_factory=time.monotonic)
+    taken: bool = False
+    behind_fence: bool = False
+    refreshed: float = field(default_factory=time.monotonic)
     unprepared: TransientError | None = None
-    grant: Grant | None = None
+    totals: Totals = field(default_factory=Totals)
     loads: OpenLoads = field(default_factory=lambda: OpenLoads(()))
     least_lanes: int = 1
     open_ranges: tuple[RangeSpec, ...] = ()
@@ -104,18 +123,18 @@ class Following:
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def window(self) -> LaneGeneration:
+    def run_lanes(self) -> LaneGeneration:
         """Open the lanes, and attend to them until they have ended."""
         self.number += 1
         began = time.monotonic()
-        records, size = _totals(self.rounds.tally)
+        records, size = _totals(self.totals)
         self.open_ranges = self.unreported = ()
         stopped: tuple[StoppedPartition, ...] = ()
         failure: TransientError | None = None
         taken: FencedError | None = None
         try:
-            if self.prepared.discovery.stands_by:  # paused: look again, after a pause, whether it still is
-                failure = self._look()
+            if self.prepared.discovery.stands_by:  # paused: ask again, after a pause, whether it still is
+                failure = self._refresh()
             else:
                 specs, opening = self._open()
                 stopped = opening.stopped
@@ -127,9 +146,9 @@ class Following:
         except TerminalError as error:
             if error.code != PAUSED:
                 raise
-            failure = self._look()
-        self._weigh()
-        now_records, now_size = _totals(self.rounds.tally)
+            failure = self._refresh()
+        self._note_bytes()
+        now_records, now_size = _totals(self.totals)
         return LaneGeneration(
             flow=self.flow.name,
             number=self.number,
@@ -144,47 +163,61 @@ class Following:
 
     def _open(self) -> tuple[Sequence[LaneSpec], Opening]:
         """Fence, and assign every partition that can be followed to a lane."""
-        grant, self.grant = self.grant or self._fence(), None
-        opening = resolve_open(self.flow, self.clusters, self.rounds, self.prepared, grant)
+        if not self.behind_fence:
+            self._take()
+        self.behind_fence = False
+        opening = self._resolve()
         self.open_ranges = opening.ranges
         if self.run_state is not None:
             self.run_state.stopped = opening.stopped
-        self._tell_troubles(grant.progress, well=())
-        self.rounds.tally.settle(opening.ranges)
+        self._tell_errors(self.owned.grant.progress, well=())
+        self.totals.note_ends(opening.ranges)
         packed = assign_open(
             self.clusters.source,
             opening.ranges,
             opening.topics,
-            lately=self.last,
+            recent_bytes=self.last,
             least=self.least_lanes,
-            most=self.rounds.lanes,
-            configured=fixed_lanes(self.flow, self.rounds.lanes),
+            most=self.owned.lanes,
+            configured=fixed_lanes(self.flow, self.owned.lanes),
             read_committed=self.flow.copy.read_committed,
         )
         self.loads = OpenLoads(packed)
         stretch = self.flow.copy.follow_seconds
         longest = min(stretch * STRETCHES, self.end - time.monotonic())
-        terms = Follow(stretch, max(0.0, longest), grant.mark)
-        return lane_specs(self.flow, self.rounds.state, grant, packed, terms), opening
+        terms = Follow(stretch, max(0.0, longest), self.owned.grant.mark)
+        return lane_specs(self.owned, packed, terms), opening
 
-    def _fence(self) -> Grant:
-        """Fence, unless a driver that we give way to has the flow.
+    def _resolve(self) -> Opening:
+        """Resolve a range for every prepared partition that can be followed, behind the fence.
+
+        Raises TransientError if the source answers for none of them, and as `resolve_behind_fence`.
+        """
+        prepared = self.prepared
+        seen = _seen_now(self.clusters.source, prepared.topics)
+        resolved = resolve_behind_fence(self.owned, self.clusters, seen, {}, prepared.max_bytes, follow=True)
+        told = {it.topic_partition for found in (resolved.ranges, resolved.stopped) for it in found}
+        wanted = {(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
+        # A partition in neither list was paused just now: no error, but it may be resumed before the next refresh.
+        return Opening(resolved.ranges, resolved.stopped, seen, bool(resolved.stopped or wanted - told))
+
+    def _take(self) -> None:
+        """Take the flow, unless a driver that we give way to has it.
 
         Raises FencedError if another driver has the flow.
         """
-        if self.fenced:
-            self.rounds.give_way(self.gives_way_to)
+        if self.taken:
+            self.owned.give_way(self.gives_way_to)
         try:
-            grant = self.rounds.fence()
+            self.owned.take()
         except FencedError:
-            self.rounds.stop_if_taken()  # names the other driver
+            self.owned.require_not_taken()  # names the other driver
             raise
-        self.fenced = True
-        return grant
+        self.taken = True
 
     def _run(self, specs: Sequence[LaneSpec], *, renew: bool) -> TransientError | None:
         """Run the lanes to their end; `renew` ends them at the first topic refresh."""
-        lanes = OpenLanes.start(self.rounds.runner, specs)
+        lanes = OpenLanes.start(self.runner, specs)
         called_back = False
         try:
             try:
@@ -193,7 +226,7 @@ class Following:
                 called_back = self._call_back(lanes)
         except BaseException:
             if not lanes.over:  # then no fence ends them
-                self.rounds.runner.cancel()
+                self.runner.cancel()
             raise
         finally:
             reports = lanes.reports()
@@ -203,25 +236,25 @@ class Following:
                     replace(it, state=LaneOutcome.DONE) if it.state is LaneOutcome.FENCED else it
                     for it in reports
                 )
-            failure = self.rounds.judge(reports)
+            failure = judge(self.owned, self.totals, reports)
         return lanes.death() or failure or self.unprepared
 
     def _attend(self, lanes: OpenLanes, *, renew: bool) -> None:
         """Refresh topics at intervals, until the lanes have ended or have to."""
         stretch = self.flow.copy.follow_seconds
         began = time.monotonic()
-        look = began + stretch - PREPARE_SECONDS
+        refresh = began + stretch - PREPARE_SECONDS
         while not self._has_to_end(lanes, time.monotonic() - began):
-            if look <= time.monotonic() < self.end:
-                look += stretch
+            if refresh <= time.monotonic() < self.end:
+                refresh += stretch
                 before = self.prepared
-                self._look()
+                self._refresh()
                 if renew or self.prepared.asks_for_lanes_unlike(before) or self._take_stock(lanes, began):
                     break
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
-        if lanes.jobs and not over and time.monotonic() - self.looked > 2 * PREPARE_SECONDS:
-            self._look()
+        if lanes.jobs and not over and time.monotonic() - self.refreshed > 2 * PREPARE_SECONDS:
+            self._refresh()
 
     def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
         """Say whether a lane generation opened `age` seconds ago is over, or should be.
@@ -244,8 +277,8 @@ class Following:
         while not lanes.over:
             try:
                 if lanes.some_fenced:
-                    self.rounds.stop_if_taken()
-                self.grant = self._fence()
+                    self.owned.require_not_taken()
+                self._take()
             except FencedError:  # the other driver's fence ends the lanes
                 self._see_out(lanes)
                 raise
@@ -257,8 +290,8 @@ class Following:
                     self._see_out(lanes)
                 raise
             self._see_out(lanes)
-            if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-                self.grant = None  # its progress is older than what the lanes wrote last
+            # At least once, its progress is older than what the lanes wrote last.
+            self.behind_fence = self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE
             return True
         return False
 
@@ -269,54 +302,68 @@ class Following:
         more is lost: killed lanes have written less progress than they copied, as after a death.
         """
         if not lanes.ended_within(LAST_WORD_SECONDS):
-            self.rounds.runner.cancel()
+            self.runner.cancel()
 
-    def _look(self) -> TransientError | None:
+    def _refresh(self) -> TransientError | None:
         """Refresh the topics to follow; return why that failed."""
-        self.looked, self.unprepared = time.monotonic(), None
+        self.refreshed, self.unprepared = time.monotonic(), None
         try:
-            self.prepared = prepare(self.flow, self.clusters, self.topics, self.rounds.run_id)
+            self.prepared = prepare(self.flow, self.clusters, self.topics, self.owned.run_id)
         except TransientError as error:
             self.unprepared = error
         return self.unprepared
 
     def _take_stock(self, lanes: OpenLanes, began: float) -> bool:
-        """Read how far the lanes are, and tell `on_look`; return whether to assign the ranges anew.
+        """Read how far the lanes are, and tell `on_refresh`; return whether to assign the ranges anew.
 
-        With a new assignment the next generation has one more lane, if `rounds` allows more. A lane with an error ends
+        With a new assignment the next generation has one more lane, if there may be more. A lane with an error ends
         at its first topic refresh, so lanes that go on after it have none.
         """
         try:
-            progress = self.rounds.progress()
+            progress = self.owned.progress_now()
         except TransientError:
             return False
         are_well = time.monotonic() - began > self.flow.copy.follow_seconds and not lanes.some_ended
-        self._tell_troubles(progress, well=self.open_ranges if are_well else ())
+        self._tell_errors(progress, well=self.open_ranges if are_well else ())
         ends = readable_ends(self.prepared.topics, read_committed=self.flow.copy.read_committed)
-        loads = self.loads.look(progress, ends)
-        most = fixed_lanes(self.flow, self.rounds.lanes) or self.rounds.lanes
+        loads = self.loads.refresh(progress, ends)
+        most = fixed_lanes(self.flow, self.owned.lanes) or self.owned.lanes
         if another_assignment_helps(loads, most - len(loads)):
-            self.least_lanes = min(self.rounds.lanes, len(loads) + 1)
+            self.least_lanes = min(self.owned.lanes, len(loads) + 1)
             return True
-        self.on_look(
-            f"{self.flow.name}: window {self.number} goes on: {self.loads.copied():,} offsets"
+        self.on_refresh(
+            f"{self.flow.name}: lane generation {self.number} goes on: {self.loads.copied():,} offsets"
             f" of {len(self.open_ranges):,} partitions so far, {sum(it.behind for it in loads):,} to go"
         )
         return False
 
-    def _tell_troubles(self, progress: Mapping[TopicPartition, int], *, well: Sequence[RangeSpec]) -> None:
+    def _tell_errors(self, progress: Mapping[TopicPartition, int], *, well: Sequence[RangeSpec]) -> None:
         """Pass to `run_state` the errors of earlier lane generations that are not over yet."""
-        tally = self.rounds.tally
-        tally.forget_gone({it.topic for it in self.prepared.discovery.topics})
+        totals = self.totals
+        totals.forget_gone({it.topic for it in self.prepared.discovery.topics})
         if self.run_state is not None:
-            self.run_state.troubles = tally.troubles(well, progress)
+            self.run_state.errors = totals.errors(well, progress)
 
-    def _weigh(self) -> None:
+    def _note_bytes(self) -> None:
         """Note the bytes of each partition in this lane generation, for the packing of the next."""
-        total = {TopicPartition(*key): report.bytes for key, report in self.rounds.tally.ranges.items()}
+        total = {TopicPartition(*key): report.bytes for key, report in self.totals.ranges.items()}
         self.last = {item: size - self.copied.get(item, 0) for item, size in total.items()}
         self.copied = total
 
 
-def _totals(tally: Totals) -> tuple[int, int]:
-    return sum(it.records for it in tally.ranges.values()), sum(it.bytes for it in tally.ranges.values())
+def _totals(totals: Totals) -> tuple[int, int]:
+    return sum(it.records for it in totals.ranges.values()), sum(it.bytes for it in totals.ranges.values())
+
+
+def _seen_now(source: ClusterReader, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
+    """Read again, behind the fence, where the source's logs begin and end.
+
+    The prepared offsets are older than what the last lane generation copied, and progress beyond the end of a log
+    would look like a truncated log.
+    """
+    names = [TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions]
+    answers = source.offsets(names)
+    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
+    if away is not None and not answers.found:
+        raise away
+    return with_offsets(topics, answers.found)

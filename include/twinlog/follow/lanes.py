@@ -1,6 +1,6 @@
-"""Run the lanes of one lane generation, each as a job of its own, so that the driver sees when each ends.
+"""Run the lanes of one lane generation, each as a job of its own, and measure how they progress.
 
-Measure how open lanes progress between topic refreshes, and say whether to assign ranges anew. Pure.
+So the driver sees when each lane ends, and between two topic refreshes whether another assignment of the ranges helps.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
 
 Job = Future[tuple[LaneReport, ...]]
 
-
 IN_ORDER = frozenset({LaneOutcome.DONE, LaneOutcome.FAILED})
-
-
 """Outcomes of lanes that came to their own end; all others need a new fence."""
 
 
@@ -100,8 +97,6 @@ def _in_doubt(job: Job) -> bool:
 
 
 IDLE_SHARE: Final = 0.1
-
-
 """Share of what a lane copies between two refreshes that is too little to be worth a new lane generation."""
 
 
@@ -150,7 +145,7 @@ class OpenLoads:
         self.reached = {it.topic_partition: it.start for it in self._ranges()}
         self.behind = [0] * len(self.lanes)
 
-    def look(
+    def refresh(
         self, progress: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneLoad, ...]:
         """Take in the flow's progress (last copied upstream offsets) and where its partitions end."""

@@ -1,9 +1,7 @@
-"""Report on a run in follow mode while it runs: for the gate, for `status`, and for metrics.
+"""Prepare what a lane generation needs to know of the clusters, and report on the run while it goes on.
 
-A cycle is reported at its end. A run in follow mode may go on for days. If the source is lost in the middle of it, its
-last report must not be as old as that.
-
-Prepare what a lane generation needs to know of the clusters, and say whether that has changed since.
+A cycle is reported at its end. A run in follow mode may go on for days. If the source is lost in the middle of it, the
+last report, which the gate, `status` and metrics read, must not be as old as that.
 """
 
 from __future__ import annotations
@@ -15,10 +13,11 @@ from typing import Any
 
 from twinlog.checks.check import Severity
 from twinlog.checks.coverage import copied_from
+from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.remembering import remembering
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ranges import StoppedPartition, choose, max_bytes
+from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
@@ -36,14 +35,14 @@ class RunState:
     """The state of a run, which its driver keeps up to date for the reporter.
 
     Another thread reads it, so each field is replaced as a whole. `started_ms` is when the run began (epoch ms).
-    `stopped` are partitions that the open lane generation does not copy. `troubles` are, by source partition, errors
+    `stopped` are partitions that the open lane generation does not copy. `errors` are, by source partition, errors
     that ended its copy in an earlier lane generation and are not over.
     """
 
     run_id: str
     started_ms: int
     stopped: tuple[StoppedPartition, ...] = ()
-    troubles: Mapping[TopicPartition, str] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,18 +79,18 @@ class Reporter:
     def outcome(self, seen: Survey) -> Mapping[str, Any]:
         """Return the copy's outcome so far, like a CopyResult at its end; bytes are 0: only lanes know them."""
         self._count(seen)
-        stopped, troubles = self.run_state.stopped, self.run_state.troubles
+        stopped, errors = self.run_state.stopped, self.run_state.errors
         records = self.copied.total()
         return {
-            "state": "failed" if stopped or troubles else "done" if records else "nothing",
+            "state": "failed" if stopped or errors else "done" if records else "nothing",
             "records": records,
             "bytes": 0,
             "partitions": [
                 {
                     "topic": row.topic,
                     "partition": row.partition,
-                    "copied_records": self.copied[row.topic_partition],
-                    "error": troubles.get(row.topic_partition, ""),
+                    "copied_records": self.copied[_place(row)],
+                    "error": errors.get(_place(row), ""),
                 }
                 for row in seen.rows
             ],
@@ -102,11 +101,15 @@ class Reporter:
         """Count the records that the map has gained since the last report."""
         ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
         for row in seen.rows:
-            it = row.topic_partition
+            it = _place(row)
             if it in self.reached:
-                life = SourceIncarnation(row.topic, ids[row.topic], row.partition)
-                self.copied[it] += copied_from(seen.maps, life, self.reached[it])
+                incarnation = SourceIncarnation(row.topic, ids[row.topic], row.partition)
+                self.copied[it] += copied_from(seen.maps, incarnation, self.reached[it])
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
+
+
+def _place(row: PartitionRow) -> TopicPartition:
+    return row.topic_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +146,5 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
     synced = sync_topics.run(flow, clusters, run_id=run_id)
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
-    return Prepared(discovery, chosen, max_bytes(clusters.target, chosen), synced.refused)
+    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    return Prepared(discovery, chosen, limits, synced.refused)

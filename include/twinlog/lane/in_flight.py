@@ -1,8 +1,8 @@
-"""Track the sequence of each partition's next batch, and its candidates after a leader has moved.
+"""Track what a lane has sent: sequences, predicted offsets, and the results of batches.
 
 A request that was answered with "not the leader", "not enough replicas" and the like is over, but its batches may or
-may not be in the log.  Their transaction is aborted.  The partition's next batch then tries the possible sequences,
-from the last one downwards.  A sequence that is too high is refused (OUT_OF_ORDER) and not written.  A sequence that
+may not be in the log. Their transaction is aborted. The partition's next batch then tries the possible sequences,
+from the last one downwards. A sequence that is too high is refused (OUT_OF_ORDER) and not written. A sequence that
 is too low would be taken for a duplicate, but is never reached (docs/decisions/0005-leader-moves.md):
 
     two batches of 3 records were sent at sequences 10 and 13; candidates 10, 13, 16
@@ -14,20 +14,16 @@ is too low would be taken for a duplicate, but is never reached (docs/decisions/
 Invariant S: per partition, sequences continue over the transactions of an epoch, also after an abort, so that no batch
 is taken for a duplicate and silently dropped.
 
-Predict where the next batches of a lane will lie in the target's log, if no other producer writes there.
-
 A lane knows the end of a partition from the answer to its last batch, and each of its transactions adds one marker to
-every partition that was added to it (KIP-98):
+every partition that was added to it (KIP-98). So it can predict offsets, as long as no other producer writes there:
 
     known end 70 | batch of 5: 70-74 | marker: 75 | batch of 3 of the next transaction: 76-78
 
-So the map of a transaction can be written right behind its data, before the data's answers arrive.  The answers are
+The map of a transaction can then be written right behind its data, before the data's answers arrive. The answers are
 compared with the prediction before the commit; if a prediction was wrong, the transaction is aborted
 (lane/copy/copy_transaction.py).
 
 Invariant F: no transaction is committed on a prediction alone.
-
-Hold the results of the batches that a lane has sent.
 """
 
 from __future__ import annotations
@@ -40,8 +36,6 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.kafka_types import TopicPartition
 
 _WRAP = 1 << 31
-
-
 """Sequences are int32; after the largest they continue at 0."""
 
 

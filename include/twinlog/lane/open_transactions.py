@@ -1,25 +1,22 @@
-"""Check, after a sign of doubt, that the target's partitions hold a lane's records and the ends of its transactions.
-
-A target may lose commit markers, and with an unclean election also the last records of a log.
-
-Invariant E: a partition is added to a transaction only if every earlier transaction of its lane has an end in it.
-Checking before each transaction would double its requests, so the check is made only after a sign: a leader refused,
-closed its connection or could not be reached; the coordinator was lost or moved; or a transaction took unusually long
-to complete.  Before a lane's first transaction the driver has checked (copying/mend/copies.py).
-
-Invariant T: a partition is not added if its log ends before a record that was acknowledged in it.  Otherwise the next
-records would take the offsets of lost ones.
-
-Find transactions of ours that are ended, but that partitions still hold open because their markers were lost.
+"""Find transactions of ours that lack their end in a partition, and keep lanes from writing behind them.
 
 While a Kafka 4 coordinator writes the markers of a transaction, it skips partitions that have no leader, as after a
 restart of the only replica, and then calls the transaction complete (KAFKA-20734; its log says "likely deleted already
-and hence can be skipped").  The records left open in such a partition become part of the next transaction that the
+and hence can be skipped"). The records left open in such a partition become part of the next transaction that the
 same producer writes there, and are committed or aborted with it:
 
     records of transaction 1 (aborted) | marker lost | records of transaction 2 | COMMIT   commits both
 
-So an aborted record would be doubled, and a committed one would be lost.
+So an aborted record would be doubled, and a committed one would be lost. With an unclean election a target may also
+lose the last records of a log.
+
+Invariant E: a partition is added to a transaction only if every earlier transaction of its lane has an end in it.
+Checking before each transaction would double its requests, so the check is made only after a sign of doubt: a leader
+refused, closed its connection or could not be reached; the coordinator was lost or moved; or a transaction took
+unusually long to complete. Before a lane's first transaction the driver has checked (copying/mend/copies.py).
+
+Invariant T: a partition is not added if its log ends before a record that was acknowledged in it. Otherwise the next
+records would take the offsets of lost ones.
 """
 
 from __future__ import annotations
@@ -35,7 +32,6 @@ from twinlog.protocol.errors import Code, error_for
 from twinlog.protocol.leader_epochs import producer_states, tells_producers
 
 _ENDS_PAUSE_SECONDS = 0.02
-
 
 _LEADERS_PAUSE_SECONDS = 0.1
 
@@ -104,7 +100,7 @@ def wait_until_led(
 
 
 def _look_while(
-    unsettled: Callable[[FoundHanging], Collection[TopicPartition]],
+    unfinished: Callable[[FoundHanging], Collection[TopicPartition]],
     target: Brokers,
     partitions: Collection[TopicPartition],
     ours: Collection[int],
@@ -112,7 +108,7 @@ def _look_while(
     pause_seconds: float,
 ) -> FoundHanging:
     deadline = time.monotonic() + seconds
-    while unsettled(seen := find_hanging(target, partitions, ours)) and time.monotonic() < deadline:
+    while unfinished(seen := find_hanging(target, partitions, ours)) and time.monotonic() < deadline:
         time.sleep(pause_seconds)
     return seen
 
@@ -142,8 +138,6 @@ def _open_at(
 
 
 _PATIENCE_SECONDS = 5.0
-
-
 """How long markers may be on their way."""
 
 

@@ -1,17 +1,16 @@
 """Write records to the target as a lane: one transactional writer, its records and its transaction.
 
-A lane writes with the producer id and epoch that the driver's fence granted.  It never initialises a producer, and
-never repeats a produce request whose answer was lost.  At any indeterminate outcome it stops, and the driver fences
+A lane writes with the producer id and epoch that the driver's fence granted. It never initialises a producer, and
+never repeats a produce request whose answer was lost. At any indeterminate outcome it stops, and the driver fences
 again (docs/decisions/0001-fence.md).
 
-Invariants.  S: sequences continue over transactions (lane/in_flight.py).  O: the base offsets in a partition's answers
-only grow, from the partition's end at the lane's beginning.  A base offset that does not grow answers a dropped
+Batches are sent in rounds of at most one batch of each partition, the limit of a produce request. A few rounds are one
+write: all its requests are built before the first of them is sent, and the kernel gets them at once
+(docs/decisions/0017-writes.md).
+
+Invariants. S: sequences continue over transactions (lane/in_flight.py). O: the base offsets in a partition's answers
+only grow, from the partition's end at the lane's beginning. A base offset that does not grow answers a dropped
 duplicate, or comes from a log that lost its end: the outcome is indeterminate.
-
-Gather rounds of batches into writes, each handed to the kernel at once (docs/decisions/0017-writes.md).
-
-A round has at most one batch of each partition, the limit of a produce request.  A write is a few rounds; all its
-requests are built before the first of them is sent.
 """
 
 from __future__ import annotations
@@ -34,16 +33,10 @@ from twinlog.protocol.wire import Buffer
 
 Round = Mapping[TopicPartition, Outgoing]
 
-
 WRITE_ROUNDS = 16
-
-
 """Rounds in a write: about what one fetched answer of 16 MiB yields for four partitions."""
 
-
 UNANSWERED_BATCHES = 1024
-
-
 """We do not read while we send, so answers (36 bytes a batch, plus names) have to fit into the socket's buffers."""
 
 
@@ -66,8 +59,6 @@ def writes(rounds: Sequence[Round]) -> Iterator[Sequence[Round]]:
 
 
 _PRODUCE_TIMEOUT_MS = 30_000
-
-
 """How long a leader may wait for the replicas before it answers."""
 
 
@@ -77,7 +68,7 @@ class _Sent:
 
     outgoing: Outgoing
     sequence: int
-    foreseen: int | None
+    predicted: int | None
 
 
 @dataclass(slots=True)
@@ -96,10 +87,7 @@ class Lane:
     """
 
     def __init__(
-        self,
-        brokers: Brokers,
-        writer: Writer,
-        sequences: Mapping[TopicPartition, int] | None = None,
+        self, brokers: Brokers, writer: Writer, sequences: Mapping[TopicPartition, int] | None = None
     ) -> None:
         self.brokers = brokers
         self.writer = writer
@@ -109,7 +97,7 @@ class Lane:
         self.refused: list[Refused] = []
         self._requests: deque[_Request] = deque()
         self._last_write = 0
-        self._foresight = PredictedOffsets()
+        self._predicted = PredictedOffsets()
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
         """Note where the target's partitions end now: everything that this lane writes lies behind (invariant O).
@@ -163,14 +151,14 @@ class Lane:
         while self._requests:
             self._read_answer()
 
-    def foreseen(self) -> list[Written] | None:
+    def predicted(self) -> list[Written] | None:
         """Return what the requests in flight will have written if no other producer writes there; None if unknown."""
         found: list[Written] = []
         for request in self._requests:
             for partition, sent in request.sent.items():
-                if sent.foreseen is None:
+                if sent.predicted is None:
                     return None
-                found.append(Written(partition, sent.outgoing, sent.foreseen))
+                found.append(Written(partition, sent.outgoing, sent.predicted))
         return found
 
     def write_state(self, queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> list[Refused]:
@@ -186,9 +174,9 @@ class Lane:
         """Commit the transaction; every produce request must have been answered."""
         self._end(commit=True)
 
-    def settle(self) -> None:
+    def await_markers(self) -> None:
         """Wait until the last transaction's end is in the logs.  Call it when nothing more will be sent."""
-        self.transaction.settle()
+        self.transaction.await_markers()
 
     def abort(self) -> None:
         """Abort the transaction.  Sequences continue (invariant S)."""
@@ -209,7 +197,7 @@ class Lane:
             raise self.transaction.doubt("end of a transaction with unanswered produce requests")
         added = self.transaction.added
         self.transaction.end(commit=commit)
-        self._foresight.ended(added)
+        self._predicted.ended(added)
 
     def _make_room(self, write: Sequence[Round]) -> None:
         """Read answers until little more than the last write is in flight, and this write's answers have room."""
@@ -272,8 +260,8 @@ class Lane:
                 transactional=self.writer.transactional_id is not None,
             )
             body.setdefault(partition[0], []).append((partition[1], buffer))
-            foreseen = self._foresight.sent(partition, outgoing.header.record_count)
-            sent[partition] = _Sent(outgoing, sequence, foreseen)
+            predicted = self._predicted.sent(partition, outgoing.header.record_count)
+            sent[partition] = _Sent(outgoing, sequence, predicted)
         self._requests.append(_Request(connection, sent))
         return wire.produce_request(
             body, transactional_id=self.writer.transactional_id, timeout_ms=_PRODUCE_TIMEOUT_MS
@@ -304,7 +292,7 @@ class Lane:
             if answer.error == 0:
                 self._acknowledged(partition, sent.outgoing, sent.sequence, answer.base_offset)
             else:
-                self._foresight.refused(partition)
+                self._predicted.refused(partition)
                 self._rejected(partition, sent.outgoing, sent.sequence, answer)
         if request.sent:
             raise self.transaction.doubt(f"no answer for {_name(next(iter(request.sent)))}")
@@ -319,7 +307,7 @@ class Lane:
             )
         end = base_offset + outgoing.header.record_count
         reached[partition] = end
-        self._foresight.acknowledged(partition, end)
+        self._predicted.acknowledged(partition, end)
         self.sequences.found(partition)
         if self._was_refused(partition):
             # A partition that did not know this producer accepts any first sequence: continue behind it.

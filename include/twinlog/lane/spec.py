@@ -53,7 +53,7 @@ class RangeSpec(OfPartition):
     topic's max.message.bytes.  `estimated_bytes` serves only packing and the display of progress.  `leader_epoch` is
     the source's leader epoch of the last record copied before `start`; -1 if unknown.  `remote_topic_id` is the
     incarnation of the copy to write to, "" if unknown.  `copy_end` is the end of the copy (downstream) after the
-    records copied before `start`, None if unknown.  `echoes` are upstream offsets [first, end) that are copies from
+    records copied before `start`, None if unknown.  `loopback` are upstream offsets [first, end) that are copies from
     the target, by the reverse flow's map.
     """
 
@@ -67,7 +67,7 @@ class RangeSpec(OfPartition):
     estimated_bytes: int = 0
     leader_epoch: int = -1
     remote_topic_id: str = ""
-    echoes: tuple[tuple[int, int], ...] = ()
+    loopback: tuple[tuple[int, int], ...] = ()
     copy_end: int | None = None
 
     @property
@@ -129,7 +129,7 @@ class LaneSpec:
     transaction_ms: int = 10_000
     fetch_bytes: int = 16 * 1024 * 1024
     partition_fetch_bytes: int = 4 * 1024 * 1024
-    way_back_ledger: str = ""
+    reverse_ledger: str = ""
     bytes_per_second: float | None = None
     follow: Follow | None = None
 

@@ -153,7 +153,7 @@ class Transaction:
             if self.state is LaneState.IDLE:
                 self.move("added")
             return {}
-        codes = self._until_settled(
+        codes = self._until_answered(
             Request.ADD_PARTITIONS,
             lambda: self._without_ends(missing) or self._ask_to_add(missing),
             "add partitions",
@@ -187,7 +187,7 @@ class Transaction:
             return
         self.move("commit-sent" if commit else "abort-sent")
         if self.writer.transactional_id is not None and self._added:
-            answer = self._until_settled(
+            answer = self._until_answered(
                 Request.END_TXN, lambda: {"": self._ask_to_end(commit)}, "end the transaction"
             )
             if answer[""]:
@@ -196,7 +196,7 @@ class Transaction:
         self.move("answered")
         self._added.clear()
 
-    def settle(self) -> None:
+    def await_markers(self) -> None:
         """Wait until the end of the last transaction is in the logs, so that every reader sees a commit.
 
         The coordinator answers EndTxn when the outcome is decided, before its markers are written.  If the same EndTxn
@@ -206,7 +206,7 @@ class Transaction:
         ended = self._ended
         if self.state is LaneState.IDLE and ended is not None:
             with suppress(TwinlogError):
-                self._until_settled(
+                self._until_answered(
                     Request.END_TXN, lambda: {"": self._end_once(commit=ended)}, "see the transaction through"
                 )
 
@@ -260,7 +260,7 @@ class Transaction:
         self._known_coordinator.keep_login()
         return self._known_coordinator
 
-    def _until_settled(
+    def _until_answered(
         self, request: Request, ask: Callable[[], dict[Any, int]], what: str
     ) -> dict[Any, int]:
         """Repeat a request while the coordinator moves, writes our last markers, is fencing us, or cannot be reached.

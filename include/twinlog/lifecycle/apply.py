@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ownership import held
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import Gap
 from twinlog.formats.ledger.topics import DeletedTopic
@@ -84,7 +84,9 @@ def run(
     write_ledger(flow, clusters.target, todo.gone)
     for record in todo.back:
         forget(flow, clusters.target, record)
-    gaps = [*_note_gaps(flow, clusters, todo, ledger)]
+    # Gaps at which a partition stops need no fence, since the copy does not go on.
+    gaps = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
+    write_ledger(flow, clusters.target, gaps)
     done = LifecycleResult()
     if todo.fenced:
         done = _behind_the_fence(flow, clusters, run_id)
@@ -130,42 +132,31 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger
     )
 
 
-def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> Iterable[Gap]:
-    """Record gaps at which a partition stops: this needs no fence, since the copy does not go on."""
-    found = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
-    write_ledger(flow, clusters.target, found)
-    return found
-
-
 def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifecycleResult:
     """Adopt incarnations and cross gaps, by the state read once no other writer is left."""
-    with held(flow, clusters, "lives", run_id) as fence:
-        ledger = read_ledger(flow, clusters.target)
-        discovery = discover.run(flow, clusters)
-        todo = make_plan(flow, clusters, discovery, ledger, fence.progress)
-        now, records = clock.now_ms(), list[StateRecord]()
-        for topic in todo.adopted:
-            records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)
-        past = [it for it in todo.lost if it.past]
-        maps = (
-            read_packed(flow, clusters.target)
-            if any(it.truncated for it in past)
-            else Maps[PackedMap]({}, {})
-        )
-        gaps: list[Gap] = []
-        refused: list[Refusal] = []
-        for lost in past:
-            gap = describe(clusters, lost, ledger, now)
-            try:
-                records += (
-                    [*rewinding(fence.state, lost, gap, maps, ledger)]
-                    if lost.truncated
-                    else [*crossing(fence.state, lost, gap)]
-                )
-                gaps.append(gap)
-            except UnreadableMap as error:
-                refused.append(Refusal.of(lost.topic, error))
-        fence.write(records)
+    owned = Ownership.taken(flow, clusters, "lifecycle", run_id)
+    ledger = read_ledger(flow, clusters.target)
+    discovery = discover.run(flow, clusters)
+    todo = make_plan(flow, clusters, discovery, ledger, owned.progress)
+    now, records = clock.now_ms(), list[StateRecord]()
+    for topic in todo.adopted:
+        records += adoption(owned.state, topic, ledger, owned.progress, discovery.source_cluster_id, now)
+    past = [it for it in todo.lost if it.past]
+    maps = read_packed(flow, clusters.target) if any(it.truncated for it in past) else Maps[PackedMap]({}, {})
+    gaps: list[Gap] = []
+    refused: list[Refusal] = []
+    for lost in past:
+        gap = describe(clusters, lost, ledger, now)
+        try:
+            records += (
+                [*rewinding(owned.state, lost, gap, maps, ledger)]
+                if lost.truncated
+                else [*crossing(owned.state, lost, gap)]
+            )
+            gaps.append(gap)
+        except UnreadableMap as error:
+            refused.append(Refusal.of(lost.topic, error))
+    owned.write(records)
     return LifecycleResult(
         appended=tuple(it.topic for it in todo.adopted),
         gaps=tuple(gaps),
@@ -177,7 +168,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
 def _notes(flow: FlowSettings, todo: LifecyclePlan) -> tuple[str, ...]:
     return (
         *(
-            f"{it.topic} lives again on {flow.source.alias}: its records go behind the earlier ones in"
+            f"{it.topic} was recreated on {flow.source.alias}: its records go behind the earlier ones in"
             f" {it.remote_topic}"
             for it in todo.adopted
         ),
@@ -200,12 +191,15 @@ def _delete_due(
         known = ledger.incarnations[it.topic].remote_topic_id
         refusal: Refusal | None = None
         if found is not None and not differ(known, found.topic_id):
-            refusal = _kept(flow, clusters, it, found.topic_id) or _deleted(clusters, it.remote_topic)
+            refusal = _kept(flow, clusters, it, found.topic_id)
+            if refusal is None:
+                error = clusters.target.delete_topics([it.remote_topic]).refused.get(it.remote_topic)
+                refusal = None if error is None else Refusal.of(it.remote_topic, error)
         if refusal is not None:
             done = replace(done, refused=(*done.refused, refusal))
             continue
-        with held(flow, clusters, "delete", run_id) as fence:
-            fence.write(all_about(flow, clusters, fence.state, it.topic, [it.remote_topic], fence.progress))
+        owned = Ownership.taken(flow, clusters, "delete", run_id)
+        owned.write(all_about(flow, clusters, owned.state, it.topic, [it.remote_topic], owned.progress))
         done = replace(
             done,
             deleted_copies=(*done.deleted_copies, it.remote_topic),
@@ -221,12 +215,6 @@ def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topi
         return None
     error = shared(flow, due.topic, due.remote_topic, writers)
     return Refusal(due.remote_topic, SHARED, error.message, error.hint)
-
-
-def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
-    """Delete a copy; return why it could not be deleted, or None."""
-    error = clusters.target.delete_topics([remote_topic]).refused.get(remote_topic)
-    return None if error is None else Refusal.of(remote_topic, error)
 
 
 def _rebuild(

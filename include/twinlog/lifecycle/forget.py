@@ -21,8 +21,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ownership import held
-from twinlog.copying.rounds import state_topics
+from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
@@ -75,11 +74,11 @@ def run(
     if dry_run:
         state, stored = state_topics(flow, clusters), read_progress(flow, clusters.target)
         return _result(flow, topic, remotes, True, _records(flow, clusters, state, topic, remotes, stored))
-    with held(flow, clusters, "forget", run_id) as fence:
-        ledger = read_ledger(flow, clusters.target)
-        remotes = _require_gone(flow, clusters, ledger, topic)
-        records = _records(flow, clusters, fence.state, topic, remotes, fence.progress)
-        fence.write([record for _, record in records])
+    owned = Ownership.taken(flow, clusters, "forget", run_id)
+    ledger = read_ledger(flow, clusters.target)
+    remotes = _require_gone(flow, clusters, ledger, topic)
+    records = _records(flow, clusters, owned.state, topic, remotes, owned.progress)
+    owned.write([record for _, record in records])
     return _result(flow, topic, remotes, False, records)
 
 
@@ -136,9 +135,9 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
 
     Return the names of its copies. Raises as `run`.
     """
-    lives = [it for it in ledger.lives if it.topic == topic]
+    incarnations = [it for it in ledger.lives if it.topic == topic]
     copied = any(it.topic == topic for it in read_progress(flow, clusters.target))
-    if not lives and not copied:
+    if not incarnations and not copied:
         raise UsageError(
             f"flow {flow.name} knows nothing of topic {topic}",
             hint="--topic takes the name of a source topic; `twinlog status` lists those that were copied",
@@ -148,7 +147,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
     standing_by = why_standing_by(ledger)
     if standing_by:
         raise _refused(flow, topic, f"the flow is {standing_by}", "`twinlog resume` first")
-    known = lives[-1].source_cluster_id if lives else ""
+    known = incarnations[-1].source_cluster_id if incarnations else ""
     seen = clusters.source.fresh.cluster_id()
     if differ(known, seen):
         why = (
@@ -156,7 +155,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
         )
         raise _refused(flow, topic, why, f"check {flow.source.alias}.bootstrap.servers")
     # If only progress knows a topic, as MM2's, its copy has the name that the policy gives.
-    remotes = tuple(dict.fromkeys(it.remote_topic for it in lives)) or (remote_name(flow, topic),)
+    remotes = tuple(dict.fromkeys(it.remote_topic for it in incarnations)) or (remote_name(flow, topic),)
     if topic not in _missing(clusters.source, [topic]):
         raise _refused(flow, topic, f"{flow.source.alias} has it", "delete it there, or exclude it")
     if there := sorted(set(remotes) - _missing(clusters.target, remotes)):
@@ -229,9 +228,9 @@ def tombstones(
     for partition in sorted(stored):
         if partition.topic == topic:
             yield "progress", progress(state, partition, None)
-    for life, firsts in pieces.items():
-        if life.topic == topic:
-            yield from (("map", piece(state, life, first, None)) for first in firsts)
+    for incarnation, firsts in pieces.items():
+        if incarnation.topic == topic:
+            yield from (("map", piece(state, incarnation, first, None)) for first in firsts)
     names = {"topic": {topic}, "remote_topic": set(remotes)}
     for key in ledger:
         kind, *identity = json.loads(key)

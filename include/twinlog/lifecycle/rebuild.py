@@ -10,8 +10,6 @@
 
 Every step checks for itself whether it is done. If a run died, the next cycle continues its rebuild, or a person does.
 While Rebuild(deleting) is in the ledger, nothing is copied into the topic (docs/decisions/0011-rebuild.md).
-
-Delete a copy and create it again, empty, under the same name and with its own settings.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, ConfigSource, NewTopic, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ownership import held
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import IncarnationReason, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
@@ -200,32 +198,32 @@ def _note(
 
     If another run has done step 2 since, the rebuild returned is not `deleting`.
     """
-    with held(flow, clusters, "rebuild", run_id) as fence:
-        ledger = read_ledger(flow, clusters.target)
-        begun = ledger.rebuilds.get(topic)
-        if begun is not None and (begun.phase is RebuildPhase.DELETING or overtaken(before, begun, request)):
-            joined = begun.joined_by(request)
-            if joined != begun:
-                # Otherwise a retry of this request would find a rebuild of another request, and begin anew.
-                fence.write([noted(fence.state, joined)])
-            return joined
-        todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
-        refuse_while_shared(flow, todo)
-        refuse_while_read(flow, todo)
-        begun = Rebuild(
-            topic,
-            todo.topic_id,
-            todo.remote_topic,
-            todo.remote_topic_id,
-            RebuildPhase.DELETING,
-            by,
-            reason,
-            clock.now_ms(),
-            configs=own_configs(clusters.target, todo.remote_topic),
-            groups=todo.groups,
-            request=request,
-        )
-        fence.write([noted(fence.state, begun)])
+    owned = Ownership.taken(flow, clusters, "rebuild", run_id)
+    ledger = read_ledger(flow, clusters.target)
+    begun = ledger.rebuilds.get(topic)
+    if begun is not None and (begun.phase is RebuildPhase.DELETING or overtaken(before, begun, request)):
+        joined = begun.joined_by(request)
+        if joined != begun:
+            # Otherwise a retry of this request would find a rebuild of another request, and begin anew.
+            owned.write([noted(owned.state, joined)])
+        return joined
+    todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
+    refuse_while_shared(flow, todo)
+    refuse_while_read(flow, todo)
+    begun = Rebuild(
+        topic,
+        todo.topic_id,
+        todo.remote_topic,
+        todo.remote_topic_id,
+        RebuildPhase.DELETING,
+        by,
+        reason,
+        clock.now_ms(),
+        configs=own_configs(clusters.target, todo.remote_topic),
+        groups=todo.groups,
+        request=request,
+    )
+    owned.write([noted(owned.state, begun)])
     return begun
 
 
@@ -239,26 +237,26 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     discovery = discover.run(flow, clusters)
     topic = wanted(flow, discovery, begun.topic)
     created = make_copy(flow, clusters, discovery, topic, begun)
-    with held(flow, clusters, "rebuild", run_id) as fence:
-        ledger = read_ledger(flow, clusters.target)
-        standing = as_it_stands(ledger, begun)
-        first = standing.phase is RebuildPhase.DELETING
-        if first:
-            require_empty(flow, clusters, created, begun)
-            standing = replace(standing, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
-            life = current_incarnation(
-                topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
-            )
-            begins = beginning(topic, life.since_ms)
-            fence.write([
-                *erasure(
-                    fence.state, topic.topic, fence.progress, stored_segments(flow, clusters.target), ledger
-                ),
-                noted(fence.state, replace(life, remote_topic_id=created.topic_id)),
-                *([noted(fence.state, begins)] if begins is not None else []),
-                noted(fence.state, standing),
-            ])
-    done = _restore(flow, clusters, standing, read_ledger(flow, clusters.target))
+    owned = Ownership.taken(flow, clusters, "rebuild", run_id)
+    ledger = read_ledger(flow, clusters.target)
+    noted_now = as_it_stands(ledger, begun)
+    first = noted_now.phase is RebuildPhase.DELETING
+    if first:
+        require_empty(flow, clusters, created, begun)
+        noted_now = replace(noted_now, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
+        incarnation = current_incarnation(
+            topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
+        )
+        begins = beginning(topic, incarnation.since_ms)
+        owned.write([
+            *erasure(
+                owned.state, topic.topic, owned.progress, stored_segments(flow, clusters.target), ledger
+            ),
+            noted(owned.state, replace(incarnation, remote_topic_id=created.topic_id)),
+            *([noted(owned.state, begins)] if begins is not None else []),
+            noted(owned.state, noted_now),
+        ])
+    done = _restore(flow, clusters, noted_now, read_ledger(flow, clusters.target))
     said = f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle"
     return replace(done, deleted=True, notes=(said,)) if first else done
 

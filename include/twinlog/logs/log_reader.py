@@ -3,17 +3,15 @@
 A `StateLog` that is read again continues where it stopped, so a driver that fences every minute, and steps that read
 every few seconds, pay only for new records.
 
-The reader is not a read_committed consumer.  Such a consumer stops at the last stable offset, so a foreign open
-transaction in the same partition would hide our own committed record behind it.  Instead everything up to the high
+The reader is not a read_committed consumer. Such a consumer stops at the last stable offset, so a foreign open
+transaction in the same partition would hide our own committed record behind it. Instead everything up to the high
 watermark taken at the start is read, and a transactional batch counts if its producer's next marker says COMMIT:
 
     our batch | foreign batch | our COMMIT | our batch | our COMMIT | ...   high watermark
               ^ last stable offset, while the foreign transaction is open; read_committed consumers stop here
 
-A transaction without a marker is not committed.  After a fence no transaction of ours lacks its marker, unless the
+A transaction without a marker is not committed. After a fence no transaction of ours lacks its marker, unless the
 target lost the marker (lane/fence/fence.py).
-
-Fetch logs repeatedly as long as a caller wants more of them; give up if there is no progress.
 """
 
 from __future__ import annotations
@@ -37,48 +35,72 @@ from twinlog.protocol.wire import Fetched
 
 _PATIENCE_SECONDS = 30.0
 
-
 _PAUSE_SECONDS = 0.05
 
 
 def read_while(
     brokers: Brokers,
     fetcher: Fetcher,
-    wanted: Callable[[], Mapping[TopicPartition, int]],
-    take: Callable[[Fetched], bool],
-    gone: Callable[[TopicPartition], None] = lambda partition: None,
+    positions: dict[TopicPartition, int],
+    unfinished: Callable[[TopicPartition], bool],
+    take: Callable[[Fetched], int],
+    gone: Callable[[TopicPartition], object] = lambda partition: None,
 ) -> None:
-    """Fetch from the offsets that `wanted` returns; `wanted` is called before each round, until it returns none.
+    """Fetch partitions from `positions` on, and move these, as long as they are `unfinished`.
 
-    `take` receives each answer for a partition, and says whether the partition advanced.  `gone` receives partitions
-    that no longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a
-    minute, the errors of a cluster that cannot be reached, and the errors that `take` raises.
+    `take` receives each answer with a block, and returns the position behind it.  `gone` receives partitions that no
+    longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a minute,
+    the errors of a cluster that cannot be reached or refuses, and the errors that `take` raises.
     """
     moved_at = time.monotonic()
-    while positions := wanted():
-        for partition in fetcher.request(positions):
+    while wanted := {item: at for item, at in positions.items() if unfinished(item)}:
+        for partition in fetcher.request(wanted):
             gone(partition)
         moved = False
         for answer in fetcher.answers():
             for fetched in answer:
-                moved |= take(fetched)
+                moved |= _advance(brokers, fetched, positions, take)
         if moved:
             moved_at = time.monotonic()
             continue
         time.sleep(random.uniform(0, _PAUSE_SECONDS))
         if time.monotonic() - moved_at > _PATIENCE_SECONDS:
             raise TransientError(
-                f"cluster {brokers.settings.alias} does not serve {next(iter(positions))[0]} to its end",
+                f"cluster {brokers.settings.alias} does not serve {next(iter(wanted))[0]} to its end",
                 code="unsettled",
                 cluster=brokers.settings.alias,
             )
 
 
+def _advance(
+    brokers: Brokers,
+    fetched: Fetched,
+    positions: dict[TopicPartition, int],
+    take: Callable[[Fetched], int],
+) -> bool:
+    """Move the position of a partition behind an answer, or behind records that were deleted; say whether it moved."""
+    item = fetched.topic_partition
+    if item not in positions:
+        return False
+    before = following = positions[item]
+    if not fetched.error:
+        following = take(fetched)
+    elif repeats(Request.FETCH, fetched.error):
+        brokers.forget_leaders()
+    elif fetched.error in AUTHORIZATION:
+        raise _not_allowed(brokers, "read", "READ", fetched.topic)
+    else:
+        if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+            following = brokers.offsets([item], EARLIEST)[item]
+        if following <= before:
+            doing = f"a fetch of {fetched.topic}-{fetched.partition}"
+            raise error_for(fetched.error, doing, brokers.settings.alias)
+    positions[item] = following
+    return following > before
+
+
 COSTLY_RECORDS = 50_000
-
-
 """As many records read at once are worth a cache: reading them takes about a quarter of a second."""
-
 
 _FETCH_BYTES = 8 << 20
 
@@ -99,7 +121,7 @@ class StateLog:
     def __init__(self, topic: str, *, cached: bool = False) -> None:
         self._topic = topic
         self._cached = cached
-        self._life = ("", "")
+        self._incarnation = ("", "")
         self._led: dict[int, int] = {}
         self._read_at = 0.0
         self._resolvers: dict[TopicPartition, Resolver] = {}
@@ -139,11 +161,11 @@ class StateLog:
         return self._positions[TopicPartition(self._topic, partition)]
 
     def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
-        life, now = (metadata.cluster_id, metadata.topic_id), time.time()
+        incarnation, now = (metadata.cluster_id, metadata.topic_id), time.time()
         slept = not 0 <= now - self._read_at < cache.MAX_AGE_SECONDS
-        if life != self._life or slept:
-            self._resolvers, self._positions, self._led, self._life = {}, {}, {}, life
-            if self._cached and all(life):
+        if incarnation != self._incarnation or slept:
+            self._resolvers, self._positions, self._led, self._incarnation = {}, {}, {}, incarnation
+            if self._cached and all(incarnation):
                 self._load()
         self._read_at = now
         for number in sorted(metadata.leaders):
@@ -181,7 +203,7 @@ class StateLog:
             self._positions[TopicPartition(self._topic, number)] = it.position
 
     def _cache_file(self) -> Path:
-        cluster_id, topic_id = self._life
+        cluster_id, topic_id = self._incarnation
         return cache.cache_file(cluster_id, self._topic, topic_id)
 
     def _save(self) -> None:
@@ -199,7 +221,7 @@ class StateLog:
             for (topic, number), resolver in self._resolvers.items()
             if not resolver.undecided
         }
-        if all(self._life):
+        if all(self._incarnation):
             cache.clear(cache.folder())
             cache.save(self._cache_file(), partitions)
 
@@ -269,41 +291,16 @@ def _read_to_the_end(
         resolvers[item].forget_before(start)
         positions[item] = max(start, positions[item])
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
-    read_while(
-        brokers,
-        fetcher,
-        lambda: {item: at for item, at in positions.items() if at < ends[item]},
-        lambda fetched: _take(brokers, fetched, positions, resolvers),
-    )
 
+    def take(fetched: Fetched) -> int:
+        item = fetched.topic_partition
+        try:
+            with naming(fetched, brokers.settings.alias):
+                return resolvers[item].add(fetched.block, positions[item])
+        except FormatError:
+            # Part of the block was taken, and reading it again would decide some of its transactions twice.
+            resolvers[item].forget()
+            positions[item] = 0
+            raise
 
-def _take(
-    brokers: Brokers,
-    fetched: Fetched,
-    positions: dict[TopicPartition, int],
-    resolvers: Mapping[TopicPartition, Resolver],
-) -> bool:
-    item = fetched.topic_partition
-    if repeats(Request.FETCH, fetched.error):
-        brokers.forget_leaders()
-        return False
-    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
-        start = brokers.offsets([item], EARLIEST)[item]
-        if start > positions[item]:
-            positions[item] = start  # records before it were deleted, and their keys with them
-            return True
-    if fetched.error in AUTHORIZATION:
-        raise _not_allowed(brokers, "read", "READ", fetched.topic)
-    if fetched.error:
-        raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
-    try:
-        with naming(fetched, brokers.settings.alias):
-            next_offset = resolvers[item].add(fetched.block, positions[item])
-    except FormatError:
-        # Part of the block was taken, and reading it again would decide some of its transactions twice.
-        resolvers[item].forget()
-        positions[item] = 0
-        raise
-    moved = next_offset > positions[item]
-    positions[item] = next_offset
-    return moved
+    read_while(brokers, fetcher, positions, lambda item: positions[item] < ends[item], take)

@@ -128,9 +128,7 @@ class PartitionReader:
                     begin if begin > position else end
                 )  # else the log ends before: it was truncated or recreated
                 yield Lost(
-                    position,
-                    min(resume, end),
-                    self._expired if begin > position else Unproved.RECREATED,
+                    position, min(resume, end), self._expired if begin > position else Unproved.RECREATED
                 )
                 position = resume
                 continue

@@ -18,12 +18,11 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset_key
 from twinlog.groups import checkpoints as checkpoints_step
 from twinlog.lane.copy.state_records import StateRecord, progress_record
-from twinlog.lane.fence.fence import write_fenced
 from twinlog.lane.spec import StateTopics
 from twinlog.migration import mirror_maker
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.places import discover_all, places
-from twinlog.migration.takeover import DEPTH, Proved, copies_of, fenced, prove_all, require_phase
+from twinlog.migration.takeover import DEPTH, Proved, copies_of, prove_all, require_phase, taken
 from twinlog.migration.takeover_report import (
     PartitionProof,
     ProofState,
@@ -32,7 +31,6 @@ from twinlog.migration.takeover_report import (
     review_checkpoints,
 )
 from twinlog.offset_sync import emit
-from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import latest_or_empty
 from twinlog.state.mm2_topics import read_checkpoints
 from twinlog.state.progress import read_progress
@@ -64,7 +62,7 @@ def run(
     discovery = discover_all(flow, clusters, progress)
     mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
     if not dry_run:
-        state, grant = fenced(flow, clusters, run_id)
+        owned = taken(flow, clusters, "handover", run_id)
         progress = read_progress(flow, clusters.target)
         discovery = discover_all(flow, clusters, progress)
     wanted, refused = places(flow, clusters, discovery, progress)
@@ -85,9 +83,8 @@ def run(
     # Before the pause: a paused flow writes neither, and MM2 reads both when it starts.
     syncs = emit.run(flow, clusters)
     followed = checkpoints_step.run(flow, clusters) if flow.emit_checkpoints else None
-    positions = _positions(flow, clusters, origin, state, proved)
-    with Brokers(flow.target.connection) as target:
-        write_fenced(target, grant.lanes[0], [*positions, _pause(state, origin)])
+    positions = _positions(flow, clusters, origin, owned.state, proved)
+    owned.write([*positions, _pause(owned.state, origin)])
     notes = [f"{syncs.syncs} offset-sync(s) written to {syncs.topic} on {syncs.cluster}"]
     notes += [syncs.warning] if syncs.warning else []
     notes += (

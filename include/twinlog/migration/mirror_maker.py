@@ -100,7 +100,7 @@ class Traces:
     """Signs of a running MM2: positions, its last heartbeat, and the ends of the copies."""
 
     positions: Mapping[TopicPartition, int]
-    beat_ms: int | None
+    heartbeat_ms: int | None
     ends: Mapping[TopicPartition, int]
 
 
@@ -132,8 +132,10 @@ def traces(
 ) -> Traces:
     """Read what a running MM2 would change."""
     positions = _positions(flow, origin, latest_or_empty(target, origin.offsets_topic))
-    beat = _last_beat(flow, target)
-    return Traces(positions, beat, {it: offsets.end for it, offsets in target.offsets(copies).found.items()})
+    heartbeat = _last_heartbeat(flow, target)
+    return Traces(
+        positions, heartbeat, {it: offsets.end for it, offsets in target.offsets(copies).found.items()}
+    )
 
 
 def require_unmoved(flow: FlowSettings, before: Traces, after: Traces) -> None:
@@ -144,7 +146,7 @@ def require_unmoved(flow: FlowSettings, before: Traces, after: Traces) -> None:
     changed = [it for it, last in after.positions.items() if last != before.positions.get(it)]
     if changed:
         _fail(flow, f"the position of {changed[0].topic}-{changed[0].partition} still moves")
-    if after.beat_ms != before.beat_ms:
+    if after.heartbeat_ms != before.heartbeat_ms:
         _fail(flow, f"heartbeats of {flow.name} still arrive")
 
 
@@ -159,7 +161,7 @@ def _require_no_workers(flow: FlowSettings, target: ClusterReader, origin: Origi
         )
 
 
-def _last_beat(flow: FlowSettings, target: ClusterReader) -> int | None:
+def _last_heartbeat(flow: FlowSettings, target: ClusterReader) -> int | None:
     key = Heartbeat(flow.source.alias, flow.target.alias, 0).key()
     value = latest_or_empty(target, flow.policy.heartbeats_topic()).get(key)
     try:

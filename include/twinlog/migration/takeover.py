@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend.state import fence_and_mend
-from twinlog.copying.rounds import state_topics
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
@@ -25,7 +24,6 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
-from twinlog.lane.fence.fence import Grant, write_fenced
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
 from twinlog.migration import mirror_maker
@@ -42,7 +40,6 @@ from twinlog.migration.takeover_report import (
     syncs_by_partition,
 )
 from twinlog.offsets.segments import Extent, MapSegment
-from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import Syncs, read_checkpoints, read_syncs
 from twinlog.state.progress import SourceIncarnation, read_packed
@@ -83,8 +80,8 @@ def run(
     positions = mirror_maker.read_positions(flow, clusters.target, origin)
     discovery = discover_all(flow, clusters, positions)
     seen = mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
-    state, grant = (None, None) if dry_run else fenced(flow, clusters, run_id)
-    if not dry_run:
+    owned = None if dry_run else taken(flow, clusters, "takeover", run_id)
+    if owned is not None:
         positions = mirror_maker.read_positions(flow, clusters.target, origin)
         discovery = discover_all(flow, clusters, positions)  # copies of new topics exist now
     wanted, refused = places(flow, clusters, discovery, positions, topics)
@@ -106,18 +103,21 @@ def run(
         return report
     pieces = _pieces(flow, clusters, proved)
     report = _with_map(report, pieces)
-    if state is None or grant is None:
+    if owned is None:
         return replace(report, state="dry-run")
     mirror_maker.require_unmoved(
         flow, seen, mirror_maker.traces(flow, clusters.target, origin, copies_of(discovery))
     )
-    moved = [*_progress(state, grant, proved), *left_as_they_are(state, grant, origin, positions, topics)]
-    with Brokers(flow.target.connection) as target:
-        kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
-        left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
-        known = read_packed(flow, clusters.target)
-        kept += [_noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
-        write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
+    state, progress = owned.state, owned.grant.progress
+    moved = [
+        *_progress(state, progress, proved),
+        *left_as_they_are(state, progress, origin, positions, topics),
+    ]
+    kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
+    left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
+    known = read_packed(flow, clusters.target)
+    kept += [_noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
+    owned.write([*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
 
@@ -142,13 +142,15 @@ def copies_of(discovery: Discovery) -> list[TopicPartition]:
     ]
 
 
-def fenced(flow: FlowSettings, clusters: Clusters, run_id: str) -> tuple[StateTopics, Grant]:
-    """Make sure that the flow's own topics exist, and fence the flow: another driver of twinlog stops here."""
+def taken(flow: FlowSettings, clusters: Clusters, why: str, run_id: str) -> Ownership:
+    """Make sure that the flow's own topics exist, and take the flow: another driver of twinlog stops here.
+
+    A migration writes one transaction, also if the flow copies at least once.
+    """
     if read_ledger(flow, clusters.target).phase is FlowPhase.ACTIVE:
         sync_topics.run(flow, clusters)
-    state = state_topics(flow, clusters)
-    with Brokers(flow.target.connection) as target:
-        return state, fence_and_mend(flow, target, state, run_id=run_id, lanes=1)
+    in_transactions = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.EXACTLY_ONCE))
+    return Ownership.taken(in_transactions, clusters, why, run_id)
 
 
 def prove_all(clusters: Clusters, wanted: Sequence[Place], depth: int) -> list[Proved]:
@@ -195,8 +197,8 @@ def _pieces(
 ) -> list[tuple[Place, tuple[MapSegment, ...]]]:
     """Make map segments of what was proved, after what the map knows already."""
     known = {
-        (life.topic, life.topic_id, life.partition): it
-        for life, it in read_packed(flow, clusters.target).items()
+        (incarnation.topic, incarnation.topic_id, incarnation.partition): it
+        for incarnation, it in read_packed(flow, clusters.target).items()
     }
     result = []
     for it in proved:
@@ -237,18 +239,20 @@ def _with_map(
     return replace(report, partitions=rows, records_mapped=sum(mapped.values()))
 
 
-def _progress(state: StateTopics, grant: Grant, proved: Sequence[Proved]) -> Iterator[StateRecord]:
+def _progress(
+    state: StateTopics, progress: Mapping[TopicPartition, int], proved: Sequence[Proved]
+) -> Iterator[StateRecord]:
     """Yield positions that differ from the stored ones."""
     for it in proved:
         topic, partition = it.place.source
         last = it.found.last_upstream
-        if last >= 0 and grant.progress.get(TopicPartition(topic, partition)) != last:
+        if last >= 0 and progress.get(TopicPartition(topic, partition)) != last:
             yield progress_record(state, topic, partition, last)
 
 
 def left_as_they_are(
     state: StateTopics,
-    grant: Grant,
+    progress: Mapping[TopicPartition, int],
     origin: Origin,
     positions: Mapping[TopicPartition, int],
     topics: Collection[str] | None,
@@ -266,7 +270,7 @@ def left_as_they_are(
     ):
         return
     for (topic, partition), last in positions.items():
-        if topic not in topics and last > grant.progress.get(TopicPartition(topic, partition), -1):
+        if topic not in topics and last > progress.get(TopicPartition(topic, partition), -1):
             yield progress_record(state, topic, partition, last)
 
 
@@ -299,11 +303,11 @@ def _taken_over(
         first = packed.open().end_downstream if packed is not None else 0
         end = it.place.target_offsets.end
         compared = min((downstream for _, downstream in it.found.pairs), default=end)
-        life = topic, ids.get(topic, ""), partition
+        incarnation = topic, ids.get(topic, ""), partition
         if first < end:
-            yield TakenOver(*life, first, max(first, compared), end, now)
+            yield TakenOver(*incarnation, first, max(first, compared), end, now)
         for left in before:
-            if (left.topic, left.remote_topic_id, left.partition) == life and compared < left.compared:
+            if (left.topic, left.remote_topic_id, left.partition) == incarnation and compared < left.compared:
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 
 
@@ -318,15 +322,15 @@ def left_unmapped(
     For partitions that are `left` as they are, the range reaches up to MirrorMaker 2's position.
     """
     for place, found in pieces:
-        life = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
-        packed = known.get(life)
+        incarnation = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
+        packed = known.get(incarnation)
         start = packed.end_upstream if packed is not None else 0
         if found and start < found[0].first_upstream:
-            yield MapHole(*life, start, found[0].first_upstream, now_ms)
-    for life, packed in known.items():
-        last = left.get(life.topic_partition, -1)
+            yield MapHole(*incarnation, start, found[0].first_upstream, now_ms)
+    for incarnation, packed in known.items():
+        last = left.get(incarnation.topic_partition, -1)
         if packed.end_upstream <= last:
-            yield MapHole(*life, packed.end_upstream, last + 1, now_ms)
+            yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 
 
 def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
@@ -336,5 +340,5 @@ def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
 def _active(state: StateTopics) -> StateRecord:
     """Make the flow active again, also if it was paused by a migration to MM2."""
     now = clock.now_ms()
-    record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "taken over from MirrorMaker 2")
+    record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "migrated from MirrorMaker 2")
     return StateRecord.of_ledger(state.ledger_topic, record)

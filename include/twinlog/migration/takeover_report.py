@@ -1,6 +1,6 @@
-"""The findings of a migration from or to MM2, partition by partition: plain values, and the words for them.
+"""Say what a migration from or to MM2 found, partition by partition: plain values, and the words for them. Pure.
 
-Compare MM2's offset-syncs and checkpoints with what was proved. Pure.
+MM2's offset-syncs and checkpoints are compared with what was proved.
 """
 
 from __future__ import annotations

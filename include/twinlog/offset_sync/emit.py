@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import InternalRecord, TopicDescription
+from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -54,8 +54,9 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
         return nothing
     packed = read_packed(flow, clusters.target)
     try:
-        lives = clusters.source.describe_topics({life.topic for life in [*packed, *packed.broken]}).found
-        current = [life for life in [*packed, *packed.broken] if _is_current(life, lives)]
+        known = [*packed, *packed.broken]
+        topics = clusters.source.describe_topics({it.topic for it in known}).found
+        current = [it for it in known if it.topic in topics and topics[it.topic].topic_id == it.topic_id]
         due, broken = due_of(flow, packed, current, _last(host, topic.name))
         if due and not dry_run:
             ensure_topics(host, [topic])
@@ -77,15 +78,10 @@ def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, Intern
     return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
 
 
-def _is_current(life: SourceIncarnation, topics: Mapping[str, TopicDescription]) -> bool:
-    """Say whether this is the topic's present incarnation on the source."""
-    return life.topic in topics and topics[life.topic].topic_id == life.topic_id
-
-
 def due_of(
     flow: FlowSettings,
     packed: Maps[PackedMap],
-    lives: Iterable[SourceIncarnation],
+    incarnations: Iterable[SourceIncarnation],
     last: Mapping[TopicPartition, Pair],
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:
     """List the syncs due for all partitions, and the maps that cannot be read. Pure.
@@ -94,12 +90,12 @@ def due_of(
     """
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
-    for life in lives:
-        it = life.topic_partition
+    for incarnation in incarnations:
+        it = incarnation.topic_partition
         newest = last.get(it)
         outlived: Pair | None = None
         try:
-            known = packed[life]
+            known = packed[incarnation]
             tail = known.opened_from(newest[0]) if newest is not None else None
             if tail is None or newest is None or not holds(tail, newest):
                 # The last sync is of another incarnation of the topic, or of a copy that was made anew: begin anew.

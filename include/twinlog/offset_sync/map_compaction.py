@@ -1,8 +1,8 @@
 """Compact the offset map: join small map segments into one, and forget those that no reader can ask for.
 
-This runs with the step `offset_syncs`, and in follow mode as the background task `map_upkeep`. The map topic has two
-writers: the lanes of the copy, behind the fence, and this compaction. They never write the same key. A lane writes the
-newest segment of a partition, and lets it grow under its key. This compaction leaves the newest segment of every
+This runs with the step `offset_syncs`, and in follow mode as the background task `map_compaction`. The map topic has
+two writers: the lanes of the copy, behind the fence, and this compaction. They never write the same key. A lane writes
+the newest segment of a partition, and lets it grow under its key. This compaction leaves the newest segment of every
 partition alone; the others are final, except for a rewind and a rebuild.
 
 A rewind or a rebuild fences a compaction under way before it reads the map, writes only if no other compaction began
@@ -34,7 +34,7 @@ from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segmen
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_partition
-from twinlog.lane.fence.fence import GrantedLane, init_writer, upkeep_id, write_fenced
+from twinlog.lane.fence.fence import GrantedLane, compaction_id, init_writer, write_fenced
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
@@ -53,7 +53,7 @@ WORTH_IT = 16
 class Replacement:
     """Segments of one partition, by first upstream offset, and their replacement: one joined segment, or nothing."""
 
-    life: SourceIncarnation
+    incarnation: SourceIncarnation
     replaced: tuple[int, ...]
     value: bytes | None
 
@@ -79,7 +79,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
     """
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return CompactionResult(
-            flow.name, 0, note="a map is joined in transactions, which this flow does without"
+            flow.name, 0, note="a map is compacted in transactions, which this flow does without"
         )
     seen = read_packed(flow, clusters.target)
     pieces = sum(len(it.values) for it in seen.values())
@@ -88,7 +88,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
     try:
         done = _write(flow, clusters.target)
     except FencedError:
-        return CompactionResult(flow.name, pieces, note="another upkeep of this flow came in between")
+        return CompactionResult(flow.name, pieces, note="another compaction of this map came in between")
     joined = [it for it in done if it.value is not None]
     return CompactionResult(
         flow.name,
@@ -107,12 +107,12 @@ def make_plan(
     `log_starts` are the target's, for partitions that exist there.
     """
     plan: list[Replacement] = []
-    for life, packed in maps.items():
-        first_kept = _first_kept(packed, log_starts.get(life, 0))
+    for incarnation, packed in maps.items():
+        first_kept = _first_kept(packed, log_starts.get(incarnation, 0))
         if first_kept:
-            plan.append(Replacement(life, tuple(packed.first[:first_kept].tolist()), None))
+            plan.append(Replacement(incarnation, tuple(packed.first[:first_kept].tolist()), None))
         with suppress(UnreadableMap):
-            plan += [*_joins(life, packed, first_kept)]
+            plan += [*_joins(incarnation, packed, first_kept)]
     return plan
 
 
@@ -127,7 +127,7 @@ def _first_kept(packed: PackedMap, log_start: int) -> int:
     return int(below[-1]) if len(below) else 0
 
 
-def _joins(life: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[Replacement]:
+def _joins(incarnation: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[Replacement]:
     """Join neighbours, from row `start` to the last but one, while they stay small together."""
     rows: list[int] = []
     runs = 0
@@ -135,18 +135,18 @@ def _joins(life: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[R
         follows = not rows or packed.first[row] == packed.end[rows[-1]]
         count = int(packed.runs[row])
         if rows and (not follows or runs + count > JOINED_RUNS):
-            yield from _join(life, packed, rows)
+            yield from _join(incarnation, packed, rows)
             rows, runs = [], 0
         rows.append(row)
         runs += count
-    yield from _join(life, packed, rows)
+    yield from _join(incarnation, packed, rows)
 
 
-def _join(life: SourceIncarnation, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
+def _join(incarnation: SourceIncarnation, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
     if len(rows) < WORTH_IT:
         return
     (piece,) = packed.joined(np.array(rows)).pieces
-    yield Replacement(life, tuple(packed.first[rows].tolist()), encode_segment(piece))
+    yield Replacement(incarnation, tuple(packed.first[rows].tolist()), encode_segment(piece))
 
 
 def _log_starts(
@@ -158,13 +158,15 @@ def _log_starts(
     elsewhere. Partitions with a single segment are not asked for: their segment stays wherever the log begins.
     """
     asked = target.fresh
-    lives = read_ledger(flow, asked).incarnations
+    incarnations = read_ledger(flow, asked).incarnations
     remotes = {
-        life: TopicPartition(lives[life.topic].remote_topic, life.partition)
-        for life, packed in maps.items()
-        if len(packed.values) > 1 and life.topic in lives and lives[life.topic].topic_id == life.topic_id
+        incarnation: TopicPartition(incarnations[incarnation.topic].remote_topic, incarnation.partition)
+        for incarnation, packed in maps.items()
+        if len(packed.values) > 1
+        and incarnation.topic in incarnations
+        and incarnations[incarnation.topic].topic_id == incarnation.topic_id
     }
-    copies = {it.remote_topic: it.remote_topic_id for it in lives.values()}
+    copies = {it.remote_topic: it.remote_topic_id for it in incarnations.values()}
     before = asked.describe_topics({it.topic for it in remotes.values()}).found
     known = [
         it
@@ -176,7 +178,11 @@ def _log_starts(
     offsets = asked.offsets(known).found
     after = asked.describe_topics({it.topic for it in offsets}).found
     same = {name for name, it in after.items() if it.topic_id == before[name].topic_id}
-    return {life: offsets[it].log_start for life, it in remotes.items() if it in offsets and it.topic in same}
+    return {
+        incarnation: offsets[it].log_start
+        for incarnation, it in remotes.items()
+        if it in offsets and it.topic in same
+    }
 
 
 def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
@@ -185,7 +191,7 @@ def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
     Raises TerminalError if another flow name owns the map by now: its compaction has a transactional id of its own.
     """
     with Brokers(flow.target.connection) as target:
-        writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
+        writer = init_writer(target, compaction_id(flow.name), flow.copy.transaction_timeout_ms)
         ledger = StateLog(flow.ledger_topic)
         undecided = ledger.read(target).undecided
         require_ours(Identity(flow.name, "", ""), Owned.of(ledger.records, undecided))
@@ -206,7 +212,7 @@ def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
 
 def records_of(topic: str, partitions: int, replacement: Replacement) -> Iterator[StateRecord]:
     """Yield the joined segment under the key of the oldest it replaces, and tombstones for the others. Pure."""
-    number = map_partition(replacement.life.topic, replacement.life.partition, partitions)
+    number = map_partition(replacement.incarnation.topic, replacement.incarnation.partition, partitions)
     for at, first in enumerate(replacement.replaced):
-        key = encode_map_key(MapKey(*replacement.life, first))
+        key = encode_map_key(MapKey(*replacement.incarnation, first))
         yield StateRecord(topic, number, key, replacement.value if at == 0 else None)

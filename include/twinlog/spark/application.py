@@ -125,8 +125,8 @@ def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnSta
                 run_id=request.run_id,
                 seconds=request.follow_seconds,
                 topics=topics,
-                on_window=lambda window: log.info(window.line),
-                on_look=log.info,
+                on_generation=lambda generation: log.info(generation.line),
+                on_refresh=log.info,
                 gives_way_to=lambda rival: (
                     bool(request.gives_way_to) and rival.startswith(request.gives_way_to)
                 ),

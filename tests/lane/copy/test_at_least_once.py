@@ -97,7 +97,7 @@ def test_pieces_of_a_map_that_is_written_again_say_the_same(
 @settings(max_examples=30, deadline=None)
 @given(logs(), st.lists(st.booleans(), max_size=30), st.integers(1, 2000))
 def test_a_stranger_in_the_copy_is_not_in_the_map(log: Log, strangers: list[bool], bytes_: int) -> None:
-    """Where records lie is waited for: there is no transaction to give up when it was foreseen wrongly."""
+    """Where records lie is waited for: there is no transaction to give up when it was predicted wrongly."""
     target = Crowded(iter(strangers))
     assert "done" == copy([log], target, bytes_).state
     whole(target, 0, log)

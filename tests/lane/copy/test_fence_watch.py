@@ -12,8 +12,8 @@ from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import FlowPhase, FlowState, LaneFence
 from twinlog.lane.copy import fence_watch, loops
 from twinlog.lane.copy.fence_watch import is_later_fence
+from twinlog.lane.copy.loops import Throttle
 from twinlog.lane.spec import FenceMark, Follow
-from twinlog.lane.throttle import Throttle
 
 MARK = FenceMark("run", 7, 0)
 OWN, AGAIN, OTHER = LaneFence("run", 2, 7), LaneFence("run", 2, 8), LaneFence("another", 2, 7)
@@ -75,9 +75,9 @@ class Copy:
     """A lane with one range and nothing to copy."""
 
     def __init__(
-        self, *, troubled: bool = False, backlog: bool = False, age_ms: float = 0.0, size: int = 0
+        self, *, has_errors: bool = False, backlog: bool = False, age_ms: float = 0.0, size: int = 0
     ) -> None:
-        self.troubled = troubled
+        self.has_errors = has_errors
         self.transaction = self
         self.commits = 0
         self.waits: list[float] = []
@@ -144,7 +144,7 @@ def test_a_lane_without_trouble_goes_on_to_the_longest() -> None:
 
 def test_trouble_ends_it_at_the_look() -> None:
     """The driver tries the partition again."""
-    assert 0.05 <= followed(Copy(troubled=True), seconds=0.05, longest=60) < 30
+    assert 0.05 <= followed(Copy(has_errors=True), seconds=0.05, longest=60) < 30
 
 
 def test_a_backlog_does_not_end_it() -> None:
@@ -212,7 +212,7 @@ def test_a_throttle_keeps_no_lane_from_its_end() -> None:
     copy, throttle = overdrawn()
     assert 0.2 <= followed(copy, seconds=60, longest=0.2, throttle=throttle) < 30
     copy, throttle = overdrawn()
-    copy.troubled = True
+    copy.has_errors = True
     assert 0.2 <= followed(copy, seconds=0.2, longest=60, throttle=throttle) < 30
 
 

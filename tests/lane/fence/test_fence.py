@@ -105,7 +105,7 @@ def test_a_fence_goes_step_by_step_as_its_model_does(monkeypatch: pytest.MonkeyP
         ledger.update({it.key(): it.value() for it in records})
 
     monkeypatch.setattr(fence, "init_writer", init)
-    monkeypatch.setattr(fence, "_pass_the_gate", gate)
+    monkeypatch.setattr(fence, "_commit_through_control_lane", gate)
     monkeypatch.setattr(StateLog, "read", read)
     monkeypatch.setattr(StateLog, "position", lambda *_: 0)
     target = FakeTarget(["offsets", "map", "ledger"])

@@ -107,7 +107,7 @@ class GroupPartition(NamedTuple):
     @property
     def topic_partition(self) -> TopicPartition:
         """The partition alone."""
-        return TopicPartition(self.topic, self.partition)
+        return self.topic_partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,14 +42,11 @@ from twinlog.protocol.brokers import Brokers
 LAST_WORD_SECONDS: Final = 1.0
 """How long lanes of another driver may take to write their progress once told to stop: a few commit ticks."""
 
-
 _BEYOND: Final = 1 << 62
 """More than any offset."""
 
 
-def grant(
-    target: Brokers, flow: str, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs
-) -> Grant:
+def grant(target: Brokers, flow: str, state: StateTopics, run_id: str, lanes: int, logs: FenceLogs) -> Grant:
     """Tell another driver to stop, read progress, and return writers without transactions.
 
     Lanes of `run_id` itself may still be about to write. Its driver waits for their end, and then takes a new grant.

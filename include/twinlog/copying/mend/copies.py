@@ -45,7 +45,7 @@ def without_lost_markers(
     flow: FlowSettings,
     clusters: Clusters,
     target: Brokers,
-    settled: ResolvedRanges,
+    resolved: ResolvedRanges,
     topics: Iterable[DiscoveredTopic],
     grant: Grant,
 ) -> ResolvedRanges:
@@ -56,8 +56,10 @@ def without_lost_markers(
     of `topics` that had an open transaction at discovery. Progress and map must be whole already. Raises
     TransientError and ClusterRefused.
     """
-    lives = {it.remote: SourceIncarnation(it.topic, it.topic_id, it.partition) for it in settled.ranges}
-    copies = lives | {
+    incarnations = {
+        it.remote: SourceIncarnation(it.topic, it.topic_id, it.partition) for it in resolved.ranges
+    }
+    copies = incarnations | {
         TopicPartition(it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
         for it in topics
         for number in it.unended
@@ -68,14 +70,16 @@ def without_lost_markers(
         rewrite_markers(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
         still_open = wait_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
     stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
-    stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
+    stopped += [
+        _not_led(place, incarnations[place], flow) for place in sorted(seen.leaderless & incarnations.keys())
+    ]
     ranges = [
         replace(it, copy_end=grant.copy_ends.get(it.topic_partition))
-        for it in _without(settled.ranges, stopped)
+        for it in _without(resolved.ranges, stopped)
     ]
     stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
     ranges = _without(ranges, stopped)
-    return ResolvedRanges(tuple(ranges), (*settled.stopped, *stopped))
+    return ResolvedRanges(tuple(ranges), (*resolved.stopped, *stopped))
 
 
 def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
@@ -102,7 +106,7 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
             lane.commit()
         else:
             lane.abort()
-        lane.settle()
+        lane.await_markers()
         if lane.transaction.end_at_large:
             raise lane.transaction.doubt("the end that was written again was not answered at first")
         for topic, partition in found:
@@ -125,25 +129,25 @@ def _endings(
     maps = read_packed(flow, clusters.target)
     endings = {}
     for place, it in found.items():
-        life = copies[place]
-        last = grant.progress.get(life.topic_partition)
-        endings[place, it.producer_id] = of_copy(it, last, maps.seen(life))
+        incarnation = copies[place]
+        last = grant.progress.get(incarnation.topic_partition)
+        endings[place, it.producer_id] = of_copy(it, last, maps.seen(incarnation))
     return endings
 
 
 def _stopped(
-    place: TopicPartition, life: SourceIncarnation, found: HangingTransaction, flow: FlowSettings
+    place: TopicPartition, incarnation: SourceIncarnation, found: HangingTransaction, flow: FlowSettings
 ) -> StoppedPartition:
     message = (
         f"cluster {flow.target.alias} lost the end of a transaction: {place[0]}-{place[1]} holds records open from"
         f" offset {found.first_offset} on, and they may have been committed; {WHAT_TO_DO}"
     )
-    return StoppedPartition(life.topic, life.partition, LOST_MARKER, message)
+    return StoppedPartition(incarnation.topic, incarnation.partition, LOST_MARKER, message)
 
 
-def _not_led(place: TopicPartition, life: SourceIncarnation, flow: FlowSettings) -> StoppedPartition:
+def _not_led(place: TopicPartition, incarnation: SourceIncarnation, flow: FlowSettings) -> StoppedPartition:
     message = (
-        f"{life.topic}-{life.partition}: {place[0]} has no leader on cluster {flow.target.alias} that could be asked"
-        " whether it holds all it was given"
+        f"{incarnation.topic}-{incarnation.partition}: {place[0]} has no leader on cluster {flow.target.alias} that"
+        " could be asked whether it holds all it was given"
     )
-    return StoppedPartition(life.topic, life.partition, NO_LEADER, message)
+    return StoppedPartition(incarnation.topic, incarnation.partition, NO_LEADER, message)

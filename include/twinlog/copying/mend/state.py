@@ -1,4 +1,4 @@
-"""Take the fence, and rewrite commit markers that the target lost from twinlog's own topics.
+"""Rewrite commit markers that the target lost from twinlog's own topics; call this behind the fence.
 
 Progress is judged by the map, and the map by progress: both of a source partition were committed together
 (copying/mend/outcomes.py). One marker ends everything that a producer has open in a partition of a topic, so all of it
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from functools import partial
 
-from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.mend import at_least_once
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.copies import LEADER_SECONDS, MARKERS_SECONDS, rewrite_markers
 from twinlog.copying.mend.outcomes import MapSeen, Outcome, of_map, of_progress, together
 from twinlog.errors import TerminalError, TransientError
@@ -20,7 +18,7 @@ from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.fence.fence import FenceLogs, Grant, fence
+from twinlog.lane.fence.fence import Grant
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.lane.open_transactions import find_hanging, wait_until_ended, wait_until_led
 from twinlog.lane.spec import StateTopics
@@ -32,58 +30,6 @@ from twinlog.protocol.brokers import Brokers
 from twinlog.topics.discovery import remote_name
 
 _FETCH_BYTES = 1 << 20
-
-
-def take_fence(
-    flow: FlowSettings,
-    target: Brokers,
-    state: StateTopics,
-    *,
-    run_id: str,
-    lanes: int,
-    logs: FenceLogs | None = None,
-) -> Grant:
-    """Take the flow as its guarantee asks: with `fence_and_mend`, or at least once without a fence.
-
-    Raises as `fence_and_mend` or `at_least_once.grant`.
-    """
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-        return at_least_once.grant(
-            target, flow.name, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
-        )
-    return fence_and_mend(flow, target, state, run_id=run_id, lanes=lanes, logs=logs)
-
-
-def fence_and_mend(
-    flow: FlowSettings,
-    target: Brokers,
-    state: StateTopics,
-    *,
-    run_id: str,
-    lanes: int,
-    logs: FenceLogs | None = None,
-) -> Grant:
-    """Fence the flow, and make sure that progress and map have the markers of all our lanes' transactions.
-
-    Raises as `fence` and `mend_map`.
-    """
-    fenced = partial(
-        fence,
-        target,
-        flow.name,
-        state,
-        run_id=run_id,
-        lanes=lanes,
-        transaction_timeout_ms=flow.copy.transaction_timeout_ms,
-        logs=logs,
-    )
-    try:
-        grant = fenced()
-    except LostProgressError as lost:
-        mend_progress(flow, target, state, lost)
-        grant = fenced()
-    mend_map(flow, target, state, grant)
-    return grant
 
 
 def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost: LostProgressError) -> None:
@@ -168,7 +114,7 @@ def maps_seen(log: LogState, wanted: Collection[TopicPartition] | None) -> Mappi
 
     A source partition with several incarnations is left out. Raises FormatError for a key that is not a map key.
     """
-    lives: dict[TopicPartition, set[str]] = defaultdict(set)
+    incarnations: dict[TopicPartition, set[str]] = defaultdict(set)
     pieces: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
     undecided: dict[TopicPartition, list[tuple[int, MapSegment]]] = defaultdict(list)
     aborted: dict[TopicPartition, set[int]] = defaultdict(set)
@@ -177,7 +123,7 @@ def maps_seen(log: LogState, wanted: Collection[TopicPartition] | None) -> Mappi
         source = key.topic_partition
         if wanted is not None and source not in wanted:
             continue
-        lives[source].add(key.topic_id)
+        incarnations[source].add(key.topic_id)
         if data in log.committed:
             pieces[source][key.first_upstream] = log.committed[data]
         if it := log.undecided.get(data):
@@ -187,7 +133,7 @@ def maps_seen(log: LogState, wanted: Collection[TopicPartition] | None) -> Mappi
             aborted[source].add(key.first_upstream)
     return {
         source: MapSeen(_known(pieces[source]), tuple(undecided[source]), frozenset(aborted[source]))
-        for source, ids in lives.items()
+        for source, ids in incarnations.items()
         if len(ids) == 1
     }
 

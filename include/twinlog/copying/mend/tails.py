@@ -24,7 +24,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
-from twinlog.logs.committed_after import committed_behind
+from twinlog.logs.committed_after import first_committed_after
 from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.state.progress import SourceIncarnation, read_packed
 
@@ -53,7 +53,7 @@ def lost_tails(
     """Return the partitions that must not be copied on; call this behind the fence that gave `grant`.
 
     `ends` is where the logs of the copies end (downstream), for those that answered. If all copies end where progress
-    says, this sends no request. Raises as `committed_behind` and `read_packed`.
+    says, this sends no request. Raises as `first_committed_after` and `read_packed`.
     """
     shorter: list[RangeSpec] = []
     longer: list[RangeSpec] = []
@@ -62,11 +62,13 @@ def lost_tails(
         end = ends.get(it.remote, 0)
         if it.topic_partition not in grant.progress:
             unknown += [it] if end else []
-        elif it.copy_end is not None and (it.remote_topic, it.partition) in ends:
+        elif it.copy_end is not None and it.remote in ends:
             if end < it.copy_end:
                 shorter.append(it)
             elif end > it.copy_end + 1:
                 longer.append(it)
+    if not (shorter or longer or unknown):
+        return []
     return [
         *_still_shorter(target, shorter, flow),
         *_with_records_of_ours(target, longer, ends, grant.ours, flow),
@@ -88,7 +90,11 @@ def _still_shorter(
         if time.monotonic() > deadline:
             break
     for it in ranges:
-        yield _shorter(it, it.copy_end or 0, ends[it.remote], flow)
+        why = (
+            f"cluster {flow.target.alias} lost records: {it.remote_topic}-{it.partition} was copied up to offset"
+            f" {(it.copy_end or 0) - 1}, and its log ends at {ends[it.remote]}; {_WHAT_TO_DO}"
+        )
+        yield StoppedPartition(it.topic, it.partition, LOST_TAIL, why)
 
 
 def _with_records_of_ours(
@@ -100,10 +106,15 @@ def _with_records_of_ours(
 ) -> Iterable[StoppedPartition]:
     """Return ranges whose copies hold committed records of our lanes behind the end that progress names."""
     known = {it.remote: it.copy_end or 0 for it in ranges}
-    found = committed_behind(target, known, ends, ours)
+    found = first_committed_after(target, known, ends, ours)
     for it in ranges:
         if (first := found.get(it.remote)) is not None:
-            yield _behind_progress(it, first, flow)
+            why = (
+                f"cluster {flow.target.alias} lost progress: by {flow.offsets_topic}"
+                f" {it.remote_topic}-{it.partition} was copied up to offset {(it.copy_end or 0) - 1}, but twinlog wrote"
+                f" to it from {first} on; {_WHAT_TO_DO}"
+            )
+            yield StoppedPartition(it.topic, it.partition, LOST_PROGRESS, why)
 
 
 def _with_a_map(
@@ -115,34 +126,8 @@ def _with_a_map(
     maps = read_packed(flow, clusters.target)
     for it in ranges:
         if maps.seen(SourceIncarnation(it.topic, it.topic_id, it.partition)) is not None:
-            yield _without_progress(it, flow)
-
-
-def _shorter(it: RangeSpec, copy_end: int, end: int, flow: FlowSettings) -> StoppedPartition:
-    return StoppedPartition(
-        it.topic,
-        it.partition,
-        LOST_TAIL,
-        f"cluster {flow.target.alias} lost records: {it.remote_topic}-{it.partition} was copied up to offset"
-        f" {copy_end - 1}, and its log ends at {end}; {_WHAT_TO_DO}",
-    )
-
-
-def _behind_progress(it: RangeSpec, found: int, flow: FlowSettings) -> StoppedPartition:
-    return StoppedPartition(
-        it.topic,
-        it.partition,
-        LOST_PROGRESS,
-        f"cluster {flow.target.alias} lost progress: by {flow.offsets_topic} {it.remote_topic}-{it.partition} was"
-        f" copied up to offset {(it.copy_end or 0) - 1}, but twinlog wrote to it from {found} on; {_WHAT_TO_DO}",
-    )
-
-
-def _without_progress(it: RangeSpec, flow: FlowSettings) -> StoppedPartition:
-    return StoppedPartition(
-        it.topic,
-        it.partition,
-        LOST_PROGRESS,
-        f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of {it.topic}-{it.partition},"
-        f" but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}",
-    )
+            why = (
+                f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of"
+                f" {it.topic}-{it.partition}, but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}"
+            )
+            yield StoppedPartition(it.topic, it.partition, LOST_PROGRESS, why)

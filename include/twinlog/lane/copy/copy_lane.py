@@ -29,7 +29,6 @@ from twinlog.lane.copy.range_errors import SourceError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
-from twinlog.lane.throttle import BURST_SECONDS, Throttle
 from twinlog.lane.transaction import Writer
 from twinlog.logs.reverse_ledgers import ReverseLedgers
 from twinlog.protocol.brokers import Brokers
@@ -78,13 +77,13 @@ class LaneCopy:
             RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)
             for item in spec.ranges
         ]
-        if spec.way_back_ledger:
+        if spec.reverse_ledger:
             # Over connections of its own: answers to the fetcher are in flight on the lane's.
             ledgers = ReverseLedgers(spec.source, spec.target.alias, spec.state.target_cluster_id)
             writers = LaneWriters(ledgers.latest)
             for item in ranges:
                 if item.spec.remote_topic == item.spec.topic:
-                    item.cutter.echoes = LoopbackRecords.of(writers, item.spec.echoes)
+                    item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
@@ -94,11 +93,17 @@ class LaneCopy:
         started = time.process_time()
         error = ""
         try:
-            self._leave_other_copies(self._lane.begin([it.target for it in self._by_source.values()]))
-            self._require_whole_copies()
-            self._keep_rhythm()
-            self._lane.settle()
-            state = LaneOutcome.FAILED if self.troubled else LaneOutcome.DONE
+            self._check_copies(self._lane.begin([it.target for it in self._by_source.values()]))
+            rate, follow = self._spec.bytes_per_second, self._spec.follow
+            throttle = loops.Throttle(rate, time.monotonic()) if rate else None
+            if follow is None:
+                loops.drain(self, throttle)
+            else:
+                pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
+                with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as watch:
+                    loops.follow(self, pace, follow, throttle, watch.heard)
+            self._lane.await_markers()
+            state = LaneOutcome.FAILED if self.has_errors else LaneOutcome.DONE
         except FencedError as fenced:
             state, error = LaneOutcome.FENCED, str(fenced)
         except TerminalError as refused:
@@ -114,17 +119,6 @@ class LaneCopy:
             error=error,
         )
 
-    def _keep_rhythm(self) -> None:
-        rate = self._spec.bytes_per_second
-        throttle = Throttle(rate, time.monotonic()) if rate else None
-        follow = self._spec.follow
-        if follow is None:
-            loops.drain(self, throttle)
-            return
-        pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
-        with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
-            loops.follow(self, pace, follow, throttle, recall.heard)
-
     # --- the operations of a copy loop -----------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -132,9 +126,9 @@ class LaneCopy:
         return {copy.source: copy.sent for copy in self._by_source.values() if copy.wanted}
 
     @property
-    def troubled(self) -> bool:
+    def has_errors(self) -> bool:
         """Say whether a range has ended with an error."""
-        return any(copy.trouble for copy in self._by_source.values())
+        return any(copy.error for copy in self._by_source.values())
 
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
@@ -143,7 +137,7 @@ class LaneCopy:
         except TwinlogError as error:
             raise SourceError(error.message) from None
         for source, why in refused.items():
-            self._by_source[source].trouble = range_errors.not_readable(self._by_source[source].name, why)
+            self._by_source[source].error = range_errors.not_readable(self._by_source[source].name, why)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
         """Read the answers in flight; with `within` (seconds) only those that come in time."""
@@ -191,39 +185,36 @@ class LaneCopy:
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
             cut = copy.cutter.cut(block, copy.sent, aborted)
         except TwinlogError as error:
-            copy.trouble = range_errors.unreadable(copy.name, error)
+            copy.error = range_errors.unreadable(copy.name, error)
             return
         if cut.leader_epoch not in {copy.epoch, -1}:
-            copy.trouble = source_checks.other_history(self._source, copy)
-            if copy.trouble is not None:
+            if copy.epoch >= 0:
+                copy.error = source_checks.other_history(self._source, copy)
+            if copy.error is not None:
                 return
             copy.epoch = cut.leader_epoch
         copy.reach(cut.next_upstream)
         # Old messages behind batches come again: the next fetch begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:
-            copy.trouble = range_errors.poison(copy.name, cut.poison)
+            copy.error = range_errors.poison(copy.name, cut.poison)
         if cut.outgoing:
             queues[copy.target] = cut.outgoing
 
-    def _leave_other_copies(self, topic_ids: dict[str, str]) -> None:
-        """End the ranges whose copy was deleted and recreated after they were resolved.
+    def _check_copies(self, topic_ids: dict[str, str]) -> None:
+        """End the ranges whose copy was recreated after they were resolved; refuse to write to a copy that is short.
 
         A copy that is recreated later answers with offsets from before this lane began (invariant O of the lane).
+        Raises the error of `doubt` if a copy ends before its `copy_end`: the driver has seen it longer.
         """
+        reached = self._lane.transaction.ends.reached
         for copy in self._by_source.values():
             wanted, found = copy.spec.remote_topic_id, topic_ids.get(copy.spec.remote_topic, "")
             if wanted and found and wanted != found:
-                copy.trouble = range_errors.copy_recreated(copy.name, copy.spec.remote_topic)
-
-    def _require_whole_copies(self) -> None:
-        """Raise the error of `doubt` if a copy ends before its `copy_end`: the driver has seen it longer."""
-        reached = self._lane.transaction.ends.reached
-        for copy in self._by_source.values():
-            wanted = copy.copy_end
-            if copy.trouble is None and wanted is not None and reached.get(copy.target, wanted) < wanted:
+                copy.error = range_errors.copy_recreated(copy.name, copy.spec.remote_topic)
+            elif copy.copy_end is not None and reached.get(copy.target, copy.copy_end) < copy.copy_end:
                 raise self._lane.transaction.doubt(
-                    f"{copy.spec.remote_topic}-{copy.spec.partition} ends before offset {wanted}, up to which it was"
-                    " copied"
+                    f"{copy.spec.remote_topic}-{copy.spec.partition} ends before offset {copy.copy_end}, up to which it"
+                    " was copied"
                 )
 
     def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
@@ -234,23 +225,25 @@ class LaneCopy:
 
     def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
         if fetched.error in OTHER_INCARNATION:
-            copy.trouble = source_checks.other_incarnation(self._source, copy)
+            copy.error = source_checks.other_incarnation(self._source, copy)
         elif repeats(Request.FETCH, fetched.error):
             return  # the fetcher asks again later
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
-            copy.trouble = source_checks.out_of_range(self._source, copy)
+            copy.error = source_checks.out_of_range(self._source, copy)
         else:
-            copy.trouble = range_errors.source_refused(copy.name, fetched.error)
+            copy.error = range_errors.source_refused(copy.name, fetched.error)
 
     def end_all(self, code: str, why: str) -> None:
         """End every range that is still wanted."""
         for copy in self._by_source.values():
             if copy.wanted:
-                copy.trouble = range_errors.stopped_at(copy.name, copy.sent, why, code)
+                copy.error = range_errors.stopped_at(copy.name, copy.sent, why, code)
 
 
 def _fetch_size(spec: LaneSpec, size: int) -> int:
     """Return the fetch size; under a throttle, at most what it passes at once (brokers give at least one batch)."""
     return (
-        size if spec.bytes_per_second is None else min(size, round(spec.bytes_per_second * BURST_SECONDS) + 1)
+        size
+        if spec.bytes_per_second is None
+        else min(size, round(spec.bytes_per_second * loops.BURST_SECONDS) + 1)
     )

@@ -60,7 +60,7 @@ class CopyTransaction:
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
         self._leaderless_since: float | None = None
-        self._foresees = True
+        self._predicts = True
         self._last_targets: frozenset[TopicPartition] = frozenset()
         self._streaming: frozenset[TopicPartition] = frozenset()
         self.count = 0
@@ -117,8 +117,8 @@ class CopyTransaction:
         If the data's answers can be predicted, the commit does not wait for them first.
         """
         progressed = [copy for copy in self._by_target.values() if copy.sent > copy.committed]
-        foreseen = self._foreseen(progressed)
-        if foreseen is None:
+        predicted = self._predicted_batches(progressed)
+        if predicted is None:
             self._lane.drain()
         self._note_written()
         if self._lane.refused:
@@ -129,10 +129,10 @@ class CopyTransaction:
         if recreated:
             self._abort()
             for copy in recreated:
-                copy.trouble = range_errors.recreated(copy.name)
+                copy.error = range_errors.recreated(copy.name)
             return False
         if progressed:
-            if not self._write_state(progressed, foreseen or []):
+            if not self._write_state(progressed, predicted or []):
                 return False
             self._lane.commit()
             self.count += 1
@@ -156,27 +156,27 @@ class CopyTransaction:
         if ranges and self._spec.exactly_once:
             self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
 
-    def _foreseen(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
+    def _predicted_batches(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
         """Return batches in flight that may count as written until the commit; None if their answers must be awaited.
 
         Without transactions, progress may only follow acknowledged batches.  Quarantined records also have to go
         first.
         """
         if (
-            not self._foresees
+            not self._predicts
             or not self._spec.exactly_once
             or any(it.newly_quarantined() for it in progressed)
         ):
             return None
-        return self._lane.foreseen()
+        return self._lane.predicted()
 
-    def _write_state(self, progressed: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
+    def _write_state(self, progressed: Collection[RangeCopy], predicted: Sequence[Written]) -> bool:
         """Write quarantined records, progress and map; return False if the transaction was aborted instead.
 
-        Batches in `foreseen` are in the map before their answers come; the answers are compared with it here
+        Batches in `predicted` are in the map before their answers come; the answers are compared with it here
         (invariant F of lane/in_flight.py).
         """
-        for batch in foreseen:
+        for batch in predicted:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
         now, state = clock.now_ms(), self._spec.state
         queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
@@ -197,8 +197,8 @@ class CopyTransaction:
                 return False
         written = [it for it in self._lane.take_written() if it.partition in self._by_target]
         # Brokers answer for a request's partitions in any order.
-        if sorted(map(_where, written)) != sorted(map(_where, foreseen)):
-            self._foresees = False  # another producer writes to the copy
+        if sorted(map(_where, written)) != sorted(map(_where, predicted)):
+            self._predicts = False  # another producer writes to the copy
             self._abort()
             return False
         return True
@@ -244,7 +244,7 @@ class CopyTransaction:
                 copy = self._by_target.get(refusal.partition)
                 if copy is None:
                     raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
-                copy.trouble = range_errors.no_leader(copy.name, copy.spec.remote_topic, refusal, waited)
+                copy.error = range_errors.no_leader(copy.name, copy.spec.remote_topic, refusal, waited)
             self._leaderless_since = None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, loops.PAUSE_SECONDS + waited)))
 
@@ -273,7 +273,7 @@ class CopyTransaction:
         why = range_errors.target_refused(copy.name, copy.spec.remote_topic, refusal, offsets)
         batch_at_fault = refusal.code in REFUSED_RECORDS or refusal.code == Code.CORRUPT_MESSAGE
         if refusal.outgoing is None or not batch_at_fault:
-            copy.trouble = why
+            copy.error = why
         else:
             copy.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from twinlog.errors import FencedError
 from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceError
-from twinlog.lane.throttle import Throttle
 
 if TYPE_CHECKING:
     from twinlog.kafka_types import TopicPartition
@@ -32,7 +31,7 @@ PAUSE_SECONDS = 0.02
 IDLE_WAIT_SECONDS = 1.0
 """How long a lane waits for an answer before it checks its open transaction, and asks again."""
 
-BEAT_SECONDS = 0.015
+TICK_SECONDS = 0.015
 """The commit tick: how often an exactly-once lane in follow mode commits while records stream."""
 
 AHEAD_SECONDS = 0.006
@@ -41,8 +40,11 @@ AHEAD_SECONDS = 0.006
 BACKLOG_BYTES = 1 << 20
 """An answer of this size means that more records wait: the lane neither rests nor commits after it."""
 
-BACKLOG_SECONDS = 24 * BEAT_SECONDS
+BACKLOG_SECONDS = 24 * TICK_SECONDS
 """Time between two commits while there is a backlog: transactions grow with the load."""
+
+BURST_SECONDS = 0.25
+"""The burst that may be sent at once after a pause, in seconds of the rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,32 @@ class Pace:
     Records that were not committed are copied again if the lane dies.
     """
 
-    beat: float
+    tick: float
     commit: float
 
 
-EXACTLY_ONCE = Pace(beat=BEAT_SECONDS, commit=0.0)
-AT_LEAST_ONCE = Pace(beat=0.006, commit=0.25)
+EXACTLY_ONCE = Pace(tick=TICK_SECONDS, commit=0.0)
+AT_LEAST_ONCE = Pace(tick=0.006, commit=0.25)
+
+
+@dataclass(slots=True)
+class Throttle:
+    """A lane's share of `twinlog.bytes.per.second`: a token bucket that fills at `rate` bytes a second.
+
+    A caller may overdraw it, and then waits.
+
+    Invariant: in any t seconds at most `rate * (t + BURST_SECONDS)` bytes pass, plus the one portion that overdrew it.
+    """
+
+    rate: float
+    now: float
+    balance: float = 0.0
+
+    def spend(self, sent: int, now: float) -> float:
+        """Note `sent` bytes at `now` (monotonic seconds); return the seconds to wait."""
+        self.balance = min(self.balance + (now - self.now) * self.rate, self.rate * BURST_SECONDS) - sent
+        self.now = now
+        return max(0.0, -self.balance / self.rate)
 
 
 class OpenTransaction(Protocol):
@@ -84,7 +106,7 @@ class LaneLoop(Protocol):
         """Return the lane's transaction."""
 
     @property
-    def troubled(self) -> bool:
+    def has_errors(self) -> bool:
         """Say whether a range has ended with an error."""
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -105,7 +127,7 @@ class LaneLoop(Protocol):
 
 def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
     """Copy every range to its end, or to its error."""
-    stall = _Stall()
+    since: float | None = None  # the last progress; time that the target takes does not count
     while True:
         while before := copy.positions():
             try:
@@ -116,24 +138,30 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
             except SourceError as error:
                 copy.end_all(SOURCE_LOST, str(error))
             copy.transaction.commit_if_due()  # also if no answers come
-            if stall.seconds(before, copy.positions()) > STALL_SECONDS:
+            now = time.monotonic()
+            if copy.positions() != before:
+                since = None
+                continue
+            since = now if since is None else since
+            if now - since > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
+            time.sleep(PAUSE_SECONDS)
         if copy.transaction.commit():
             return
 
 
-def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
+def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, fenced: Event) -> None:
     """Copy records as they arrive, until the terms end the lane, or no range is left.
 
     A record that arrives at rest is copied at once.  While records stream, each commit tick copies the records that
     have gathered since the last one, so the cost depends on ticks and bytes, not on records.  Raises FencedError if
-    `recalled` is set.
+    `fenced` is set.
     """
     look = time.monotonic() + terms.seconds
     end = look - terms.seconds + terms.longest_seconds
 
     def over(now: float) -> bool:
-        return recalled.is_set() or now >= end or (now >= look and copy.troubled)
+        return fenced.is_set() or now >= end or (now >= look and copy.has_errors)
 
     backlog, due = False, pace.commit
     while copy.positions() and not over(began := time.monotonic()):
@@ -144,7 +172,7 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
         try:
             copy.ask()
             for answer in copy.answers(min(_left(copy, due), IDLE_WAIT_SECONDS, end - began)):
-                if recalled.is_set():
+                if fenced.is_set():
                     break  # the new driver may already read how far this lane has come
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
@@ -156,9 +184,9 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
             copy.transaction.commit()
         _wait_for(copy, throttle, sent, due, over)
         if sizes and not backlog:
-            _rest(copy, began + pace.beat if any(sizes) else time.monotonic() + PAUSE_SECONDS)
+            _rest(copy, began + pace.tick if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.transaction.commit()
-    if recalled.is_set():
+    if fenced.is_set():
         raise FencedError(
             "the flow was fenced anew", hint="whoever fenced it goes on behind what is committed"
         )
@@ -198,21 +226,3 @@ def _wait_for(
         copy.transaction.commit_if_due()
         time.sleep(min(until - now, _left(copy, due), 1.0))
         now = time.monotonic()
-
-
-class _Stall:
-    """Measure how long rounds of answers have made no progress; time that the target takes does not count."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-
-    def seconds(self, before: dict[TopicPartition, int], after: dict[TopicPartition, int]) -> float:
-        """Compare two rounds; pause after a round without progress, and return the seconds since the last progress."""
-        if before != after:
-            self._since = None
-            return 0.0
-        now = time.monotonic()
-        if self._since is None:
-            self._since = now
-        time.sleep(PAUSE_SECONDS)
-        return now - self._since

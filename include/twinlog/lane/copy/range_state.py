@@ -94,7 +94,7 @@ class RangeCopy:
     committed: int
     piece: SegmentDraft
     draft: SegmentDraft | None = None
-    trouble: RangeError | None = None
+    error: RangeError | None = None
     barrier: tuple[int, RangeError] | None = None
     runs: list[Extent] = field(default_factory=list)
     growing: GrowingRun | None = None
@@ -140,7 +140,7 @@ class RangeCopy:
     @property
     def wanted(self) -> bool:
         """Say whether there is more to fetch."""
-        return self.trouble is None and self.sent < self.spec.end
+        return self.error is None and self.sent < self.spec.end
 
     @property
     def sent_end(self) -> int | None:
@@ -157,8 +157,8 @@ class RangeCopy:
     def reach(self, position: int) -> None:
         """Note that everything below upstream offset `position` was sent."""
         self.sent = position
-        if self.barrier is not None and position >= self.barrier[0] and self.trouble is None:
-            self.trouble = self.barrier[1]
+        if self.barrier is not None and position >= self.barrier[0] and self.error is None:
+            self.error = self.barrier[1]
 
     def written(self, outgoing: Outgoing, downstream: int) -> None:
         """Note that a batch is in the target's log, with its first record at offset `downstream`."""
@@ -237,14 +237,14 @@ class RangeCopy:
         hold up records before it.
         """
         if self.sent > self.committed:
-            self.trouble = None
+            self.error = None
         self.epoch = self.committed_epoch
         self._begin()
         self.reach(self.committed)
 
     def report(self) -> RangeReport:
         """Return the result of the range, as committed."""
-        trouble = self.trouble or RangeError("", "")
+        error = self.error or RangeError("", "")
         copied = self.counts.records + len(self.quarantined)
         return RangeReport(
             topic=self.spec.topic,
@@ -256,8 +256,8 @@ class RangeCopy:
             skipped=self.committed - self.spec.start - copied,
             rewritten_batches=self.counts.rewritten,
             quarantined=tuple(self.quarantined),
-            error_code=trouble.code,
-            error=trouble.message,
+            error_code=error.code,
+            error=error.message,
         )
 
     def _begin(self) -> None:

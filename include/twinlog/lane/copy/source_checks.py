@@ -20,8 +20,6 @@ def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
 
     A log that an unclean election truncated, and that has grown again, answers fetches as if nothing had happened.
     """
-    if copy.epoch < 0:
-        return None
     try:
         ends = epoch_ends(source, {copy.source: ReadUpTo(copy.epoch, copy.sent)})
     except TwinlogError as error:
@@ -38,7 +36,7 @@ def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[R
     Ids never come back: if the id is the same now, it was the same at every earlier fetch.  If the source is lost, no
     range is returned, and the records that it gave are kept.
     """
-    known = [copy for copy in progressed if copy.trouble is None or copy.trouble.code not in _SOURCE_LOST]
+    known = [copy for copy in progressed if copy.error is None or copy.error.code not in _SOURCE_LOST]
     try:
         found = source.metadata({copy.spec.topic for copy in known})
     except TwinlogError:

@@ -1,4 +1,4 @@
-"""Fence a flow: afterwards only this driver writes for it (docs/decisions/0001-fence.md).
+"""Fence a flow, and write through its control lane.
 
     1. initialise lane 0, the control lane
     2. read the lane count from the ledger; initialise every other lane that the flow ever used or will use;
@@ -9,23 +9,18 @@
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
        where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
 
-If a transaction of ours is still open in step 4, its end was lost (lane/open_transactions.py).  Its other records may
+If a transaction of ours is still open in step 4, its end was lost (lane/open_transactions.py). Its other records may
 be committed in the copy, so nothing is written then: the driver finds the outcome, or stops (copying/mend/state.py).
-Before lanes write, the driver looks for lost ends in the map and the copy as well.
 
-The control lane is needed because two drivers might initialise lane by lane at the same time.  Each would then own
-some lanes, and the same partition would be copied twice.  If step 3 commits, no other driver initialised lane 0 in
+The control lane is needed because two drivers might initialise lane by lane at the same time. Each would then own
+some lanes, and the same partition would be copied twice. If step 3 commits, no other driver initialised lane 0 in
 between, and one that does so later will fence all our lanes before it reads anything:
 
     driver 1   init 0 | init 1 .. n | commit through 0 | lanes write, until driver 2 fences them
     driver 2                                               init 0 | init 1 .. n | commit through 0 | read progress
 
-The control lane does not protect against a second name for the same target; the claim does.
-
-Write twinlog's own records through the control lane of a fence: all in one transaction, or none.
-
-Used by a driver that writes records outside a copy, such as positions migrated from MirrorMaker 2.  If another driver
-has fenced the flow since, the transaction fails.
+The control lane does not protect against a second name for the same target; the claim does. A driver may write more
+through it, such as positions migrated from MirrorMaker 2: all in one transaction, or none if it was fenced since.
 """
 
 from __future__ import annotations
@@ -44,6 +39,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, batches, own_key
 from twinlog.lane.fence.lost_progress import LostProgressError, lost_progress
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
+from twinlog.lane.in_flight import Refused
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.lane.transaction import Writer
@@ -56,15 +52,10 @@ from twinlog.protocol.retry import until
 
 _NO_PRODUCER = -1
 
-
 _PASSES = 3
-
-
 """The tries of an uncontested fence, if its end is lost or does not reach the ledger."""
 
-
 _PATIENCE_SECONDS = 30.0
-
 
 _LONGEST_PAUSE_SECONDS = 0.25
 
@@ -102,7 +93,7 @@ def transactional_id(flow: str, lane: int) -> str:
     return f"twinlog-{flow}-{lane}"
 
 
-def upkeep_id(flow: str) -> str:
+def compaction_id(flow: str) -> str:
     """Return the transactional id of map compaction, for one process at a time (offset_sync/map_compaction.py)."""
     return f"twinlog-{flow}-map-upkeep"
 
@@ -129,7 +120,6 @@ def fence(
     target: Brokers,
     flow: str,
     state: StateTopics,
-    *,
     run_id: str,
     lanes: int,
     transaction_timeout_ms: int,
@@ -163,42 +153,42 @@ def _fenced(
     transaction_timeout_ms: int,
     logs: FenceLogs,
 ) -> Grant | None:
-    gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
+    first = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
     identity = Identity(flow, state.source_cluster_id, state.target_cluster_id)
     ledger = logs.ledger.read(target)
     ledger_end = logs.ledger.position(0)
     owned = read_owned(logs, ledger)
     require_ours(identity, owned)
     count = max(lanes, *lanes_ever(ledger))
-    writers = [gate]
+    writers = [first]
     writers += [
         init_writer(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)
     ]
-    gate_lane = Lane(target, gate)
+    control = Lane(target, first)
     now = clock.now_ms()
     if identity.known and not owned.claims:
         # In a transaction of its own: a claim that loses must not leave a fence, with a lane count, over another's.
-        _pass_the_gate(gate_lane, state, [identity.claim(now)], flow)
+        _commit_through_control_lane(control, state, [identity.claim(now)], flow)
         require_claimed(identity, read_owned(logs, logs.ledger.read(target)))
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
-    _pass_the_gate(gate_lane, state, entries, flow)
+    _commit_through_control_lane(control, state, entries, flow)
     log = logs.progress.read(target)
     ours = frozenset(lane_writers(ledger.committed) | lane_writers(_undecided(ledger)))
     ours = ours.union(it.producer_id for it in writers)
     if lost := lost_progress(log, state, ours):
-        _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open only because we were fenced
+        _commit_through_control_lane(
+            control, state, entries, flow
+        )  # fails if they are open only because we were fenced
         sure = own_progress(log.committed, state)
         raise LostProgressError(target.settings.alias, state, writers, lost, sure)
-    progress = _progress(gate_lane, log, state)
+    progress = _progress(control, log, state)
     now_known = logs.ledger.read(target)
     require_claimed(identity, read_owned(logs, now_known))
     seen = last_fence(now_known)
-    if gate_lane.transaction.end_at_large or seen is None or (seen.run_id, seen.at_ms) != (run_id, now):
+    if control.transaction.end_at_large or seen is None or (seen.run_id, seen.at_ms) != (run_id, now):
         return None
-    used = tuple(
-        (topic, partition, number) for (topic, partition), number in gate_lane.sequences.next.items()
-    )
-    granted = [GrantedLane(0, gate, used)]
+    used = tuple((topic, partition, number) for (topic, partition), number in control.sequences.next.items())
+    granted = [GrantedLane(0, first, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     mark = FenceMark(run_id, now, ledger_end)
     return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours, copy_ends(log, state))
@@ -273,11 +263,13 @@ def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -
             yield record
 
 
-def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str) -> None:
+def _commit_through_control_lane(
+    control: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str
+) -> None:
     entries = [StateRecord.of_ledger(state.ledger_topic, record) for record in records]
     try:
-        write_own(gate, entries)
-        gate.settle()  # readers that see a batch of ours can see in the ledger that it is ours
+        write_own(control, entries)
+        control.await_markers()  # readers that see a batch of ours can see in the ledger that it is ours
     except FencedError:
         raise FencedError(
             f"another twinlog runs flow {flow}",
@@ -286,7 +278,7 @@ def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry
         ) from None
 
 
-def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
+def _progress(control: Lane, log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return progress; first write the committed value again where an aborted record lies above it."""
     repairs = [
         StateRecord(
@@ -300,22 +292,25 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[TopicPar
         if own_key(state, key) is not None
     ]
     if repairs:
-        write_own(gate, repairs)
+        write_own(control, repairs)
     return own_progress(log.committed, state)
 
 
-def write_own(gate: Lane, records: list[StateRecord]) -> None:
+def write_own(control: Lane, records: Iterable[StateRecord], *, wait: bool = True) -> None:
     """Write through the control lane in a transaction of its own; it fails if another driver has fenced us meanwhile.
 
-    Waits for leaders.  Raises TerminalError `state-refused` for a record that the target refuses, TransientError if no
-    leader takes the records in time, FencedError.
+    With `wait` it waits for leaders. Raises TerminalError `state-refused` for a record that the target refuses,
+    TransientError if no leader takes the records (in time), FencedError. Nothing is written in these cases.
     """
+    queues = batches(records, clock.now_ms())
+    refused: list[Refused] = []
 
     def committed() -> bool | None:
-        refused = gate.write_state(batches(records, clock.now_ms()))
+        refused[:] = control.write_state(queues)
         if not refused:
-            gate.commit()
+            control.commit()
             return True
+        control.abort()
         if final := next((it for it in refused if not it.resend), None):
             topic, partition = final.partition
             wrong_clock = final.code == Code.INVALID_TIMESTAMP
@@ -327,16 +322,34 @@ def write_own(gate: Lane, records: list[StateRecord]) -> None:
                 code="state-refused",
                 topic=topic,
             )
-        gate.abort()
-        gate.brokers.forget_leaders()
+        control.brokers.forget_leaders()
         return None
 
-    until(
-        committed,
-        lambda: gate.transaction.doubt(f"twinlog's own topics had no leader for {_PATIENCE_SECONDS:.0f} s"),
-        seconds=_PATIENCE_SECONDS,
-        longest_seconds=_LONGEST_PAUSE_SECONDS,
-    )
+    def leaderless() -> TransientError:
+        if wait:
+            return control.transaction.doubt(
+                f"twinlog's own topics had no leader for {_PATIENCE_SECONDS:.0f} s"
+            )
+        topic, partition = refused[0].partition
+        return TransientError(
+            f"{topic}-{partition} took no record of twinlog's: {refused[0].message}",
+            hint="its leader has moved, or has gone; try again",
+            code="unsettled",
+        )
+
+    seconds = _PATIENCE_SECONDS if wait else 0.0
+    until(committed, leaderless, seconds=seconds, longest_seconds=_LONGEST_PAUSE_SECONDS)
+
+
+def write_fenced(target: Brokers, granted: GrantedLane, records: Iterable[StateRecord]) -> None:
+    """Commit `records` through the control lane of a fence just passed, and wait until readers see them.
+
+    Raises as `write_own`, at once if a record's partition has no leader now.
+    """
+    sequences = {TopicPartition(topic, partition): number for topic, partition, number in granted.sequences}
+    control = Lane(target, granted.writer, sequences)
+    write_own(control, records, wait=False)
+    control.await_markers()
 
 
 def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[TopicPartition, int]:
@@ -358,32 +371,3 @@ def copy_ends(log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]
         if parsed is not None and end is not None:
             result[parsed.topic_partition] = end
     return result
-
-
-def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateRecord]) -> None:
-    """Commit `records` through the control lane of a fence just passed, and wait until readers see them.
-
-    Raises FencedError if another driver fenced the flow meanwhile, TerminalError `state-refused` if the target refuses
-    a record, and TransientError if a record's partition has no leader now.  Nothing is written in these cases.
-    """
-    sequences = {TopicPartition(topic, partition): number for topic, partition, number in gate.sequences}
-    lane = Lane(target, gate.writer, sequences)
-    refused = lane.write_state(batches(records, clock.now_ms()))
-    if refused:
-        lane.abort()
-        final = next((it for it in refused if not it.resend), None)
-        topic, partition = (final or refused[0]).partition
-        if final is None:
-            raise TransientError(
-                f"{topic}-{partition} took no record of twinlog's: {refused[0].message}",
-                hint="its leader has moved, or has gone; try again",
-                code="unsettled",
-            )
-        raise TerminalError(
-            f"{topic}-{partition} refused twinlog's own record: {final.message}",
-            hint="run `twinlog check` for what is missing",
-            code="state-refused",
-            topic=topic,
-        )
-    lane.commit()
-    lane.settle()

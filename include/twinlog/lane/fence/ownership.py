@@ -107,10 +107,7 @@ def require_claimed(identity: Identity, owned: Owned) -> None:
 
 
 def why_not_ours(
-    identity: Identity,
-    claims: Sequence[FlowClaim],
-    names: Collection[str],
-    known_sources: Collection[str],
+    identity: Identity, claims: Sequence[FlowClaim], names: Collection[str], known_sources: Collection[str]
 ) -> TerminalError | None:
     """Return why the state belongs to another flow; None if it belongs to this flow or to none.  Pure."""
     if not claims:

@@ -20,7 +20,7 @@ def ledger() -> dict[bytes, bytes | None]:
 def cut(blocks: list[bytearray], echoes: LoopbackRecords, end: int = 1 << 62) -> list[bytes]:
     """Values of everything that is sent on."""
     cutter = Cutter(end, 1 << 20)
-    cutter.echoes = echoes
+    cutter.loopback = echoes
     done = cutter.cut(memoryview(b"".join(map(bytes, blocks))), 0, AbortedTransactions.of([]))
     assert done.poison is None
     return [record.value for item in done.outgoing for record in decode(item.buffer)]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying import rounds as copy_round
-from twinlog.copying.mend import at_least_once
+from twinlog.copying.mend import at_least_once, copies
 from twinlog.copying.mend.tails import LOST_PROGRESS
+from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
-from twinlog.copying.rounds import Rounds
+from twinlog.copying.resolve import without_lost_markers
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.lane.fence.fence import Grant
@@ -26,22 +26,23 @@ STOPPED = ResolvedRanges((), (StoppedPartition("t", 0, LOST_PROGRESS, "it lies b
 GRANT = Grant("ours", (), {}, FenceMark("ours", 5, 0))
 
 
-def rounds(flow: FlowSettings, last: LaneFence) -> Rounds:
-    """A driver's rounds, with a ledger whose last fence is this one."""
+def owned(flow: FlowSettings, last: LaneFence) -> Ownership:
+    """A driver that was granted the flow, with a ledger whose last fence is this one."""
     ledger = SimpleNamespace(read=lambda _: LogState({last.key(): last.value()}, {}))
     state = StateTopics("offsets", 1, "map", 1, "ledger", "MirrorSourceConnector", "A")
-    runner: Any = None
     logs: Any = SimpleNamespace(ledger=ledger)
-    return Rounds(flow, runner, "ours", state, 1, logs)
+    found = Ownership(flow, state, "ours", 1, logs)
+    found.grant = GRANT
+    return found
 
 
-def sound(
+def left(
     monkeypatch: pytest.MonkeyPatch, found: ResolvedRanges, flow: FlowSettings, last: LaneFence
 ) -> ResolvedRanges:
     """What is left to copy when `found` was found."""
-    monkeypatch.setattr(copy_round, "without_lost_markers", lambda *_: found)
+    monkeypatch.setattr(copies, "without_lost_markers", lambda *_: found)
     clusters: Any = None
-    return rounds(flow, last).without_lost_markers(clusters, RANGES, (), GRANT)
+    return without_lost_markers(owned(flow, last), clusters, RANGES, ())
 
 
 @pytest.mark.parametrize("last", [LaneFence("rival", 1, 9), LaneFence("ours", 1, 9)])
@@ -50,19 +51,19 @@ def test_a_loss_seen_behind_an_old_fence_is_another_driver_at_work(
 ) -> None:
     """What it copied since looks like progress that was lost."""
     with pytest.raises(FencedError, match="another twinlog took over"):
-        sound(monkeypatch, STOPPED, flow, last)
+        left(monkeypatch, STOPPED, flow, last)
 
 
 def test_a_loss_seen_behind_the_last_fence_is_one(
     monkeypatch: pytest.MonkeyPatch, flow: FlowSettings
 ) -> None:
     """Nobody else can have written."""
-    assert STOPPED == sound(monkeypatch, STOPPED, flow, LaneFence("ours", 1, 5))
+    assert STOPPED == left(monkeypatch, STOPPED, flow, LaneFence("ours", 1, 5))
 
 
 def test_without_a_loss_nobody_has_to_ask(monkeypatch: pytest.MonkeyPatch, flow: FlowSettings) -> None:
     """The lanes hear of another fence soon enough."""
-    assert RANGES == sound(monkeypatch, RANGES, flow, LaneFence("rival", 1, 9))
+    assert RANGES == left(monkeypatch, RANGES, flow, LaneFence("rival", 1, 9))
 
 
 @pytest.mark.parametrize(
@@ -77,5 +78,5 @@ def test_maps_are_cut_behind_the_last_fence_only(
     loose = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
     taken = nullcontext() if cut else pytest.raises(FencedError, match="another twinlog took over")
     with taken:
-        assert RANGES == sound(monkeypatch, STOPPED, loose, last)
+        assert RANGES == left(monkeypatch, STOPPED, loose, last)
     assert cuts == [RANGES.ranges] * cut

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.lane.throttle import BURST_SECONDS, Throttle
+from twinlog.lane.copy.loops import BURST_SECONDS, Throttle
 
 
 @given(st.floats(1, 1e9), st.lists(st.tuples(st.integers(0, 10_000_000), st.floats(0, 5)), max_size=50))

@@ -14,11 +14,11 @@ from fake_cluster import FakeCluster
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend import at_least_once
-from twinlog.copying.rounds import Rounds, state_topics
+from twinlog.copying.ownership import Ownership, state_topics
+from twinlog.copying.packing import fixed_lanes
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TwinlogError
-from twinlog.follow.generation import Following
+from twinlog.follow.generation import Following, Opening
 from twinlog.follow.lanes import OpenLanes
-from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
 from twinlog.follow.report import RunState, prepare
 from twinlog.lane.fence.fence import FenceLogs, Grant
 from twinlog.lane.spec import FenceMark, LaneOutcome, LaneReport, RangeReport
@@ -39,7 +39,7 @@ class Stammers(FakeCluster):
 @pytest.fixture
 def flow(base_flow: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> FlowSettings:
     """Without transactions no broker is asked for their ends, but for ledger and map, which say nothing here."""
-    monkeypatch.setattr(Rounds, "_require_last", lambda *_: None)
+    monkeypatch.setattr(Ownership, "require_last", lambda *_: None)
     monkeypatch.setattr(at_least_once, "cut_maps", lambda *_: None)
     return replace(base_flow, copy=replace(base_flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
 
@@ -56,21 +56,18 @@ def opened(flow, clusters, source, orders, with_internal) -> Callable[..., Openi
     with_internal.add_topic("A.users")
 
     def opening(meanwhile: Callable[[], object], progress: int = 2) -> Opening:
-        prepared = prepare(flow, clusters, None, "run")
+        driver = following(flow, clusters, RunState("run", 0), progress)
         meanwhile()
-        return resolve_open(flow, clusters, rounds(flow, clusters), prepared, grant(progress))
+        return driver._resolve()
 
     return opening
 
 
-def rounds(flow: FlowSettings, clusters: Clusters) -> Rounds:
+def owned(flow: FlowSettings, clusters: Clusters, progress: int) -> Ownership:
     state = state_topics(flow, clusters)
-    runner: Any = None
-    return Rounds(flow, runner, "run", state, 1, FenceLogs.of(state))
-
-
-def grant(progress: int) -> Grant:
-    return Grant("run", (), {("orders", 0): progress}, FenceMark("run", 7, 0))
+    found = Ownership(flow, state, "run", 1, FenceLogs.of(state))
+    found.grant = Grant("run", (), {("orders", 0): progress}, FenceMark("run", 7, 0))
+    return found
 
 
 def summary(opening: Opening) -> tuple[list[str], list[tuple[str, str]], bool]:
@@ -112,41 +109,41 @@ def test_a_window_without_an_answer_is_over_at_once(
     flow, clusters, source, orders, with_internal, monkeypatch
 ) -> None:
     """The next one may open its lanes; it is not taken for a flow without topics."""
-    monkeypatch.setattr(Following, "_fence", lambda _: grant(2))
+    monkeypatch.setattr(Following, "_take", lambda _: None)
     opening = following(flow, clusters, RunState("run", 0))
     source.refuse("offsets", "orders", SILENT)
-    assert SILENT == opening.window().failure
+    assert SILENT == opening.run_lanes().failure
 
 
 def test_trouble_is_told_until_it_is_over(flow, clusters, source, orders, with_internal, monkeypatch) -> None:
     """What passes by itself may come again: only lanes that have gone on behind their own look are well."""
-    monkeypatch.setattr(Following, "_fence", lambda _: grant(2))
-    monkeypatch.setattr(Rounds, "progress", lambda _: {})
+    monkeypatch.setattr(Following, "_take", lambda _: None)
+    monkeypatch.setattr(Ownership, "progress_now", lambda _: {})
     run_state = RunState("run", 0)
     driver = following(flow, clusters, run_state)
     codes = {"orders": "source-lost", "gone": "topic-deleted"}
     ended = [
         RangeReport(it, f"A.{it}", 0, 3, 3, 3, error_code=code, error=code) for it, code in codes.items()
     ]
-    driver.rounds.tally.add(LaneReport(0, LaneOutcome.FAILED, tuple(ended)))
+    driver.totals.add(LaneReport(0, LaneOutcome.FAILED, tuple(ended)))
     driver._open()
-    told = [run_state.troubles]
+    told = [run_state.errors]
     runner: Any = None
     for age in (flow.copy.follow_seconds - 1, flow.copy.follow_seconds + 1):
         driver._take_stock(OpenLanes.start(runner, ()), time.monotonic() - age)
-        told.append(run_state.troubles)
+        told.append(run_state.errors)
     lost = {("orders", 0): "source-lost"}
     assert [lost, lost, {}] == told
 
 
-def following(flow: FlowSettings, clusters: Clusters, run_state: RunState) -> Following:
+def following(flow: FlowSettings, clusters: Clusters, run_state: RunState, progress: int = 2) -> Following:
     """A driver that has looked, and is about to open a window."""
     prepared = prepare(flow, clusters, None, "run")
     far = time.monotonic() + 1_000
     stop = threading.Event()
-    return Following(
-        flow, clusters, None, rounds(flow, clusters), prepared, far, stop, print, bool, run_state
-    )
+    runner: Any = None
+    mine = owned(flow, clusters, progress)
+    return Following(flow, clusters, None, mine, runner, prepared, far, stop, print, bool, run_state)
 
 
 def test_a_partition_whose_end_is_not_told_again_is_stopped(opened) -> None:
