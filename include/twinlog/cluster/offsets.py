@@ -92,7 +92,7 @@ def _ask_once(
 
 def by_partition(futures: Mapping[ClientPartition, Any]) -> dict[TopicPartition, Any]:
     """Key the client library's answers by our partitions."""
-    return {it.topic_partition: value for it, value in futures.items()}
+    return {TopicPartition(it.topic, it.partition): value for it, value in futures.items()}
 
 
 def _asked(session: Session, it: TopicPartition) -> Asked:

@@ -29,7 +29,7 @@ class SourceIncarnation(NamedTuple):
     @property
     def topic_partition(self) -> TopicPartition:
         """The partition, whatever its incarnation."""
-        return self.topic_partition
+        return TopicPartition(self.topic, self.partition)
 
 
 class Maps(Mapping[SourceIncarnation, M], Generic[M]):

@@ -107,7 +107,7 @@ class GroupPartition(NamedTuple):
     @property
     def topic_partition(self) -> TopicPartition:
         """The partition alone."""
-        return self.topic_partition
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
