@@ -8,8 +8,9 @@ from twinlog.config.file.origin import Findings, Properties, is_elsewhere
 from twinlog.config.file.precedence import ROLES, client_config
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow.reader import Reader
-from twinlog.config.security.client_properties import ClientProperties, connection_settings
+from twinlog.config.security.client_properties import connection_settings
 from twinlog.config.security.connection import (
+    ClientProperties,
     ClusterSettings,
     ConnectionSettings,
 )
