@@ -18,7 +18,18 @@ from twinlog.jsonable import to_json
 
 JOB = Path(__file__).parents[1] / "jobs" / "audit_partitions.py"
 SECRET = Excerpt("secret key", "secret value", (("secret", "header"),), 1)
-DIFFERS = AuditedDifference("t", "A.t", 0, 5, 6, DifferenceKind.VALUE, "value", ("value",), SECRET, SECRET)
+DIFFERS = AuditedDifference(
+    DifferenceKind.VALUE,
+    5,
+    6,
+    "value",
+    ("value",),
+    SECRET,
+    SECRET,
+    topic="t",
+    remote_topic="A.t",
+    partition=0,
+)
 RESULT = AuditResult("A->B", AuditMode.FULL, False, 9, 0.5, 1, (DIFFERS,), (), (), 7, 1.0, 1.0)
 
 
