@@ -26,7 +26,18 @@ from twinlog.spark.request import AuditStepRequest, CopyRequest, DataRulesReques
 
 JOB = Path(__file__).parents[1] / "jobs" / "run_step.py"
 SECRET = Excerpt("secret key", "secret value", (("secret", "header"),), 1)
-DIFFERS = AuditedDifference("t", "A.t", 0, 5, 6, DifferenceKind.VALUE, "value", ("value",), SECRET, SECRET)
+DIFFERS = AuditedDifference(
+    DifferenceKind.VALUE,
+    5,
+    6,
+    "value",
+    ("value",),
+    SECRET,
+    SECRET,
+    topic="t",
+    remote_topic="A.t",
+    partition=0,
+)
 RESULT = AuditResult("A->B", AuditMode.FULL, False, 9, 0.5, 1, (DIFFERS,), (), (), 7, 1.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Name what every package speaks of: a partition of a topic, and what went wrong with one or the other."""
+"""Name what every package speaks of: a partition of a topic, a record in it, and what went wrong with one of them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,20 @@ class OfPartition:
     def topic_partition(self: _Named) -> TopicPartition:
         """The partition that this value is about."""
         return TopicPartition(self.topic, self.partition)
+
+
+class ReadRecord(NamedTuple):
+    """A record as read: its offset, its timestamp (ms, -1 without one), its partition (-1: not known), its headers.
+
+    `value` is None for a tombstone.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    partition: int = -1
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

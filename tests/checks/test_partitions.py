@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.checks.partitions import MapSummary, covered, lag, summarize, waiting_from
-from twinlog.cluster.values import PartitionOffsets, ReadRecord
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.kafka_types import ReadRecord
 from twinlog.offsets.segments import Extent
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda it: (it[0], it[0] + it[1])))

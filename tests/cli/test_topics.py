@@ -2,9 +2,9 @@
 
 import pytest
 
-from twinlog.cli.options import parse_topics, refuse_unknown_topics
+from twinlog.cli.options import parse_topics
 from twinlog.errors import UsageError
-from twinlog.topics.discovery import DiscoveredTopic, Discovery, LeftOut
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, LeftOut, refuse_unknown_topics
 
 DISCOVERY = Discovery(
     flow="A->B",

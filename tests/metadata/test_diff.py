@@ -34,7 +34,13 @@ def test_a_plan_reads_resource_by_resource() -> None:
     """What comes is green, what goes red, what changes cyan, what stays yellow; each line begins with its sign."""
     left_out = (LeftOutAcl("x", "waits for a promotion"),) * 2
     plan = MetadataPlan(
-        "A->B", Profile.STANDBY, CHANGES, (DRIFT,), (REFUSED,), (), left_out, ("B has no authorizer",)
+        CHANGES,
+        (DRIFT,),
+        (REFUSED,),
+        left_out=left_out,
+        notes=("B has no authorizer",),
+        flow="A->B",
+        profile=Profile.STANDBY,
     )
     assert [
         ("bold", "A->B, profile standby: 5 changes"),
@@ -74,7 +80,7 @@ def test_names_and_values_of_a_cluster_make_no_lines_of_their_own() -> None:
     )
     refused = Refusal(forged, "unauthorised", forged, forged)
     drift = Drift(ChangeKind.TOPIC_CONFIG, forged, forged, forged, forged, forged)
-    plan = MetadataPlan("A->B", Profile.STANDBY, changes, (drift,), (refused,), (), (), (forged,))
+    plan = MetadataPlan(changes, (drift,), (refused,), notes=(forged,), flow="A->B", profile=Profile.STANDBY)
     lines = [line for _, line in plan_lines(plan)]
     assert [line for line in lines if not line.isprintable() or line.startswith("  + User:eve")] == []
     assert 0 < sum("\\x0a  + User:eve READ: ALLOW\\x1b[2J" in line for line in lines)

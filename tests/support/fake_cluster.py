@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fake_access import FakeAccess
@@ -39,11 +39,10 @@ from twinlog.cluster.values import (
     NewTopic,
     PartitionDescription,
     PartitionOffsets,
-    ReadRecord,
     TopicDescription,
 )
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
 V = TypeVar("V")
@@ -236,7 +235,7 @@ class FakeCluster(FakeAccess):
         latest: dict[bytes, ReadRecord] = {}
         for number, log in enumerate(self.topics[topic].logs):
             latest |= {
-                record.key: replace(record, partition=number)
+                record.key: record._replace(partition=number)
                 for record in log.records
                 if record.key is not None
             }

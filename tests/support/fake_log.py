@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.values import PartitionOffsets, ReadRecord
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.kafka_types import ReadRecord
 from twinlog.protocol.leader_epochs import EpochEnd
 
 

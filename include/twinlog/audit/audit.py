@@ -33,7 +33,6 @@ from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import UsageError
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.kafka_types import TopicPartition
@@ -41,7 +40,7 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_packed, read_progress
 from twinlog.topics import discover
-from twinlog.topics.discovery import Discovery
+from twinlog.topics.discovery import Discovery, refuse_unknown_topics
 from twinlog.topics.other_writers import read_other_writers
 
 SETTLE_SECONDS = 2.0
@@ -71,7 +70,7 @@ def run(
     progress = read_progress(flow, clusters.target)
     settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
     discovery = discover.run(flow, clusters)
-    _refuse_unknown_topics(discovery, request)
+    refuse_unknown_topics(discovery, request.topics, "name source topics of the flow")
     decided = plan(flow, _state(flow, clusters, discovery, progress, settled), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
@@ -115,19 +114,6 @@ def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneS
         for number, (_, specs) in enumerate(bins)
         if specs
     )
-
-
-def _refuse_unknown_topics(discovery: Discovery, request: AuditRequest) -> None:
-    known = {it.topic for it in discovery.topics}
-    for name in sorted((request.topics or frozenset()) - known):
-        reasons = {it.topic: it.reason for it in discovery.left_out}
-        why = reasons.get(name, "the source has no such topic, or does not show it")
-        raise UsageError(
-            f"flow {discovery.flow} does not replicate topic {name}: {why}",
-            hint="name source topics of the flow",
-            flow=discovery.flow,
-            topic=name,
-        )
 
 
 def _state(

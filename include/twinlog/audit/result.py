@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.audit.comparison.totals import shortened
-from twinlog.audit.comparison.values import Comparison, Difference, Excerpt
+from twinlog.audit.comparison.values import Comparison, Difference
 from twinlog.audit.lane import ScopeReport
 from twinlog.audit.plan import AuditMode, AuditRequest, PartitionPlan
 from twinlog.audit.verdict import AuditVerdict
@@ -34,8 +34,8 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedDifference:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedDifference(Difference):
     """One difference with its topic.
 
     `found_ms` is 0 if this audit found it, else the time of the earlier audit that did; it was not compared again
@@ -45,13 +45,6 @@ class AuditedDifference:
     topic: str
     remote_topic: str
     partition: int
-    upstream_offset: int | None
-    downstream_offset: int | None
-    kind: DifferenceKind
-    message: str
-    fields: tuple[str, ...] = ()
-    source: Excerpt | None = None
-    target: Excerpt | None = None
     found_ms: int = 0
 
 
@@ -277,28 +270,21 @@ def partition_row(
 
 def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDifference]:
     """List the differences of a partition: those found now, then those that earlier audits found before that range."""
-    here = plan.life.topic, plan.remote_topic, plan.life.partition
-    now = [
-        AuditedDifference(
-            *here,
-            it.upstream_offset,
-            it.downstream_offset,
-            it.kind,
-            it.message,
-            it.fields,
-            it.source,
-            it.target,
-        )
-        for it in found.differences
+    before, message = plan.before, "found by an earlier audit; a full one compares it again"
+    earlier = [
+        Difference(it.kind, it.upstream_offset, it.downstream_offset, message)
+        for it in (before.differences if before else ())
     ]
-    if plan.before is None:
-        return now
-    message = "found by an earlier audit; a full one compares it again"
-    return now + [
+    return [
         AuditedDifference(
-            *here, it.upstream_offset, it.downstream_offset, it.kind, message, found_ms=plan.before.at_ms
+            **{each.name: getattr(it, each.name) for each in dataclasses.fields(Difference)},
+            topic=plan.life.topic,
+            remote_topic=plan.remote_topic,
+            partition=plan.life.partition,
+            found_ms=found_ms,
         )
-        for it in plan.before.differences
+        for found_ms, some in ((0, found.differences), (before.at_ms if before else 0, earlier))
+        for it in some
     ]
 
 

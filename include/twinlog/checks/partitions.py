@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
-from twinlog.cluster.values import PartitionOffsets, ReadRecord
-from twinlog.kafka_types import OfPartition
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.kafka_types import OfPartition, ReadRecord
 from twinlog.offsets.segments import Extent, SegmentTable
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
-from twinlog.cli.options import refuse_unknown_topics
 from twinlog.cli.render import shown
 from twinlog.cli.say import say, warn
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
@@ -140,6 +139,7 @@ def run_cycle(
     from twinlog.cluster.remembering import remembering
     from twinlog.monitoring import heartbeats
     from twinlog.steps import copy, discover, plan_ranges, sync_topics
+    from twinlog.topics.discovery import refuse_unknown_topics
 
     started_ms = round(time.time() * 1000)
     not_ready = heartbeats.make_ready(flow, clusters.source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -63,41 +63,23 @@ def _report(flow: FlowSettings) -> CheckpointsResult:
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:
-    rows: Sequence[dict[str, Any]] = report["rows"]
-    yield Grid(
-        _title(report),
-        (
-            "group",
-            "topic",
-            "partition",
-            "upstream",
-            "downstream",
-            "exact",
-            "committed there",
-            "state",
-            "again",
-            "why",
-        ),
-        [
-            (
-                it["group"],
-                it["remote_topic"],
-                str(it["partition"]),
-                it["upstream_offset"],
-                it["downstream_offset"],
-                it["exact"],
-                it["committed_there"],
-                it["state"],
-                it["expected_duplicates"],
-                it["text"],
-            )
-            for it in rows
-        ],
-        empty="no group has committed offsets of what is replicated",
-    )
+    columns = {
+        "group": "group",
+        "topic": "remote_topic",
+        "partition": "partition",
+        "upstream": "upstream_offset",
+        "downstream": "downstream_offset",
+        "exact": "exact",
+        "committed there": "committed_there",
+        "state": "state",
+        "again": "expected_duplicates",
+        "why": "text",
+    }
+    nothing = "no group has committed offsets of what is replicated"
+    yield Grid.of(_title(report), columns, report["rows"], nothing)
     if report["uncovered"]:
-        listed = [(it["group"], it["type"], it["reason"]) for it in report["uncovered"]]
-        yield Grid(f"{report['flow']}: not covered", ("group", "type", "why"), listed)
+        columns = {"group": "group", "type": "type", "why": "reason"}
+        yield Grid.of(f"{report['flow']}: not covered", columns, report["uncovered"])
     if report["notes"]:
         yield Grid("notes", ("what",), [(it,) for it in report["notes"]])
 

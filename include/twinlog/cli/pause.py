@@ -17,7 +17,6 @@ from twinlog.cli.options import (
     Output,
     OutputOption,
     StrictOption,
-    refuse_unknown_topics,
 )
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say
@@ -90,6 +89,7 @@ def resume(
 def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
     from twinlog.cluster.open import open_clusters
     from twinlog.topics import discover, pauses
+    from twinlog.topics.discovery import refuse_unknown_topics
 
     with open_clusters(flow) as clusters:
         if topics:

@@ -19,7 +19,6 @@ from twinlog.cli.options import (
     UntilOption,
     parse_moment,
     parse_topics,
-    refuse_unknown_topics,
 )
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
@@ -123,6 +122,7 @@ def plan_flow(
     from twinlog.cluster.open import open_clusters
     from twinlog.monitoring import heartbeats
     from twinlog.steps import discover, plan_ranges, sync_topics
+    from twinlog.topics.discovery import refuse_unknown_topics
 
     with open_clusters(flow) as clusters:
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,21 @@ class Grid:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
     empty: str = "none"
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        columns: Mapping[str, str],
+        documents: Iterable[Mapping[str, Any]],
+        empty: str = "none",
+    ) -> Grid:
+        """Show documents: `columns` says which field stands under each heading; a partition is a name, not a number."""
+        rows = [
+            tuple(str(it[name]) if name == "partition" else it[name] for name in columns.values())
+            for it in documents
+        ]
+        return cls(title, tuple(columns), rows, empty)
 
 
 @dataclass(frozen=True, slots=True)

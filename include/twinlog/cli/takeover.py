@@ -149,37 +149,26 @@ def _failed(flow: FlowSettings, failure: Failure) -> dict[str, Any]:
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:
-    yield Grid(
-        _title(report),
-        ("topic", "partition", "ends", "position", "last offset", "compared", "beyond", "twice", "mapped"),
-        [
-            (
-                it["topic"],
-                str(it["partition"]),
-                it["state"],
-                it["position"],
-                it["last_upstream"],
-                it["compared"],
-                it["beyond"],
-                it["duplicates"],
-                it["mapped"],
-            )
-            for it in report["partitions"]
-        ],
-        empty="nothing is replicated",
-    )
-    remarks = [
-        (it["topic"], str(it["partition"]), it["message"], it["hint"])
-        for it in report["partitions"]
-        if it["message"]
-    ]
-    if remarks:
-        yield Grid("to look at", ("topic", "partition", "what", "what to do"), remarks)
+    columns = {
+        "topic": "topic",
+        "partition": "partition",
+        "ends": "state",
+        "position": "position",
+        "last offset": "last_upstream",
+        "compared": "compared",
+        "beyond": "beyond",
+        "twice": "duplicates",
+        "mapped": "mapped",
+    }
+    yield Grid.of(_title(report), columns, report["partitions"], "nothing is replicated")
+    if remarks := [it for it in report["partitions"] if it["message"]]:
+        columns = {"topic": "topic", "partition": "partition", "what": "message", "what to do": "hint"}
+        yield Grid.of("to look at", columns, remarks)
     review = report["checkpoints"]
     if review["partitions"]:
-        columns = ("positions", "groups", "exact", "early", "most records early", "beyond", "not compared")
+        headings = ("positions", "groups", "exact", "early", "most records early", "beyond", "not compared")
         names = ("partitions", "groups", "exact", "early", "most_early", "beyond", "not_compared")
-        yield Grid(f"checkpoints in {review['topic']}", columns, [tuple(review[name] for name in names)])
+        yield Grid.of(f"checkpoints in {review['topic']}", dict(zip(headings, names, strict=True)), [review])
     if report["notes"]:
         yield Grid("notes", ("what",), [(it,) for it in report["notes"]])
 

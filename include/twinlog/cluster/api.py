@@ -29,10 +29,9 @@ from twinlog.cluster.values import (
     InternalRecord,
     NewTopic,
     PartitionOffsets,
-    ReadRecord,
     TopicDescription,
 )
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
 

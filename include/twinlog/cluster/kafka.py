@@ -38,11 +38,10 @@ from twinlog.cluster.values import (
     InternalRecord,
     NewTopic,
     PartitionOffsets,
-    ReadRecord,
     TopicDescription,
 )
 from twinlog.config.security.connection import ClusterSettings
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, epoch_ends
 
@@ -138,10 +137,7 @@ class KafkaCluster:
         return self._asked(topic_admin.log_dirs)
 
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
-        return {
-            key: ReadRecord(it.offset, it.timestamp, key, it.value, it.partition)
-            for key, it in self._state_reader.latest_records(topic).items()
-        }
+        return self._state_reader.latest_records(topic)
 
     def groups(self) -> tuple[GroupListing, ...]:
         return self._asked(groups.list_groups)

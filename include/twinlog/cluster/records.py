@@ -14,8 +14,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster.admin import topics
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
-from twinlog.cluster.values import InternalRecord, ReadRecord
-from twinlog.kafka_types import TopicPartition
+from twinlog.cluster.values import InternalRecord
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.errors import unreachable
 
 Properties = Mapping[str, Any]

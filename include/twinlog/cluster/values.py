@@ -137,14 +137,3 @@ class InternalRecord:
     value: bytes | None
     partition: int = 0
     timestamp: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRecord:
-    """A record as read back: its offset, its timestamp (ms, -1 without one), its partition (-1: not known)."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    partition: int = -1

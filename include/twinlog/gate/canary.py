@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import InternalRecord, ReadRecord
+from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import ReadRecord
 from twinlog.monitoring.heartbeats import parsed_beat, remote_heartbeats, tail_of
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.logs import cache
-from twinlog.logs.log_state import KeptRecord, LogState, Resolver, state_of
+from twinlog.logs.log_state import LogState, Resolver, state_of
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata
 from twinlog.protocol.errors import AUTHORIZATION, Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
@@ -147,7 +147,7 @@ class StateLog:
             resolver.forget_deleted()
 
     @property
-    def records(self) -> dict[bytes, KeptRecord]:
+    def records(self) -> dict[bytes, ReadRecord]:
         """Return the records found by the last reading, with offsets and times; tombstoned keys are left out."""
         return {
             key: record
@@ -196,7 +196,10 @@ class StateLog:
 
     def _load(self) -> None:
         for number, it in (cache.load(self._cache_file()) or {}).items():
-            kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
+            kept = {
+                key: ReadRecord(offset, timestamp, key, value, number)
+                for key, (offset, value, timestamp) in it.records.items()
+            }
             self._resolvers[TopicPartition(self._topic, number)] = Resolver(
                 number, committed=kept, sees_all=False, epoch=it.epoch
             )
@@ -269,7 +272,7 @@ class StateReader:
         """Return the latest committed value per key, without tombstoned keys.  Raises as `StateLog.read`."""
         return {key: record.value for key, record in self.latest_records(topic).items()}
 
-    def latest_records(self, topic: str) -> dict[bytes, KeptRecord]:
+    def latest_records(self, topic: str) -> dict[bytes, ReadRecord]:
         """Return the latest committed record per key, without tombstoned keys.  Raises as `StateLog.read`."""
         log = self._logs.setdefault(topic, StateLog(topic, cached=True))
         with Brokers(self._connection) as brokers:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from twinlog.batches.markers import is_abort_marker
 from twinlog.batches.record import Headers, key_value_headers, read_records
+from twinlog.kafka_types import ReadRecord
 from twinlog.protocol.legacy import walk_verified
 
 
@@ -41,17 +42,7 @@ class UndecidedRecord(NamedTuple):
     offset: int = -1
 
 
-class KeptRecord(NamedTuple):
-    """The latest committed record of a key: its offset, value (None: a tombstone), timestamp (ms), and headers."""
-
-    offset: int
-    value: bytes | None
-    timestamp: int
-    partition: int
-    headers: Headers = ()
-
-
-_NOTHING = KeptRecord(-1, None, -1, -1)
+_NOTHING = ReadRecord(-1, -1, None, None)
 
 
 @dataclass(slots=True)
@@ -65,9 +56,9 @@ class Resolver:
     """
 
     partition: int
-    committed: dict[bytes, KeptRecord] = field(default_factory=dict)
+    committed: dict[bytes, ReadRecord] = field(default_factory=dict)
     newest: dict[bytes, int] = field(default_factory=dict)
-    undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
+    undecided: dict[int, list[tuple[bytes, ReadRecord]]] = field(default_factory=dict)
     sees_all: bool = True
     deleted: set[bytes] = field(default_factory=set)
     epoch: int = -1
@@ -124,7 +115,7 @@ class Resolver:
                     continue
                 if self.sees_all:
                     self.newest[key] = record.offset
-                kept = KeptRecord(record.offset, value, record.timestamp, self.partition, headers)
+                kept = ReadRecord(record.offset, record.timestamp, key, value, self.partition, headers)
                 if header.transactional:
                     self.undecided.setdefault(header.producer_id, []).append((key, kept))
                 else:
@@ -136,7 +127,7 @@ class Resolver:
             if commit:
                 self._keep(key, record)
 
-    def _keep(self, key: bytes, record: KeptRecord) -> None:
+    def _keep(self, key: bytes, record: ReadRecord) -> None:
         if self.committed.get(key, _NOTHING).offset < record.offset:
             self.committed[key] = record
             if record.value is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramUser
+from twinlog.cluster.admin.access_values import AclBinding, ScramUser
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.values import Answers
 from twinlog.config.flow.settings import FlowSettings
@@ -41,11 +42,13 @@ def make_changes(flow: FlowSettings, changes: Sequence[MetadataChange], target: 
     errors |= _give_credentials(flow, target, [it for it in changes if isinstance(it, ScramChange)])
     return Applied(
         tuple(change for change in changes if change not in errors),
-        tuple(_refusal(change, errors[change]) for change in changes if change in errors),
+        tuple(Refusal.of(change.row.label, errors[change]) for change in changes if change in errors),
     )
 
 
 Errors = Mapping[MetadataChange, TwinlogError]
+Owner = TypeVar("Owner")
+Setting = TypeVar("Setting", ConfigChange, QuotaChange)
 
 
 def _denies(change: AclChange) -> bool:
@@ -66,26 +69,24 @@ def _ask(
     return {by_binding[binding]: error for binding, error in answers.refused.items()}
 
 
-def _set_configs(target: Cluster, changes: Sequence[ConfigChange]) -> Errors:
-    if not changes:
-        return {}
-    by_item = {(it.topic, it.config): it for it in changes}
-    wanted: dict[str, dict[str, str | None]] = {}
-    for it in changes:
-        wanted.setdefault(it.topic, {})[it.config] = it.after
-    answers = target.alter_topic_configs(wanted)
-    return {by_item[item]: error for item, error in answers.refused.items()}
+def _set_configs(target: Cluster, changes: Iterable[ConfigChange]) -> Errors:
+    return _set({(it.topic, it.config): it for it in changes}, target.alter_topic_configs)
 
 
-def _set_quotas(target: Cluster, changes: Sequence[QuotaChange]) -> Errors:
+def _set_quotas(target: Cluster, changes: Iterable[QuotaChange]) -> Errors:
+    return _set({(it.entity, it.key): it for it in changes}, target.alter_quotas)
+
+
+def _set(
+    changes: Mapping[tuple[Owner, str], Setting],
+    ask: Callable[[Mapping[Owner, Mapping[str, Any]]], Answers[tuple[Owner, str], None]],
+) -> Errors:
     if not changes:
         return {}
-    by_item = {(it.entity, it.key): it for it in changes}
-    wanted: dict[QuotaEntity, dict[str, float | None]] = {}
-    for it in changes:
-        wanted.setdefault(it.entity, {})[it.key] = it.after
-    answers = target.alter_quotas(wanted)
-    return {by_item[item]: error for item, error in answers.refused.items()}
+    wanted: dict[Owner, dict[str, Any]] = {}
+    for (owner, name), it in changes.items():
+        wanted.setdefault(owner, {})[name] = it.after
+    return {changes[item]: error for item, error in ask(wanted).refused.items()}
 
 
 def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[ScramChange]) -> Errors:
@@ -110,7 +111,3 @@ def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[Scr
         if it.user in answers.refused:
             errors[it] = answers.refused[it.user]
     return errors
-
-
-def _refusal(change: MetadataChange, error: TwinlogError) -> Refusal:
-    return Refusal.of(change.row.label, error)

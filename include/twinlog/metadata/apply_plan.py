@@ -133,7 +133,7 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
         for it in saved.changes
         if not (isinstance(it, AclChange) and it.add and it.binding in touched.acls)
     )
-    plan = MetadataPlan(flow.name, saved.profile, todo, notes=notes)
+    plan = MetadataPlan(todo, notes=notes, flow=flow.name, profile=saved.profile)
     result = sync.apply(flow, plan, clusters.target)
     if result.complete:
         now = clock.now_ms()

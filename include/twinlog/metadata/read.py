@@ -153,17 +153,17 @@ def _configs(
 
 
 def _acls(clusters: Clusters, topics: tuple[str, ...], asking: _Asking) -> AclState | None:
-    source = asking.ask(f"ACLs of {clusters.source.alias}", clusters.source.describe_acls, ChangeKind.ACL)
-    target = asking.ask(f"ACLs of {clusters.target.alias}", clusters.target.describe_acls, ChangeKind.ACL)
+    source, target = (
+        asking.ask(f"ACLs of {it.alias}", it.describe_acls, ChangeKind.ACL)
+        for it in (clusters.source, clusters.target)
+    )
     return None if source is None or target is None else AclState(source, target, topics)
 
 
 def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:
-    source = asking.ask(
-        f"quotas of {clusters.source.alias}", clusters.source.describe_quotas, ChangeKind.QUOTA
-    )
-    target = asking.ask(
-        f"quotas of {clusters.target.alias}", clusters.target.describe_quotas, ChangeKind.QUOTA
+    source, target = (
+        asking.ask(f"quotas of {it.alias}", it.describe_quotas, ChangeKind.QUOTA)
+        for it in (clusters.source, clusters.target)
     )
     return None if source is None or target is None else QuotaState(source, target)
 

@@ -193,23 +193,16 @@ class Part:
     unknown: tuple[ChangeKind, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPlan(Part):
     """All changes planned on the target of a flow.
 
-    `refused` are the items that could not be planned; for kinds that are `unknown` there may be more to change.
-    `settled` are the agreed items that applying the plan also remembers.
+    `refused` are the items that could not be planned.  `settled` are the agreed items that applying the plan also
+    remembers.
     """
 
     flow: str
     profile: Profile
-    changes: tuple[MetadataChange, ...] = ()
-    drift: tuple[Drift, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    settled: tuple[SettledSetting, ...] = ()
-    left_out: tuple[LeftOutAcl, ...] = ()
-    notes: tuple[str, ...] = ()
-    unknown: tuple[ChangeKind, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -232,7 +225,7 @@ def join(flow: str, profile: Profile, parts: Iterable[Part]) -> MetadataPlan:
         field.name: tuple(item for part in found for item in getattr(part, field.name))
         for field in fields(Part)
     }
-    return MetadataPlan(flow, profile, **together)
+    return MetadataPlan(flow=flow, profile=profile, **together)
 
 
 def change_document(change: MetadataChange) -> dict[str, Any]:

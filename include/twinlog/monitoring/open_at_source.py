@@ -14,11 +14,11 @@ from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.risk import iso, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import Answers, ReadRecord
+from twinlog.cluster.values import Answers
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.gate import KnownSource
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 
 ASKED_AFTER_SECONDS = 60
 """The default transaction timeout of producers (transaction.timeout.ms)."""

@@ -17,11 +17,11 @@ from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_s
 from twinlog.checks.risk import greatest, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.open_at_source import Holders, who_holds
 from twinlog.state.ledger import Ledger, read_ledger

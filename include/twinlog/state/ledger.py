@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.values import InternalRecord, ReadRecord
+from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
@@ -40,7 +40,7 @@ from twinlog.formats.ledger.writers import (
     names_ever,
     source_ids,
 )
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 
 R = TypeVar("R")

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey
 from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
 

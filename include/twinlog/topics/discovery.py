@@ -7,11 +7,13 @@ is in `BLOCKING` stops that topic, and no other: its records are not copied unti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.kafka_types import Issue, TopicPartition
 
@@ -219,3 +221,21 @@ class TargetState:
 def remote_name(flow: FlowSettings, topic: str) -> str:
     """Return the name of the copy of `topic` on the target."""
     return flow.policy.format_remote_topic(flow.source.alias, topic)
+
+
+def refuse_unknown_topics(
+    discovery: Discovery,
+    topics: Iterable[str] | None,
+    hint: str = "--topics takes names of source topics, comma separated",
+) -> None:
+    """Raise UsageError for a named topic that the flow does not replicate, with the reason."""
+    known = {topic.topic for topic in discovery.topics}
+    reasons = {topic.topic: topic.reason for topic in discovery.left_out}
+    for name in sorted(frozenset(topics or ()) - known):
+        reason = reasons.get(name, "the source has no such topic, or does not show it")
+        raise UsageError(
+            f"flow {discovery.flow} does not replicate topic {name}: {reason}",
+            hint=hint,
+            flow=discovery.flow,
+            topic=name,
+        )

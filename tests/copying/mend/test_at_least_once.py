@@ -16,11 +16,12 @@ from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.map.offset_map import MapKey, decode_map_key, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import ReadRecord
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import FenceLogs, Grant
 from twinlog.lane.spec import RangeSpec, StateTopics
 from twinlog.lane.transaction import Writer
-from twinlog.logs.log_state import KeptRecord, LogState
+from twinlog.logs.log_state import LogState
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 
@@ -164,8 +165,8 @@ class Scripted:
         return 7
 
     @property
-    def records(self) -> dict[bytes, KeptRecord]:
-        return {key: KeptRecord(n, value, 0, 0) for n, (key, value) in enumerate(self._now().items())}
+    def records(self) -> dict[bytes, ReadRecord]:
+        return {key: ReadRecord(n, 0, key, value, 0) for n, (key, value) in enumerate(self._now().items())}
 
 
 class Flow:

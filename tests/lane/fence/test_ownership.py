@@ -8,8 +8,9 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim, LaneWriter, names_ever, source_ids, written_as
+from twinlog.kafka_types import ReadRecord
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
-from twinlog.logs.log_state import KeptRecord, UndecidedRecord
+from twinlog.logs.log_state import UndecidedRecord
 
 US = Identity("A->B", "a", "b")
 OURS = US.claim(1)
@@ -20,7 +21,7 @@ OLD_WRITER = LaneWriter(7, "twinlog-A->B-0", 1)
 
 def owned(*records: LedgerRecord, undecided: tuple[tuple[int, FlowClaim], ...] = ()) -> Owned:
     """What a ledger with these records says, the first of them at offset 10."""
-    kept = {it.key(): KeptRecord(10 + n, it.value(), 0, 0) for n, it in enumerate(records)}
+    kept = {it.key(): ReadRecord(10 + n, 0, it.key(), it.value(), 0) for n, it in enumerate(records)}
     return Owned.of(kept, {it.key(): UndecidedRecord(9, it.value(), 0, at) for at, it in undecided})
 
 

@@ -14,8 +14,8 @@ from twinlog.config.flow.reader import Reader, ResolvedValue
 from twinlog.config.flow.settings import CopySettings, FlowSettings
 from twinlog.config.flow.tiers import read_tiers
 from twinlog.config.flow.values import IS_TRUE, read_settings
-from twinlog.config.security.client_properties import ClientProperties, connection_settings
-from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
+from twinlog.config.security.client_properties import connection_settings
+from twinlog.config.security.connection import ClientProperties, ClusterSettings, ConnectionSettings
 from twinlog.config.security.exposure import FETCH_SIZES, STEERING, exposures
 from twinlog.config.security.librdkafka import tunables
 from twinlog.errors import ConfigError

@@ -7,15 +7,17 @@ be mapped is refused by key: a client that half understands its security setting
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from twinlog.config.file.providers import Secret, quoted, reveal
 from twinlog.config.security import stores
-from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol, TlsSettings
+from twinlog.config.security.connection import (
+    ClientProperties,
+    ConnectionSettings,
+    SecurityProtocol,
+    TlsSettings,
+    wrong,
+)
 from twinlog.config.security.sasl import sasl_settings
-from twinlog.errors import ConfigError
-
-ClientProperties = Mapping[str, str | Secret]
 
 # Java takes `PROTOCOL://host:port` too and ignores the protocol (ClientUtils.parseAndValidateAddresses).
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(?:\[([0-9a-fA-F:%.]+)\]|([0-9a-zA-Z\-%._]+)):(\d{1,5})")
@@ -38,7 +40,7 @@ def connection_settings(
     """
     for key, why in _REFUSED.items():
         if properties.get(key):
-            raise ConfigError(f"{key}: cannot be used: {why}", hint="remove it", key=key)
+            raise wrong(key, f"cannot be used: {why}", "remove it")
     protocol = security_protocol(properties)
     return ConnectionSettings(
         alias=alias,
@@ -58,10 +60,8 @@ def security_protocol(properties: ClientProperties) -> SecurityProtocol:
     try:
         return SecurityProtocol(reveal(written).upper())
     except ValueError:
-        raise ConfigError(
-            f"security.protocol: {quoted(written)} is none of {', '.join(SecurityProtocol)}",
-            key="security.protocol",
-        ) from None
+        what = f"{quoted(written)} is none of {', '.join(SecurityProtocol)}"
+        raise wrong("security.protocol", what) from None
 
 
 def bootstrap_addresses(properties: ClientProperties) -> tuple[tuple[str, int], ...]:
@@ -70,12 +70,12 @@ def bootstrap_addresses(properties: ClientProperties) -> tuple[tuple[str, int], 
     given = properties.get(key, "")
     written = [part.strip() for part in reveal(given).split(",") if part.strip()]
     if not written:
-        raise ConfigError(f"{key}: is missing", hint="set it to host:port,host:port", key=key)
+        raise wrong(key, "is missing", "set it to host:port,host:port")
     found: list[tuple[str, int]] = []
     for address in written:
         match = _ADDRESS.fullmatch(address)
         if match is None or not 0 < int(match[3]) < 65536:
-            raise ConfigError(f"{key}: {_named(address, given)} is not host:port", key=key)
+            raise wrong(key, f"{_named(address, given)} is not host:port")
         found.append((match[1] or match[2], int(match[3])))
     return tuple(dict.fromkeys(found))
 
@@ -89,7 +89,7 @@ def _tls(properties: ClientProperties) -> TlsSettings:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = properties.get(key, "https")
     if reveal(algorithm).lower() not in {"", "https"}:
-        raise ConfigError(f"{key}: {quoted(algorithm)} is neither https nor empty", key=key)
+        raise wrong(key, f"{quoted(algorithm)} is neither https nor empty")
     return TlsSettings(
         ca_pem=stores.trusted_certificates(properties),
         certificate_pem=own[0] if own else None,
@@ -101,5 +101,5 @@ def _tls(properties: ClientProperties) -> TlsSettings:
 def _ms(properties: ClientProperties, key: str, default: int) -> int:
     written = reveal(properties.get(key, str(default)))
     if not written.isascii() or not written.isdigit() or int(written) == 0:
-        raise ConfigError(f"{key}: is not a number of ms", key=key)
+        raise wrong(key, "is not a number of ms")
     return int(written)

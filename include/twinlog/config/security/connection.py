@@ -14,6 +14,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog.config.file.providers import AirflowResolver, LookupFailedError, Secret
+from twinlog.errors import ConfigError
+
+ClientProperties = Mapping[str, str | Secret]
+"""Java client properties of one role of a cluster."""
+
+
+def wrong(key: str, what: str, hint: str = "") -> ConfigError:
+    """Make the error for a property that cannot be followed."""
+    return ConfigError(f"{key}: {what}", hint=hint, key=key)
 
 
 class SecurityProtocol(StrEnum):
@@ -103,9 +112,9 @@ class ClusterSettings:
     alias: str
     bootstrap_servers: str
     connection: ConnectionSettings
-    consumer: Mapping[str, str | Secret] = field(default_factory=dict)
-    producer: Mapping[str, str | Secret] = field(default_factory=dict)
-    admin: Mapping[str, str | Secret] = field(default_factory=dict)
+    consumer: ClientProperties = field(default_factory=dict)
+    producer: ClientProperties = field(default_factory=dict)
+    admin: ClientProperties = field(default_factory=dict)
 
 
 HANDED_OVER = "TWINLOG_AIRFLOW_CONNECTIONS"

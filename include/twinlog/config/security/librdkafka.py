@@ -7,14 +7,15 @@ from typing import Literal
 
 from twinlog.config.file.keys import whole_number
 from twinlog.config.file.providers import reveal
-from twinlog.config.security.client_properties import ClientProperties, connection_settings
+from twinlog.config.security.client_properties import connection_settings
 from twinlog.config.security.connection import (
+    ClientProperties,
     ClusterSettings,
     ConnectionSettings,
     SaslSettings,
     TlsSettings,
+    wrong,
 )
-from twinlog.errors import ConfigError
 
 Role = Literal["consumer", "producer", "admin"]
 Setting = str | int | bool
@@ -142,7 +143,7 @@ def _number(java: str, text: str) -> int:
     try:
         return whole_number(text)
     except ValueError:
-        raise ConfigError(f"{java}: is not a whole number", key=java) from None
+        raise wrong(java, "is not a whole number") from None
 
 
 def _ordered(numbers: Mapping[str, int]) -> dict[str, int]:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from twinlog.config.file.providers import Secret, quoted, reveal
-from twinlog.config.security.connection import SaslSettings
+from twinlog.config.security.connection import ClientProperties, SaslSettings, wrong
 from twinlog.config.security.jaas import KEY as JAAS
 from twinlog.config.security.jaas import parse_jaas
-from twinlog.errors import ConfigError
 
-ClientProperties = Mapping[str, str | Secret]
 _SECURITY = "org.apache.kafka.common.security."
 _OAUTH_CALLBACKS = frozenset(
     _SECURITY + name
@@ -42,20 +40,15 @@ def sasl_settings(properties: ClientProperties) -> SaslSettings:
     """
     key = "sasl.mechanism"
     if key not in properties:
-        raise ConfigError(
-            f"{key}: is not set, and Java's default GSSAPI (Kerberos) cannot be used here",
-            hint=f"set {SUPPORTED}",
-            key=key,
-        )
+        what = "is not set, and Java's default GSSAPI (Kerberos) cannot be used here"
+        raise wrong(key, what, f"set {SUPPORTED}")
     mechanism = reveal(properties[key]).upper()
     login = _LOGINS.get(mechanism)
     if login is None:
-        raise ConfigError(
-            f"{key}: {quoted(properties[key])} cannot be used here", hint=f"set {SUPPORTED}", key=key
-        )
+        raise wrong(key, f"{quoted(properties[key])} cannot be used here", f"set {SUPPORTED}")
     handler_key = "sasl.client.callback.handler.class"
     if properties.get(handler_key):
-        raise ConfigError(f"{handler_key}: Java classes cannot run here", hint="remove it", key=handler_key)
+        raise wrong(handler_key, "Java classes cannot run here", "remove it")
     return login(mechanism, properties)
 
 
@@ -64,10 +57,10 @@ def _user_and_password(module: str) -> Callable[[str, ClientProperties], SaslSet
         _refuse_handler(properties, frozenset())
         options = _options(properties, module)
         if options.get("tokenauth", "false").lower() == "true":
-            raise _wrong(JAAS, "delegation tokens (tokenauth) cannot be used here")
+            raise wrong(JAAS, "delegation tokens (tokenauth) cannot be used here")
         missing = [name for name in ("username", "password") if not options.get(name)]
         if missing:
-            raise _wrong(JAAS, f"has no {' and no '.join(missing)}")
+            raise wrong(JAAS, f"has no {' and no '.join(missing)}")
         return SaslSettings(mechanism, options["username"], Secret(options["password"]))
 
     return login
@@ -80,17 +73,17 @@ def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
     if not endpoint:
         return _unsecured(mechanism, options)
     if not _is_web_address(endpoint):
-        raise _wrong(_ENDPOINT, "is not an http or https URL; a token in a file cannot be used here")
+        raise wrong(_ENDPOINT, "is not an http or https URL; a token in a file cannot be used here")
     retriever_key = "sasl.oauthbearer.jwt.retriever.class"
     retriever = reveal(properties.get(retriever_key, ""))
     if retriever and retriever not in _OAUTH_RETRIEVERS:
-        raise _wrong(retriever_key, "cannot run here", "use the client credentials grant")
+        raise wrong(retriever_key, "cannot run here", "use the client credentials grant")
     _refuse_what_the_endpoint_would_miss(properties, options)
     # KIP-1139: the properties win over the JAAS options of older releases.
     client = reveal(properties.get(_CREDENTIALS + "client.id", options.get("clientId", "")))
     secret = reveal(properties.get(_CREDENTIALS + "client.secret", options.get("clientSecret", "")))
     if not client or not secret:
-        raise _wrong(
+        raise wrong(
             _ENDPOINT,
             "needs a client id and a client secret",
             f"set {_CREDENTIALS}client.id and client.secret",
@@ -116,7 +109,7 @@ def _extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         if name.startswith(_EXTENSION)
     )
     if any("," in value for _, value in found):
-        raise _wrong(JAAS, "the value of an extension holds a comma, which cannot be passed on")
+        raise wrong(JAAS, "the value of an extension holds a comma, which cannot be passed on")
     return found
 
 
@@ -126,13 +119,13 @@ def _refuse_what_the_endpoint_would_miss(properties: ClientProperties, options: 
     Its TLS is the library's own, with the machine's certificates.
     """
     if any(name.startswith("ssl.") for name in options):
-        raise _wrong(
+        raise wrong(
             JAAS,
             "TLS options of the token endpoint cannot be used here",
             "let the machine trust its certificate",
         )
     if reveal(properties.get(_URL_ENCODED, "")).lower() == "true":
-        raise _wrong(
+        raise wrong(
             _URL_ENCODED, "cannot be used here", "remove it, or choose a client secret without such letters"
         )
 
@@ -147,7 +140,7 @@ def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:
     principal = options.get(f"{_UNSECURED}PrincipalClaimName", "sub")
     username = dict(claims).get(principal, "")
     if not username:
-        raise _wrong(
+        raise wrong(
             JAAS,
             "has neither a token endpoint nor an unsecured login",
             f"set {_ENDPOINT}, or {_UNSECURED}StringClaim_sub for development",
@@ -158,10 +151,10 @@ def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:
 
 def _options(properties: ClientProperties, module: str) -> Mapping[str, str]:
     if not properties.get(JAAS):
-        raise _wrong(JAAS, "is missing", f"name {_SECURITY}{module} with its options")
+        raise wrong(JAAS, "is missing", f"name {_SECURITY}{module} with its options")
     found = parse_jaas(reveal(properties[JAAS]))
     if found.name != _SECURITY + module:
-        raise _wrong(
+        raise wrong(
             JAAS, "names another login module than this sasl.mechanism needs", f"name {_SECURITY}{module}"
         )
     return found.options
@@ -171,11 +164,7 @@ def _refuse_handler(properties: ClientProperties, allowed: frozenset[str]) -> No
     key = "sasl.login.callback.handler.class"
     handler = reveal(properties.get(key, ""))
     if handler and handler not in allowed:
-        raise _wrong(key, "Java classes cannot run here", "remove it")
-
-
-def _wrong(key: str, what: str, hint: str = "") -> ConfigError:
-    return ConfigError(f"{key}: {what}", hint=hint, key=key)
+        raise wrong(key, "Java classes cannot run here", "remove it")
 
 
 _LOGINS: Mapping[str, Callable[[str, ClientProperties], SaslSettings]] = {

@@ -7,7 +7,7 @@ module decrypted (PBES2 included) and wrapped in Secret.  Errors name the proper
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import jks
@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog.config.file.providers import Secret, reveal
+from twinlog.config.security.connection import ClientProperties, wrong
 from twinlog.errors import ConfigError
 
-ClientProperties = Mapping[str, str | Secret]
 JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 STORE_TYPES = frozenset({"JKS", "PKCS12", "PEM", "JCEKS"})
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -82,7 +82,7 @@ def own_key(properties: ClientProperties) -> tuple[str, Secret] | None:
         return _jks_pair(content, password, properties, key)
     bundle = _pkcs12(content, password, key, "ssl.keystore.password")
     if bundle.key is None or bundle.cert is None:
-        raise _wrong(key, "holds no private key with its certificate")
+        raise wrong(key, "holds no private key with its certificate")
     chain = _joined((entry.certificate for entry in [bundle.cert, *bundle.additional_certs]), key)
     return chain, _key_pem(bundle.key)
 
@@ -93,13 +93,13 @@ def _jks_pair(
     store = _jks(content, password, key, "ssl.keystore.password")
     entries = list(store.private_keys.values())
     if len(entries) != 1:
-        raise _wrong(key, f"holds {len(entries)} private keys", "keep the one this client is to use")
+        raise wrong(key, f"holds {len(entries)} private keys", "keep the one this client is to use")
     entry = entries[0]
     if not entry.is_decrypted():
         try:
             entry.decrypt(_password(properties, "ssl.key.password") or password or "")
         except jks.util.KeystoreException:
-            raise _wrong("ssl.key.password", "does not open the private key of the store") from None
+            raise wrong("ssl.key.password", "does not open the private key of the store") from None
     chain = _joined((x509.load_der_x509_certificate(der) for _, der in entry.cert_chain), key)
     return chain, _key_pem(load_der_private_key(entry.pkey_pkcs8, password=None))
 
@@ -110,11 +110,11 @@ def _pem_pair(
     chain_key, key_key = keys
     found = _PRIVATE_KEY.search(key_text)
     if found is None:
-        raise _wrong(key_key, "holds no PEM private key")
+        raise wrong(key_key, "holds no PEM private key")
     password = _password(properties, "ssl.key.password")
     encrypted = "ENCRYPTED" in found[0].split("-----")[1] or "Proc-Type: 4,ENCRYPTED" in found[0]
     if encrypted and password is None:
-        raise _wrong(key_key, "the private key is encrypted", "set ssl.key.password")
+        raise wrong(key_key, "the private key is encrypted", "set ssl.key.password")
     try:
         # Java ignores a password that an unencrypted key does not need; cryptography refuses it.
         loaded = load_pem_private_key(
@@ -122,7 +122,7 @@ def _pem_pair(
         )
     except (ValueError, TypeError, UnsupportedAlgorithm):
         reason = "does not open the private key" if encrypted else "the private key cannot be read"
-        raise _wrong("ssl.key.password" if encrypted else key_key, reason) from None
+        raise wrong("ssl.key.password" if encrypted else key_key, reason) from None
     return _certificates_in(chain, chain_key), _key_pem(loaded)
 
 
@@ -135,9 +135,9 @@ def _jks(content: bytes, password: str | None, key: str, password_key: str) -> j
     try:
         return jks.KeyStore.loads(content, password)
     except jks.util.KeystoreSignatureException:
-        raise _wrong(password_key, "does not open the store") from None
+        raise wrong(password_key, "does not open the store") from None
     except (jks.util.KeystoreException, ValueError) as error:
-        raise _wrong(key, f"is no JKS store that can be read ({type(error).__name__})") from None
+        raise wrong(key, f"is no JKS store that can be read ({type(error).__name__})") from None
 
 
 def _pkcs12(
@@ -146,19 +146,17 @@ def _pkcs12(
     try:
         return pkcs12.load_pkcs12(content, password.encode() if password is not None else None)
     except UnsupportedAlgorithm:
-        raise _wrong(
-            key, "uses an encryption that cannot be read here", "export it again, with AES"
-        ) from None
+        raise wrong(key, "uses an encryption that cannot be read here", "export it again, with AES") from None
     except ValueError as error:
         if "password" in str(error).lower():
-            raise _wrong(password_key, "does not open the store" if password else "is missing") from None
-        raise _wrong(key, "is neither PEM, PKCS12 nor JKS") from None
+            raise wrong(password_key, "does not open the store" if password else "is missing") from None
+        raise wrong(key, "is neither PEM, PKCS12 nor JKS") from None
 
 
 def _joined(certificates: Iterable[x509.Certificate], key: str) -> str:
     text = "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
     if not text:
-        raise _wrong(key, "holds no certificate")
+        raise wrong(key, "holds no certificate")
     return text
 
 
@@ -168,7 +166,7 @@ def _certificates_in(text: str, key: str) -> str:
             (x509.load_pem_x509_certificate(pem.encode()) for pem in _CERTIFICATE.findall(text)), key
         )
     except ValueError:
-        raise _wrong(key, "holds a PEM certificate that cannot be read") from None
+        raise wrong(key, "holds a PEM certificate that cannot be read") from None
 
 
 def _unfolded(text: str) -> str:
@@ -181,14 +179,14 @@ def _is_pem(content: bytes, kind: str, key: str) -> bool:
     if b"-----BEGIN" in content:
         return True
     if kind == "PEM":
-        raise _wrong(key, "is declared PEM and holds none")
+        raise wrong(key, "is declared PEM and holds none")
     return False
 
 
 def _declared_type(properties: ClientProperties, key: str) -> str:
     kind = reveal(properties.get(key, "JKS")).strip().upper()
     if kind not in STORE_TYPES:
-        raise _wrong(key, "names a store that cannot be read here", "use PEM, PKCS12 or JKS")
+        raise wrong(key, "names a store that cannot be read here", "use PEM, PKCS12 or JKS")
     return kind
 
 
@@ -208,7 +206,3 @@ def _content(properties: ClientProperties, key: str) -> bytes:
 def _password(properties: ClientProperties, key: str) -> str | None:
     value = properties.get(key)
     return reveal(value) if value is not None else None
-
-
-def _wrong(key: str, what: str, hint: str = "") -> ConfigError:
-    return ConfigError(f"{key}: {what}", hint=hint, key=key)

@@ -16,7 +16,8 @@ from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import parse_ledger
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim, LaneWriter, names_ever, source_ids
-from twinlog.logs.log_state import KeptRecord, UndecidedRecord
+from twinlog.kafka_types import ReadRecord
+from twinlog.logs.log_state import UndecidedRecord
 
 _CLAIM_KEY = b'["flow-claim"'
 
@@ -58,7 +59,7 @@ class Owned:
     source_ids: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, records: Mapping[bytes, KeptRecord], undecided: Mapping[bytes, UndecidedRecord]) -> Owned:
+    def of(cls, records: Mapping[bytes, ReadRecord], undecided: Mapping[bytes, UndecidedRecord]) -> Owned:
         """Read the owners from a ledger's latest and undecided records.  Raises FormatError as `parse_ledger`."""
         found = ((record.offset, _claim(key, record.value)) for key, record in records.items())
         kept = sorted(((at, claim) for at, claim in found if claim is not None), key=lambda item: item[0])
