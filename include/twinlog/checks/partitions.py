@@ -40,7 +40,8 @@ class PartitionRow(OfPartition):
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there to
     the source's end: an upper bound of records, exact if the log has no gaps, negative if progress points beyond the
     source's end.  `unmapped_offsets` counts the copied upstream offsets whose part of the map was lost, None if there
-    is no readable map.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    is no readable map.  `deleted_early` counts the records that the copy has lost though the source holds them and the
+    copy's retention does not explain it.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
     `reported_next_upstream` is the value in the last cycle report.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
@@ -67,6 +68,7 @@ class PartitionRow(OfPartition):
     oldest_undecided: int | None = None
     undecided_since: int | None = None
     unmapped_offsets: int | None = None
+    deleted_early: int = 0
 
     @property
     def last_upstream(self) -> int | None:
@@ -93,6 +95,7 @@ PLAIN_COLUMNS = (
     "reported_next_upstream",
     "missing_records",
     "unmapped_offsets",
+    "deleted_early",
 )
 
 
