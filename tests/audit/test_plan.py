@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.audit.comparison.map_ranges import sample
+from twinlog.audit.deleted_early import DeletedEarly
 from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
 from twinlog.audit.problems import AuditState
 from twinlog.cluster.values import PartitionOffsets
@@ -203,6 +204,32 @@ def test_what_has_expired_is_not_read(source_start, target_start, expected, unpr
     )
     decided = plan(FLOW, seen, AuditRequest())
     assert ([expected], unproved) == (ranges(decided), list(decided.partitions[0].unproved))
+
+
+def test_what_was_proved_and_has_expired_since_is_said():
+    """An audit that goes on, too, says what the copy no longer has: before, that counted as proved for ever."""
+    seen = state(ledger_from([BEFORE]), target=PartitionOffsets(30, 102, 102))
+    (it,) = plan(FLOW, seen, AuditRequest()).partitions
+    assert [UnprovedSpan(0, 30, 30, Unproved.TARGET_RETENTION)] == list(it.unproved)
+
+
+@pytest.mark.parametrize("mode", [AuditMode.INCREMENTAL, AuditMode.FULL])
+def test_what_was_deleted_early_is_a_problem(mode):
+    """The rest in front of it is the copy's retention; earlier audits that said otherwise are outdated."""
+    early = DeletedEarly(20, 30, 10, 30)
+    span = UnprovedSpan(0, 25, 25, Unproved.DELETED_EARLY)
+    seen = state(
+        ledger_from([dataclasses.replace(BEFORE, unproved=(span,))]), target=PartitionOffsets(30, 102, 102)
+    )
+    seen = dataclasses.replace(seen, early={TopicPartition("t", 0): early})
+    decided = plan(FLOW, seen, asked(mode))
+    (it,) = decided.partitions
+    kept = it.before.unproved if it.before is not None else ()
+    assert (["deleted-early"], ()) == ([one.code for one in decided.problems], kept)
+    assert [
+        UnprovedSpan(20, 30, 10, Unproved.DELETED_EARLY),
+        UnprovedSpan(0, 30, 20, Unproved.TARGET_RETENTION),
+    ] == list(it.unproved)
 
 
 def test_everything_has_expired():

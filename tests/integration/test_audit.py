@@ -258,9 +258,7 @@ def test_what_cannot_be_proved_is_said(
         ("no-map", "no-map"),
         ("copy-deleted", "copy-deleted"),
         ("target-expired", "deleted-early"),
-    } == {
-        (names_of[it.topic], it.code) for it in result.problems
-    }
+    } == {(names_of[it.topic], it.code) for it in result.problems}
     rows = {names_of[it.topic]: it for it in result.partitions}
     assert {
         "source-expired": (20, [(0, 10, 10, Unproved.SOURCE_RETENTION)]),

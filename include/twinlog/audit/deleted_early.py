@@ -123,9 +123,7 @@ def _missing_in(
     limit = int(packed.end[below[-1]])
     if begin < limit:
         remote = TopicPartition(topic.remote_topic, partition.partition)
-        yield _Missing(
-            life.topic_partition, remote, packed, int(below[-1]), begin, limit, copy.log_start
-        )
+        yield _Missing(life.topic_partition, remote, packed, int(below[-1]), begin, limit, copy.log_start)
 
 
 def _unexplained(
@@ -195,7 +193,9 @@ def _explained_by_size(
         raise
     except TwinlogError:
         return frozenset()
-    return frozenset(it.at for it in missing if it.remote in most and sizes.get(it.remote, -1) >= most[it.remote])
+    return frozenset(
+        it.at for it in missing if it.remote in most and sizes.get(it.remote, -1) >= most[it.remote]
+    )
 
 
 def _deletes(configs: Mapping[str, ConfigValue]) -> bool:
@@ -229,9 +229,7 @@ def _without_loopback(
 ) -> Mapping[TopicPartition, DeletedEarly]:
     """Leave out offsets that were never copied: markers, and what the reverse flow wrote; the map forgot which."""
     unsure = {
-        it.at: it
-        for it in missing
-        if it.at in found and found[it.at].records == _forgotten(it, found[it.at])
+        it.at: it for it in missing if it.at in found and found[it.at].records == _forgotten(it, found[it.at])
     }
     if not unsure:
         return found
@@ -241,9 +239,7 @@ def _without_loopback(
     markers = {at for at in unsure if not read.get(at) or read[at][0].offset >= found[at].end}
     same = [at for at, it in unsure.items() if it.remote.topic == at.topic and at not in markers]
     wrote = read_other_writers(flow, clusters, discovery).echoes if same else {}
-    loopback = {
-        at for at in same if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]
-    }
+    loopback = {at for at in same if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]}
     return {at: it for at, it in found.items() if at not in markers | loopback}
 
 

@@ -236,7 +236,9 @@ def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap
         cause = GapCause.TRUNCATION
     else:
         configs = _configs(clusters.source, lost.topic)
-        size = _size(clusters.source, lost.topic_partition) if _limit(configs, "retention.bytes") >= 0 else None
+        size = (
+            _size(clusters.source, lost.topic_partition) if _limit(configs, "retention.bytes") >= 0 else None
+        )
         cause = deletion_cause(configs, before, now_ms, size)
     return Gap(
         lost.topic,

@@ -178,7 +178,9 @@ AGES: Mapping[str, Fact] = {
         Fact.CYCLE,
     ),
     "progress-never-goes-back": Fact.CYCLE,
-    **dict.fromkeys(("audit-equal", "audit-age", "audit-promised", "audit-coverage", "known-deleted-early"), Fact.AUDIT),
+    **dict.fromkeys(
+        ("audit-equal", "audit-age", "audit-promised", "audit-coverage", "known-deleted-early"), Fact.AUDIT
+    ),
     "group-covered": Fact.CHECKPOINT,
 }
 """The age of each check's facts; a check that is not named here uses facts seen when the gate asks."""
