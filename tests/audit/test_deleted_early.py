@@ -6,8 +6,8 @@ import pytest
 
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.errors import ClusterRefused
-from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.formats.ledger.topics import Beginning, Incarnation
+from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import read_packed

@@ -23,7 +23,6 @@ from twinlog.state.ledger import Ledger, of_partition
 from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
-
 _FOUND_ANEW = frozenset({Unproved.MAP_LOST, Unproved.DELETED_EARLY, Unproved.TARGET_RETENTION})
 """Reasons that each audit finds again for all of the copy, whatever earlier audits said."""
 

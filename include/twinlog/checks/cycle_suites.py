@@ -71,9 +71,9 @@ PARTITION_CHECKS = (
         Relation.AT_LEAST,
         "source_log_start",
         "the source still has what is not copied yet",
-        "these records are lost: `twinlog gap list` tells which. A cycle with twinlog.on.gap=record-and-continue copies on"
-        " behind them, `twinlog rebuild` copies anew what the source has; then `twinlog gap acknowledge`. So that it does"
-        " not happen again, raise retention on the source or copy more often",
+        "these records are lost: `twinlog gap list` tells which; a cycle with twinlog.on.gap=record-and-continue copies"
+        " on behind them, `twinlog rebuild` copies anew what the source has; then `twinlog gap acknowledge`, and raise"
+        " retention on the source or copy more often",
     ),
     Check(
         "copy-not-cut-off",

@@ -40,9 +40,9 @@ class PartitionRow(OfPartition):
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there to
     the source's end: an upper bound of records, exact if the log has no gaps, negative if progress points beyond the
     source's end.  `unmapped_offsets` counts the copied upstream offsets whose part of the map was lost, None if there
-    is no readable map.  `deleted_early` counts the records that the copy has lost though the source holds them and the
-    copy's retention does not explain it.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
-    `reported_next_upstream` is the value in the last cycle report.
+    is no readable map.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    `reported_next_upstream` is the value in the last cycle report.  `deleted_early` counts the records that the copy
+    has lost though the source holds them and the copy's retention does not explain it.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source

@@ -104,9 +104,9 @@ AUDIT_COVERAGE = Check(
     Relation.EQUAL,
     0,
     "all of the copy has been proved equal to its source",
-    "the gate's coverage says for which reasons: `twinlog audit` proves what is not-audited; target-retention is what the"
-    " copy's own retention deleted, so raise it on the target (retention.ms, retention.bytes) and `twinlog rebuild` if the"
-    " source still has it; deleted-early is for `twinlog rebuild`",
+    "the gate's coverage says for which reasons: `twinlog audit` proves what is not-audited; target-retention is what"
+    " the copy's own retention deleted: raise retention.ms or retention.bytes on the target, and `twinlog rebuild` if"
+    " the source still has it; deleted-early is for `twinlog rebuild`",
     needs=True,
 )
 KNOWN_DRIFT = Check(
