@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.audit.comparison.map_ranges import first_upstream_at, sample
+from twinlog.audit.comparison.map_ranges import sample
+from twinlog.audit.deleted_early import DeletedEarly
 from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
 from twinlog.audit.problems import AuditState
 from twinlog.cluster.values import PartitionOffsets
@@ -193,15 +194,7 @@ def test_nothing_new_looks_at_the_tail_alone():
         (20, 0, (20, 120, 20, 102), [UnprovedSpan(0, 20, 20, Unproved.SOURCE_RETENTION)]),
         (0, 20, (20, 120, 20, 102), [UnprovedSpan(0, 20, 20, Unproved.TARGET_RETENTION)]),
         (0, 50, (60, 120, 51, 102), [UnprovedSpan(0, 60, 50, Unproved.TARGET_RETENTION)]),
-        (
-            20,
-            60,
-            (69, 120, 60, 102),
-            [
-                UnprovedSpan(0, 20, 20, Unproved.SOURCE_RETENTION),
-                UnprovedSpan(20, 69, 39, Unproved.TARGET_RETENTION),
-            ],
-        ),
+        (20, 60, (69, 120, 60, 102), [UnprovedSpan(0, 69, 59, Unproved.TARGET_RETENTION)]),
     ],
 )
 def test_what_has_expired_is_not_read(source_start, target_start, expected, unproved):
@@ -211,6 +204,32 @@ def test_what_has_expired_is_not_read(source_start, target_start, expected, unpr
     )
     decided = plan(FLOW, seen, AuditRequest())
     assert ([expected], unproved) == (ranges(decided), list(decided.partitions[0].unproved))
+
+
+def test_what_was_proved_and_has_expired_since_is_said():
+    """An audit that goes on, too, says what the copy no longer has: before, that counted as proved for ever."""
+    seen = state(ledger_from([BEFORE]), target=PartitionOffsets(30, 102, 102))
+    (it,) = plan(FLOW, seen, AuditRequest()).partitions
+    assert [UnprovedSpan(0, 30, 30, Unproved.TARGET_RETENTION)] == list(it.unproved)
+
+
+@pytest.mark.parametrize("mode", [AuditMode.INCREMENTAL, AuditMode.FULL])
+def test_what_was_deleted_early_is_a_problem(mode):
+    """The rest in front of it is the copy's retention; earlier audits that said otherwise are outdated."""
+    early = DeletedEarly(20, 30, 10, 30)
+    span = UnprovedSpan(0, 25, 25, Unproved.DELETED_EARLY)
+    seen = state(
+        ledger_from([dataclasses.replace(BEFORE, unproved=(span,))]), target=PartitionOffsets(30, 102, 102)
+    )
+    seen = dataclasses.replace(seen, early={TopicPartition("t", 0): early})
+    decided = plan(FLOW, seen, asked(mode))
+    (it,) = decided.partitions
+    kept = it.before.unproved if it.before is not None else ()
+    assert (["deleted-early"], ()) == ([one.code for one in decided.problems], kept)
+    assert [
+        UnprovedSpan(20, 30, 10, Unproved.DELETED_EARLY),
+        UnprovedSpan(0, 30, 20, Unproved.TARGET_RETENTION),
+    ] == list(it.unproved)
 
 
 def test_everything_has_expired():
@@ -335,4 +354,4 @@ def test_a_sample_of_everything_is_everything():
 )
 def test_where_the_source_of_a_downstream_offset_is(downstream, expected):
     """Or of the first one behind it."""
-    assert expected == first_upstream_at(MAP, downstream)
+    assert expected == MAP.first_upstream_at(downstream)

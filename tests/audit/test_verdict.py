@@ -27,6 +27,7 @@ NEW = (UnprovedCount("not-audited", 1),)
         (AuditVerdict.EQUAL, 0, 1, []),
         (AuditVerdict.DIFFERENT, 1, 1, []),
         (AuditVerdict.DIFFERENT, 1, 1, ["no-map"]),
+        (AuditVerdict.DIFFERENT, 0, 0, ["deleted-early", "no-map"]),
         (AuditVerdict.NOT_AUDITED, 0, 1, ["no-map"]),
         (AuditVerdict.NOTHING_COMPARED, 0, 0, []),
         (AuditVerdict.NOTHING_COMPARED, 0, 0, ["nothing-compared"]),

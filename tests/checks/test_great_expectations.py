@@ -43,6 +43,7 @@ CRIMES = {
     "downstream-counted-once": {"mapped": MapSummary(8, 8, 7, 10, 8)},
     "map-not-beyond-progress": {"mapped": MapSummary(8, 8, 8, 11, 8)},
     "map-whole": {"unmapped_offsets": 2},
+    "nothing-deleted-early": {"deleted_early": 2},
     "progress-within-source": {"next_upstream": 13},
     "nothing-expired-uncopied": {"source_log_start": 11},
     "copy-not-cut-off": {"target_stable_end": 7},

@@ -229,6 +229,12 @@ def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.Captu
     assert (code, run["state"]) == (1, "failed")
     assert [(it["topic"], it["partition"], it["code"]) for it in run["failures"]] == [("orders", 0, "gap")]
     assert "A->B: orders-0 was not copied: " in err
+    for way in (
+        "twinlog.on.gap=record-and-continue",
+        "twinlog rebuild --topic orders",
+        "twinlog gap acknowledge",
+    ):
+        assert way in err and way in run["failures"][0]["hint"]
 
 
 def test_a_partition_that_the_source_cannot_show_is_no_success(

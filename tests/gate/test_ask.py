@@ -862,3 +862,61 @@ def test_a_topic_that_cannot_be_described_does_not_stand_still(ask, source):
     """Nobody could watch it."""
     source.refuse("describe_topics", "orders", ClusterRefused("no"))
     assert "source-fenced" in ask().blocking
+
+
+@pytest.fixture
+def fresh(ran, source, target):
+    """Everything is copied, audited, and young: no retention of either side would delete it."""
+    for cluster, name in ((source, "orders"), (target, "A.orders")):
+        log = cluster.topics[name].logs[0]
+        log.records = [replace(it, timestamp=NOW) for it in log.records]
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("request_", [PLANNED, MOVING], ids=str)
+def test_a_copy_that_somebody_deleted_from_is_not_ready(ask, target, source, request_):
+    """The source holds the records, the copy had proved them, and its retention cannot have been it."""
+    assert () == ask(request_).blocking
+    target.delete_records(TopicPartition("A.orders", 0), 3)
+    check = check_of(ask(request_), "nothing-deleted-early")
+    assert (False, "3") == (check.passed, str(check.observed).rsplit(" ", 1)[-1])
+    assert "twinlog rebuild" in check.message
+    source.delete_records(TopicPartition("orders", 0), 3)
+    assert () == ask(request_).blocking, "neither side has them"
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_copy_that_kept_its_records_for_a_shorter_time_is_told_so(ask, target):
+    """Its own retention explains it: no check of deleted records fails, and the advice is about that retention."""
+    target.delete_records(TopicPartition("A.orders", 0), 3)
+    result = ask()
+    assert check_of(result, "nothing-deleted-early").passed
+    coverage = check_of(result, "audit-coverage")
+    assert (False, True) == (coverage.passed, "retention.ms" in coverage.message)
+    (orders,) = (it for it in result.coverage if it.topic == "orders")
+    assert (UnprovedCount("target-retention", 3),) == orders.unproved
+
+
+@pytest.mark.usefixtures("ran")
+def test_without_the_source_the_last_audit_tells_what_was_deleted_early(ask, audited, source):
+    """It can no longer be asked what it holds."""
+    audited(at_ms=NOW - HOUR, proved=2, reason=Unproved.DELETED_EARLY)
+    lose(source)
+    result = ask(DEAD)
+    assert "known-deleted-early" in result.blocking
+    assert 3_600 == pytest.approx(check_of(result, "known-deleted-early").age_seconds, abs=600)
+
+
+@pytest.mark.parametrize("audit_first", [True, False])
+def test_a_copy_that_has_expired_on_both_sides_needs_no_audit(
+    ask, flow, source, target, clusters, orders, copied, audited, audit_first
+):
+    """The map still speaks of its records; the copy holds none, whatever an audit said before or could say."""
+    copied(orders, 0, 5)
+    sync_topics.run(flow, clusters)
+    publish.run(flow, clusters, "run-1", None, NOW)
+    if audit_first:
+        audited(proved=0)
+    source.delete_records(orders, 5)
+    target.delete_records(TopicPartition("A.orders", 0), 5)
+    assert set() == {"audit-age", "audit-promised"} & set(ask().blocking)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
 
@@ -34,6 +35,7 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.audit.result import AuditResult
+from twinlog.audit.verdict import AuditVerdict
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import InternalRecord
@@ -42,6 +44,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.map.offset_map import decode_map_key
+from twinlog.monitoring.survey import survey
 from twinlog.state.ledger import read_ledger
 
 NOW = int(time.time() * 1000)
@@ -250,13 +253,16 @@ def test_what_cannot_be_proved_is_said(
     result = audited(flow)
     assert not result.equal
     names_of = {topic: name for name, topic in topics.items()}
-    assert {("recreated", "recreated"), ("no-map", "no-map"), ("copy-deleted", "copy-deleted")} == {
-        (names_of[it.topic], it.code) for it in result.problems
-    }
+    assert {
+        ("recreated", "recreated"),
+        ("no-map", "no-map"),
+        ("copy-deleted", "copy-deleted"),
+        ("target-expired", "deleted-early"),
+    } == {(names_of[it.topic], it.code) for it in result.problems}
     rows = {names_of[it.topic]: it for it in result.partitions}
     assert {
         "source-expired": (20, [(0, 10, 10, Unproved.SOURCE_RETENTION)]),
-        "target-expired": (10, [(0, 20, 20, Unproved.TARGET_RETENTION)]),
+        "target-expired": (10, [(0, 20, 20, Unproved.DELETED_EARLY)]),
     } == {
         name: (
             rows[name].equal_bytes + rows[name].equal_records,
@@ -266,6 +272,34 @@ def test_what_cannot_be_proved_is_said(
     }
     assert {names_of[it.topic] for it in result.differences} == {"recreated"}
     assert (0.0, 30) == (rows["recreated"].coverage, rows["recreated"].differences)
+
+
+@pytest.mark.parametrize("before", [20, -1], ids=["some", "all"])
+def test_what_somebody_deleted_from_the_copy_is_missed(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, before: int
+) -> None:
+    """All was audited; then the target loses records that the source holds: by no audit and no gate is that equal."""
+    topic = create_topic(cluster_a, unique_topic("early"))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    produce(cluster_a, topic, records(30))
+    cycle(flow)
+    assert audited(flow).equal
+    delete_records(cluster_b, f"A.{topic}", before)
+    for mode in (AuditMode.INCREMENTAL, AuditMode.FULL):
+        result = audited(flow, AuditRequest(mode))
+        gone = 20 if before > 0 else 30
+        assert (AuditVerdict.DIFFERENT, False) == (result.verdict, result.equal)
+        assert ["deleted-early"] == [it.code for it in result.problems]
+        assert {"deleted-early": gone} == {it.reason: it.records for it in result.unproved}
+    with open_clusters(flow) as clusters:
+        (row,) = (it for it in survey(flow, clusters).rows if it.topic == topic)
+        assert gone == row.deleted_early
+        alter_configs(cluster_b, ResourceType.TOPIC, f"A.{topic}", retention_ms="604800000")
+        (row,) = (it for it in survey(flow, clusters).rows if it.topic == topic)
+        assert gone == row.deleted_early, "all of them are young"
+        alter_configs(cluster_b, ResourceType.TOPIC, f"A.{topic}", retention_ms="1")
+        (row,) = (it for it in survey(flow, clusters).rows if it.topic == topic)
+        assert 0 == row.deleted_early, "its retention explains it"
 
 
 def delete_records(cluster: Any, topic: str, before: int) -> None:

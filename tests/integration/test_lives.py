@@ -398,6 +398,23 @@ def test_a_gap_stops_its_partition_and_is_in_the_ledger(cluster_a, cluster_b, ma
     assert ["one", "two"] == contents(cluster_b, f"A.{topic}")
 
 
+def test_young_records_that_are_gone_were_deleted_by_somebody(
+    cluster_a, cluster_b, unique_topic, tmp_path
+) -> None:
+    """With Kafka's own retention of a week, which cannot have been it."""
+    topic = create_topic(cluster_a, unique_topic("young"), retention_ms="604800000")
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    now = int(time.time() * 1000)
+    produce(cluster_a, topic, [Seen(b"k", b"v", now) for _ in range(1000)])
+    cycle(flow)
+    produce(cluster_a, topic, [Seen(b"k", b"v", now) for _ in range(300)])
+    delete_records(cluster_a, topic, 1200)
+    cycle(flow)
+    assert [(1000, 1199, GapCause.DELETE_RECORDS)] == [
+        (it.first_offset, it.last_offset, it.cause) for it in ledger_of(flow).gaps
+    ]
+
+
 def test_a_gap_is_recorded_and_the_copy_goes_on(cluster_a, cluster_b, made) -> None:
     """record-and-continue: noted in the same transaction that moves progress behind it, also when nothing is left."""
     topic, flow = made(twinlog__on__gap="record-and-continue")

@@ -28,3 +28,19 @@ def test_delete_records_is_said_only_when_retention_cannot_have_been_it(settings
     """In doubt it was retention."""
     configs = {name: ConfigValue(name, value, ConfigSource.TOPIC) for name, value in settings.items()}
     assert cause == deletion_cause(configs, newest, NOW)
+
+
+@pytest.mark.parametrize(
+    ("size", "newest", "cause"),
+    [
+        (None, NOW, GapCause.RETENTION),
+        (100, NOW, GapCause.RETENTION),
+        (99, NOW, GapCause.DELETE_RECORDS),
+        (99, NOW - 2_000, GapCause.RETENTION),
+    ],
+)
+def test_a_log_below_its_limit_was_not_cut_to_it(size, newest, cause) -> None:
+    """Retention by size leaves as many bytes as it may keep."""
+    settings = {"retention.ms": "1000", "retention.bytes": "100"}
+    configs = {name: ConfigValue(name, value, ConfigSource.TOPIC) for name, value in settings.items()}
+    assert cause == deletion_cause(configs, newest, NOW, size)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog import clock
 from twinlog.audit.comparison.values import Comparison
+from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
 from twinlog.audit.problems import AuditState
@@ -34,7 +35,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
-from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -68,10 +69,10 @@ def run(
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), clock.now_ms()
     progress = read_progress(flow, clusters.target)
-    settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
+    packed = read_packed(flow, clusters.target)
     discovery = discover.run(flow, clusters)
     refuse_unknown_topics(discovery, request.topics, "name source topics of the flow")
-    decided = plan(flow, _state(flow, clusters, discovery, progress, settled), request)
+    decided = plan(flow, _state(flow, clusters, discovery, progress, packed), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     reports = _by_incarnation(answers)
@@ -121,20 +122,22 @@ def _state(
     clusters: Clusters,
     discovery: Discovery,
     progress: Mapping[TopicPartition, int],
-    settled: Mapping[SourceIncarnation, int],
+    packed: Maps[PackedMap],
 ) -> AuditState:
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
     compacted = _compacted(clusters.source, names)
     compacted |= {remote[name] for name in _compacted(clusters.target, remote)}
+    ledger = read_ledger(flow, clusters.target)
     return AuditState(
         discovery,
-        read_ledger(flow, clusters.target),
+        ledger,
         read_maps(flow, clusters.target),
         progress,
-        settled,
+        {life: it.end_upstream for life, it in packed.items()},
         compacted,
         read_other_writers(flow, clusters, discovery),
+        deleted_early(flow, clusters, discovery, ledger, packed, clock.now_ms()),
     )
 
 

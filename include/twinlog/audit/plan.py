@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from twinlog.audit.comparison.map_ranges import downstream_range, first_upstream_at, sample
+from twinlog.audit.comparison.map_ranges import downstream_range, sample
 from twinlog.audit.comparison.values import Scope
+from twinlog.audit.deleted_early import issue_of
 from twinlog.audit.lane import AuditSpec
 from twinlog.audit.problems import NOTHING_COPIED, AuditState, found_problems, map_lost
-from twinlog.checks.coverage import mapped_between, standing, without
+from twinlog.checks.coverage import left_target, mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
@@ -21,6 +22,9 @@ from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger, of_partition
 from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
+
+_FOUND_ANEW = frozenset({Unproved.MAP_LOST, Unproved.DELETED_EARLY, Unproved.TARGET_RETENTION})
+"""Reasons that each audit finds again for all of the copy, whatever earlier audits said."""
 
 
 class AuditMode(StrEnum):
@@ -91,6 +95,8 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
             )
     for it in partitions:
         problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
+        if (early := state.early.get(it.life.topic_partition)) is not None:
+            problems.append(issue_of(it.life.topic, it.remote_topic, it.life.topic_partition, early))
     if not any(it.held for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
         problems.append(Issue(NOTHING_COPIED, "", message, "run a cycle first"))
@@ -125,20 +131,25 @@ def _partition(
     end = max(start, _settled(life, offset_map, state)) if claims else offset_map.end_upstream
     lost = _lost(life, offset_map, partition.target, state) if claims else ()
     unproved = [UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost]
+    if claims and (early := state.early.get(life.topic_partition)) is not None:
+        unproved.append(UnprovedSpan(early.start, early.end, early.records, Unproved.DELETED_EARLY))
     if before is None and not any(it.end == offset_map.first_upstream for it in lost):
-        unproved += _before_the_map(partition, offset_map, state.ledger, life)
+        unproved += _before_the_map(partition, offset_map, state, life)
+    gone_to = offset_map.first_upstream_at(partition.target.log_start)
+    unproved = [*left_target(offset_map, unproved, gone_to)]
     if before is not None:
-        kept = tuple(it for it in before.unproved if it.reason is not Unproved.MAP_LOST)
-        before = replace(before, unproved=kept)
-    for begin, reason in (
-        (partition.source.log_start, Unproved.SOURCE_RETENTION),
-        (first_upstream_at(offset_map, partition.target.log_start), Unproved.TARGET_RETENTION),
-    ):
-        if begin > start:
-            count = mapped_between(offset_map, start, min(begin, end))
-            if count:
-                unproved.append(UnprovedSpan(start, min(begin, end), count, reason))
-            start = min(begin, end)
+        kept = [it for it in before.unproved if it.reason not in _FOUND_ANEW and it.end > gone_to]
+        held = left_target(offset_map, kept, gone_to)
+        before = replace(
+            before, unproved=tuple(it for it in held if it.reason is not Unproved.TARGET_RETENTION)
+        )
+    start = min(max(start, gone_to), end)
+    if partition.source.log_start > start:
+        count = mapped_between(offset_map, start, min(partition.source.log_start, end))
+        if count:
+            expired = min(partition.source.log_start, end)
+            unproved.append(UnprovedSpan(start, expired, count, Unproved.SOURCE_RETENTION))
+        start = min(partition.source.log_start, end)
     scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
     scopes = (
         [replace(it, lost=tuple((one.start, one.end) for one in lost)) for it in scopes] if lost else scopes
@@ -173,7 +184,7 @@ def _partition(
         before,
         claims,
         sampled,
-        mapped_between(offset_map, first_upstream_at(offset_map, partition.target.log_start), end),
+        mapped_between(offset_map, gone_to, end),
         lost,
     )
 
@@ -241,10 +252,10 @@ def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -
 
 
 def _before_the_map(
-    partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceIncarnation
+    partition: DiscoveredPartition, offset_map: OffsetMap, state: AuditState, life: SourceIncarnation
 ) -> Iterator[UnprovedSpan]:
     """Yield what the source has before the map begins although the copy should hold it."""
-    beginning = ledger.beginnings.get(life.topic)
+    beginning = state.ledger.beginnings.get(life.topic)
     begin = partition.source.log_start
     if beginning is not None and beginning.topic_id == life.topic_id:
         begin = max(begin, beginning.offsets.get(str(life.partition), 0))
@@ -252,8 +263,10 @@ def _before_the_map(
     if begin < end:
         first = int(offset_map.downstream[0])
         log_start = partition.target.log_start if partition.target is not None else 0
+        early = state.early.get(life.topic_partition)
         if 0 < log_start >= first:
-            yield UnprovedSpan(begin, end, end - begin, Unproved.TARGET_RETENTION)
+            end = end if early is None else min(end, early.start)
+            yield UnprovedSpan(begin, end, max(0, end - begin), Unproved.TARGET_RETENTION)
         else:
             # If a copy has lost its oldest records, no more of them stood before the map than there is room for.
             room = first - log_start if log_start else end - begin

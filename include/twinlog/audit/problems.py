@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.audit.deleted_early import DeletedEarly
 from twinlog.checks.map_holes import LostStretch
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
@@ -39,7 +40,8 @@ class AuditState:
     """What the plan is made from, read in this order: progress and `settled`, the ends of the logs, ledger and map.
 
     `settled` is the end of each map at that time.  `compacted` are the source topics that have `compact` in their
-    cleanup.policy on either side.  `sharing` says which records in either log are not the flow's.
+    cleanup.policy on either side.  `sharing` says which records in either log are not the flow's.  `early` is what was
+    deleted from the copies early, by source partition.
     """
 
     discovery: Discovery
@@ -49,6 +51,7 @@ class AuditState:
     settled: Mapping[SourceIncarnation, int]
     compacted: Collection[str]
     sharing: OtherWriters = field(default_factory=OtherWriters)
+    early: Mapping[TopicPartition, DeletedEarly] = field(default_factory=dict)
 
 
 def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[Issue]:

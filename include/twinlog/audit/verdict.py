@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from twinlog.audit.deleted_early import DELETED_EARLY
 from twinlog.audit.problems import NOTHING_COPIED
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, told, total
 from twinlog.config.flow.settings import FlowSettings
@@ -34,7 +35,7 @@ class AuditVerdict(StrEnum):
 def verdict_of(differences: int, compared: int, problems: Sequence[Issue]) -> AuditVerdict:
     """Return the verdict; if several apply, the worst."""
     codes = {it.code for it in problems}
-    if differences:
+    if differences or DELETED_EARLY in codes:
         return AuditVerdict.DIFFERENT
     if codes - {NOTHING_COPIED, NOTHING_COMPARED}:
         return AuditVerdict.NOT_AUDITED

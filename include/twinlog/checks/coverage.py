@@ -20,6 +20,7 @@ import numpy as np
 from twinlog.checks.risk import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
@@ -36,10 +37,10 @@ GONE: Final = frozenset({Unproved.SOURCE_RETENTION, Unproved.TARGET_RETENTION, U
 """Reasons that mean that a side no longer holds the record: it cannot be compared."""
 
 
-UNMAPPED: Final = frozenset({Unproved.NO_MAP, Unproved.MAP_LOST})
+UNMAPPED: Final = frozenset({Unproved.NO_MAP, Unproved.MAP_LOST, Unproved.DELETED_EARLY})
 
 
-"""Reasons that mean that the offset map does not know the record."""
+"""Reasons that mean that the offset map may not know the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +152,17 @@ class Coverage:
 
 
 def coverage(
-    ledger: Ledger, maps: Maps[PackedMap], remote_topic_ids: Mapping[str, str] | None = None
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    remote_topic_ids: Mapping[str, str] | None = None,
+    log_starts: Mapping[TopicPartition, int] | None = None,
 ) -> tuple[PartitionCoverage, ...]:
     """Judge each partition of the newest incarnation of each topic, in order of topic and partition.
 
     Maps are opened one after the other.  If one cannot be read, it proves nothing: its partition counts as copied, and
     as never audited.  `remote_topic_ids` are the copies' present topic ids by source topic: an audit of a copy that
-    was recreated since does not count.  Without them that is not checked.
+    was recreated since does not count.  Without them that is not checked.  `log_starts` are where the copies begin now,
+    by source partition: what an audit has proved of records in front of them is no part of the copy any more.
     """
     audits = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
     samples = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
@@ -171,7 +176,8 @@ def coverage(
         if audit is not None and remote_topic_ids is not None:
             audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
         try:
-            found.append(_with(sampled, partition_coverage(life, maps[life].open(), audit)))
+            log_start = (log_starts or {}).get(life.topic_partition, 0)
+            found.append(_with(sampled, partition_coverage(life, maps[life].open(), audit, log_start)))
         except UnreadableMap:
             unread = (UnprovedCount(Unproved.NO_MAP.value, 1),)
             found.append(_with(sampled, PartitionCoverage(life.topic, life.partition, 1, 0, 0, None, unread)))
@@ -203,15 +209,48 @@ def without(sample: SampleAudit, known: tuple[FoundDifference, ...]) -> SampleAu
 
 
 def partition_coverage(
-    life: SourceIncarnation, offset_map: OffsetMap, audit: PartitionAudit | None
+    life: SourceIncarnation, offset_map: OffsetMap, audit: PartitionAudit | None, log_start: int = 0
 ) -> PartitionCoverage:
-    """Judge one partition."""
+    """Judge one partition, whose copy begins at `log_start` (downstream)."""
+    gone_to = offset_map.first_upstream_at(log_start) if log_start else offset_map.first_upstream
     if audit is None:
-        nobody = counted({NOT_AUDITED: offset_map.records})
-        return PartitionCoverage(life.topic, life.partition, offset_map.records, 0, 0, None, nobody)
-    unproved = sum(_mapped(offset_map, span) for span in audit.unproved)
-    proved = mapped_between(offset_map, audit.start, audit.end) - unproved - audit.difference_count
-    return covered(life, offset_map, max(0, proved), audit.difference_count, audit.unproved, audit.at_ms)
+        return covered(life, offset_map, 0, 0, left_target(offset_map, (), gone_to), None)
+    spans = left_target(offset_map, audit.unproved, gone_to)
+    held_from = max(audit.start, gone_to)
+    unproved = sum(_mapped(offset_map, span) for span in spans if span.end > gone_to)
+    proved = mapped_between(offset_map, held_from, audit.end) - unproved - audit.difference_count
+    return covered(life, offset_map, max(0, proved), audit.difference_count, spans, audit.at_ms)
+
+
+def left_target(
+    offset_map: OffsetMap, spans: Iterable[UnprovedSpan], gone_to: int
+) -> tuple[UnprovedSpan, ...]:
+    """Replace the spans in front of upstream offset `gone_to`, where the copy begins now: the copy has lost all of it.
+
+    What was deleted early stays a span of its own; the rest is the copy's retention.
+    """
+    known = tuple(spans)
+    if gone_to <= offset_map.first_upstream:
+        return known
+    early = [it for it in known if it.reason is Unproved.DELETED_EARLY]
+    kept = [
+        replace(it, start=gone_to, records=min(it.records, _room(offset_map, gone_to, it)))
+        if it.start < gone_to
+        else it
+        for it in known
+        if it.end > gone_to and it.reason is not Unproved.DELETED_EARLY
+    ]
+    expired = mapped_between(offset_map, offset_map.first_upstream, gone_to) - sum(
+        _mapped(offset_map, it) for it in early
+    )
+    if expired <= 0:
+        return (*early, *kept)
+    gone = UnprovedSpan(offset_map.first_upstream, gone_to, expired, Unproved.TARGET_RETENTION)
+    return (*early, gone, *kept)
+
+
+def _room(offset_map: OffsetMap, start: int, span: UnprovedSpan) -> int:
+    return span.end - start if span.reason in UNMAPPED else mapped_between(offset_map, start, span.end)
 
 
 def covered(
@@ -234,8 +273,7 @@ def _by_reason(offset_map: OffsetMap, spans: Iterable[UnprovedSpan]) -> Mapping[
     sums: Counter[str] = Counter()
     for span in spans:
         sums[span.reason.value] += _mapped(offset_map, span)
-        if span.reason in UNMAPPED:
-            sums[span.reason.value] += _unmapped(offset_map, span)
+        sums[span.reason.value] += _unmapped(offset_map, span)
     return sums
 
 
@@ -246,17 +284,17 @@ def _mapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
 
 def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> int:
     """Count the records the map knows, and those an audit met where it does not reach."""
-    return offset_map.records + sum(
-        _unmapped(offset_map, span) for span in unproved if span.reason in UNMAPPED
-    )
+    return offset_map.records + sum(_unmapped(offset_map, span) for span in unproved)
 
 
 def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
-    """Count the records of a span that the map does not know.
+    """Count the records of a span that should be in the copy although the map does not know them.
 
-    A span that ends before the map begins counts 0: its copies left the target before the first map segment did.
+    A span that ends before the map begins counts 0: its copies left the target before the first map segment did.  Not
+    so if they were deleted early: the map may have forgotten them.
     """
-    if span.end < offset_map.first_upstream:
+    forgotten = span.end < offset_map.first_upstream and span.reason is not Unproved.DELETED_EARLY
+    if forgotten or span.reason not in UNMAPPED:
         return 0
     return max(0, span.records - mapped_between(offset_map, span.start, span.end))
 

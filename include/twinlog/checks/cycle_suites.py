@@ -46,6 +46,16 @@ PARTITION_CHECKS = (
         " `twinlog audit --full` names them, `twinlog rebuild` makes copy and map anew",
     ),
     Check(
+        "nothing-deleted-early",
+        Severity.CRITICAL,
+        "deleted_early",
+        Relation.EQUAL,
+        0,
+        "the copy has kept what the source still holds, except what the copy's own retention deleted",
+        "records were deleted from the copy, or its retention was shorter: `twinlog audit` names them,"
+        " `twinlog rebuild` copies the topic anew",
+    ),
+    Check(
         "progress-within-source",
         Severity.CRITICAL,
         "source_end",
@@ -61,7 +71,9 @@ PARTITION_CHECKS = (
         Relation.AT_LEAST,
         "source_log_start",
         "the source still has what is not copied yet",
-        "raise retention on the source or copy more often; the next cycle notes the gap",
+        "these records are lost: `twinlog gap list` tells which; a cycle with twinlog.on.gap=record-and-continue copies"
+        " on behind them, `twinlog rebuild` copies anew what the source has; then `twinlog gap acknowledge`, and raise"
+        " retention on the source or copy more often",
     ),
     Check(
         "copy-not-cut-off",

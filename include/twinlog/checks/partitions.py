@@ -41,7 +41,8 @@ class PartitionRow(OfPartition):
     the source's end: an upper bound of records, exact if the log has no gaps, negative if progress points beyond the
     source's end.  `unmapped_offsets` counts the copied upstream offsets whose part of the map was lost, None if there
     is no readable map.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
-    `reported_next_upstream` is the value in the last cycle report.
+    `reported_next_upstream` is the value in the last cycle report.  `deleted_early` counts the records that the copy
+    has lost though the source holds them and the copy's retention does not explain it.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
@@ -67,6 +68,7 @@ class PartitionRow(OfPartition):
     oldest_undecided: int | None = None
     undecided_since: int | None = None
     unmapped_offsets: int | None = None
+    deleted_early: int = 0
 
     @property
     def last_upstream(self) -> int | None:
@@ -93,6 +95,7 @@ PLAIN_COLUMNS = (
     "reported_next_upstream",
     "missing_records",
     "unmapped_offsets",
+    "deleted_early",
 )
 
 

@@ -273,8 +273,10 @@ def _not_synced(synced: SyncTopicsResult) -> Iterator[PartitionIssue]:
 
 
 def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[PartitionIssue]:
+    from twinlog.copying.ranges import what_to_do
+
     for it in stopped:
-        yield PartitionIssue(it.code, it.topic, it.message, partition=it.partition)
+        yield PartitionIssue(it.code, it.topic, it.message, it.hint, it.partition)
     if copied is None:
         return
     carried = False
@@ -283,7 +285,8 @@ def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) 
         if message and f"{copied.error}; ".startswith(f"{message}; "):  # this problem is what ended the copy
             carried, code, message = True, copied.error_code, copied.error
         if message:
-            yield PartitionIssue(code, partition.topic, message, partition=partition.partition)
+            hint = what_to_do(code, partition.topic)
+            yield PartitionIssue(code, partition.topic, message, hint, partition.partition)
     if copied.error and not carried:  # tasks that died report no partition, and others may be at their end
         yield PartitionIssue(copied.error_code, "", copied.error)
 

@@ -246,7 +246,7 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
     trouble = [
         *((it.topic, None, it.message, it.hint) for it in plan.problems),
         *((it.name, None, it.message, it.hint) for it in plan.refused),
-        *((it.topic, it.partition, it.message, "") for it in plan.stopped),
+        *((it.topic, it.partition, it.message, it.hint) for it in plan.stopped),
     ]
     if trouble:
         yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)

@@ -135,6 +135,17 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
             ("topic", "partition", "offsets"),
             [(it.topic, row.partition, row.unmapped_offsets) for it, row in lost],
         )
+    early = [(it, row) for it in status.topics for row in it.partitions if row.deleted_early]
+    if early:
+        yield Grid(
+            f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early; see `twinlog"
+            " audit`)",
+            ("topic", "partition", "records, at most", "what to do"),
+            [
+                (it.topic, row.partition, row.deleted_early, f"twinlog rebuild --topic {it.topic}")
+                for it, row in early
+            ],
+        )
     if status.gaps:
         yield gap_grid(status.flow, status.gaps)
     if status.paused:
@@ -171,4 +182,6 @@ def _title(status: FlowStatus) -> str:
         "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
     )
     state = status.held or status.state.value
-    return f"{status.flow}: {state}, {lag}{undecided}{unseen}{rpo}{source}"
+    gone = sum(row.deleted_early for it in status.topics for row in it.partitions)
+    early = f", {gone:,} deleted from the copy early" if gone else ""
+    return f"{status.flow}: {state}, {lag}{early}{undecided}{unseen}{rpo}{source}"

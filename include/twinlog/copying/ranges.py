@@ -35,6 +35,26 @@ class StoppedPartition(OfPartition):
     first_offset: int = -1
     last_offset: int = -1
 
+    @property
+    def hint(self) -> str:
+        """What a person can do, "" if the message says it."""
+        return what_to_do(self.code, self.topic)
+
+
+def what_to_do(code: str, topic: str) -> str:
+    """Say what a person can do about a partition that stopped for good, "" if its message says it.  Pure."""
+    if code == "gap":
+        return (
+            "these records are lost: a cycle with twinlog.on.gap=record-and-continue copies on behind them, or"
+            f" `twinlog rebuild --topic {topic}` copies anew what the source has; then `twinlog gap acknowledge`"
+        )
+    if code == "truncation":
+        return (
+            "twinlog.on.gap=record-and-continue keeps what the source lost and copies on behind it; `twinlog rebuild"
+            f" --topic {topic}` makes a copy of the source's present records only"
+        )
+    return ""
+
 
 @dataclass(frozen=True, slots=True)
 class UndecidedRange:

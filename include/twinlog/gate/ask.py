@@ -37,6 +37,7 @@ from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
 from twinlog.gate.source_fence import moving_topics
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import topic_facts
 from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
 from twinlog.monitoring.gap_view import read_gaps
@@ -273,14 +274,21 @@ def read_target(
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
+    offsets = target.offsets(all_partitions(side.description for side in sides.values())).found
+    topics = {name: topic for topic, name in remote.items()}
+    starts = {
+        TopicPartition(topics[at.topic], at.partition): it.log_start
+        for at, it in offsets.items()
+        if at.topic in topics
+    }
     now_ms = clock.now_ms()
     return StandbyState(
         ledger=ledger,
         progress=read_progress(flow, target),
         maps=maps,
-        coverage=coverage(ledger, maps, ids),
+        coverage=coverage(ledger, maps, ids, starts),
         sides=sides,
-        offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,
+        offsets=offsets,
         disks=read_disks(target),
         at_ms=now_ms,
         gaps=read_gaps(flow, target, ledger, now_ms, source),

@@ -16,6 +16,7 @@ from twinlog.checks.topics import FOREVER, topic_columns
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic
 from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
@@ -126,6 +127,7 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
     rows: list[Row] = []
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
+        early = _deleted_early(state, life)
         for number in copied.get(topic, ()):
             at = TopicPartition(topic, number)
             there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
@@ -147,12 +149,22 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
                 "unmapped_offsets": unmapped(
                     state.ledger, state.maps, source_life, reported.get(at), last, there
                 ),
+                "deleted_early": early.get(number, 0),
                 "mapped_wanted": _mapped_wanted(
                     there.log_start if there is not None else None,
                     there.stable_end if there is not None else None,
                 ),
             })
     return tuple(rows)
+
+
+def _deleted_early(state: StandbyState, life: Incarnation | None) -> Mapping[int, int]:
+    """Count by partition what the last audit found to be deleted from a copy early; the source cannot be asked now."""
+    return {
+        it.partition: sum(span.records for span in it.unproved if span.reason is Unproved.DELETED_EARLY)
+        for it in state.ledger.audits
+        if life is not None and (it.topic, it.topic_id) == (life.topic, life.topic_id)
+    }
 
 
 def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:

@@ -235,7 +235,11 @@ def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap
     if lost.truncated:
         cause = GapCause.TRUNCATION
     else:
-        cause = deletion_cause(_configs(clusters.source, lost.topic), before, now_ms)
+        configs = _configs(clusters.source, lost.topic)
+        size = (
+            _size(clusters.source, lost.topic_partition) if _limit(configs, "retention.bytes") >= 0 else None
+        )
+        cause = deletion_cause(configs, before, now_ms, size)
     return Gap(
         lost.topic,
         lost.partition,
@@ -259,23 +263,38 @@ def _grown(known: Gap | None, last_offset: int, now_ms: int) -> int | None:
     return known.grown_ms if last_offset <= known.last_offset else now_ms
 
 
-def deletion_cause(configs: Mapping[str, ConfigValue], newest_copied_ms: int | None, now_ms: int) -> GapCause:
+def deletion_cause(
+    configs: Mapping[str, ConfigValue], newest_copied_ms: int | None, now_ms: int, size: int | None = None
+) -> GapCause:
     """Tell DeleteRecords from retention, as far as the topic's settings allow. Pure.
 
-    Retention deletes records older than retention.ms, or beyond retention.bytes, if cleanup.policy has delete. The
-    lost records are not older than the last copied one. So if that one has not expired, and size is not limited,
-    DeleteRecords was the cause. In doubt the cause is retention.
+    If cleanup.policy has delete, retention deletes whole segments: those whose records are all older than retention.ms,
+    and the oldest while the log keeps retention.bytes without them. So a log of a smaller `size` (None: unknown) was
+    not cut by size. The lost records are not older than the last copied one. So if that one has not expired, they were
+    not cut by age. In doubt the cause is retention.
     """
     if not configs:
         return GapCause.RETENTION
     if "delete" not in (_value(configs, "cleanup.policy") or "delete"):
         return GapCause.DELETE_RECORDS
-    if int(_value(configs, "retention.bytes") or -1) >= 0:
+    most, keeps_ms = _limit(configs, "retention.bytes"), _limit(configs, "retention.ms")
+    if most >= 0 and (size is None or size >= most):
         return GapCause.RETENTION
-    keeps_ms = int(_value(configs, "retention.ms") or -1)
     if keeps_ms < 0 or (newest_copied_ms is not None and newest_copied_ms > now_ms - keeps_ms):
         return GapCause.DELETE_RECORDS
     return GapCause.RETENTION
+
+
+def _limit(configs: Mapping[str, ConfigValue], name: str) -> int:
+    return int(_value(configs, name) or -1)
+
+
+def _size(cluster: ClusterReader, partition: TopicPartition) -> int | None:
+    """Return the bytes of a log; None if the cluster does not tell."""
+    try:
+        return cluster.log_dirs().sizes.get(partition)
+    except TwinlogError:
+        return None
 
 
 def newest_time(cluster: ClusterReader, partition: TopicPartition) -> int | None:

@@ -33,7 +33,8 @@ class PartitionStatus:
     """One partition; offsets are upstream, `last_upstream_offset` is -1 if nothing was copied yet.
 
     `undecided_records` lie behind an open transaction and are not part of the lag.  `unmapped_offsets` were copied,
-    but the offset map has lost where to; None if there is no readable map.
+    but the offset map has lost where to; None if there is no readable map.  `deleted_early` records are gone from the
+    copy though the source holds them and the copy's retention does not explain it.
     """
 
     partition: int
@@ -42,6 +43,7 @@ class PartitionStatus:
     lag_records: int
     undecided_records: int = 0
     unmapped_offsets: int | None = None
+    deleted_early: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,7 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
                 lag_records=max(0, row.lag_records),
                 undecided_records=row.undecided_records,
                 unmapped_offsets=row.unmapped_offsets,
+                deleted_early=row.deleted_early,
             )
             for row in rows
         ),

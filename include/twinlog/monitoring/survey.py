@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twinlog import clock
+from twinlog.audit.deleted_early import DeletedEarly, deleted_early
 from twinlog.checks.check import Row
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.map_holes import bounds_of, lost_in
@@ -83,12 +84,14 @@ class Seen:
     """What was read on the source about its partitions.
 
     `waiting` is the first record that can be copied and is not.  `undecided` is the first after the last stable
-    offset.  `holders` are the transactions that have kept the latter there for a while.
+    offset.  `holders` are the transactions that have kept the latter there for a while.  `early` is what the copies
+    have lost though the source holds it and their retention does not explain it.
     """
 
     waiting: Mapping[TopicPartition, ReadRecord]
     undecided: Mapping[TopicPartition, ReadRecord]
     holders: Mapping[TopicPartition, OpenTransaction]
+    early: Mapping[TopicPartition, DeletedEarly] = field(default_factory=dict)
 
 
 def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
@@ -108,8 +111,9 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     )
     undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
     holders = who_holds(clusters.source, undecided, clock.now_ms())
-    rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found))
     now_ms = clock.now_ms()
+    early = deleted_early(flow, clusters, discovery, ledger, maps, now_ms)
+    rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found, early))
     gaps = read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
     return Survey(discovery, ledger, maps, rows, now_ms, gaps, holders)
 
@@ -277,7 +281,7 @@ def _row(
     end, position = source_end(flow, partition), _position(flow, partition, last)
     first = seen.waiting.get(it)
     oldest_undecided = _time_of(seen.undecided.get(it))
-    holder = seen.holders.get(it)
+    holder, early = seen.holders.get(it), seen.early.get(it)
     return PartitionRow(
         topic=topic.topic,
         remote_topic=topic.remote_topic,
@@ -303,6 +307,7 @@ def _row(
         unmapped_offsets=unmapped(
             copied.ledger, copied.maps, life, copied.reported.get(it), last, partition.target
         ),
+        deleted_early=early.records if early is not None else 0,
     )
 
 

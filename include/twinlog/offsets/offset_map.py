@@ -203,6 +203,16 @@ class OffsetMap:
         """Return the upstream offset at which the oldest stretch begins; 0 for an empty map."""
         return int(self.covered_from[0]) if len(self.covered_from) else 0
 
+    def first_upstream_at(self, downstream: int) -> int:
+        """Return the first upstream offset whose copy is at or after `downstream`; the map's end if there is none."""
+        ends = self.downstream + self.length
+        index = int(np.searchsorted(ends, downstream, side="right"))
+        if index == len(ends):
+            return self.end_upstream
+        into = max(0, downstream - int(self.downstream[index]))
+        first = int(self.upstream[index]) + into
+        return first if index or into else self.first_upstream
+
     @property
     def end_downstream(self) -> int:
         """Return the downstream offset at which the newest extent ends; 0 for a map without extents."""

@@ -15,17 +15,6 @@ SAMPLE_OFFSETS = 5_000
 """Upstream offsets in one stretch of a sample."""
 
 
-def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
-    """Return the first upstream offset whose copy is at or after `downstream`; the map's end if there is none."""
-    ends = offset_map.downstream + offset_map.length
-    index = int(np.searchsorted(ends, downstream, side="right"))
-    if index == len(ends):
-        return offset_map.end_upstream
-    into = max(0, downstream - int(offset_map.downstream[index]))
-    first = int(offset_map.upstream[index]) + into
-    return first if index or into else offset_map.first_upstream
-
-
 def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, int]:
     """Return where the copies of upstream [start, end) begin and end; the map's end twice if there are none."""
     upstream_ends = offset_map.upstream + offset_map.length

@@ -37,6 +37,7 @@ class Unproved(StrEnum):
 
     SOURCE_RETENTION = "source-retention"
     TARGET_RETENTION = "target-retention"
+    DELETED_EARLY = "deleted-early"
     COMPACTED = "compacted"
     NO_MAP = "no-map"
     MAP_LOST = "map-lost"

@@ -23,7 +23,9 @@ LAG = Check(
     Relation.AT_MOST,
     "lag_allowed",
     "everything the source has is copied, as far as the topic's tier asks",
-    "stop the producers, end open transactions, run cycles until nothing lags (`twinlog run --once`), and ask again",
+    "stop the producers, end open transactions, run cycles until nothing lags (`twinlog run --once`), and ask again; a"
+    " partition that stopped at a gap (`twinlog gap list`) goes on with twinlog.on.gap=record-and-continue, or after"
+    " `twinlog rebuild`",
     needs=True,
 )
 SURVIVES = Check(
@@ -102,7 +104,9 @@ AUDIT_COVERAGE = Check(
     Relation.EQUAL,
     0,
     "all of the copy has been proved equal to its source",
-    "the gate's coverage says for which reasons; run `twinlog audit` for those that are not audited",
+    "the gate's coverage says for which reasons: `twinlog audit` proves what is not-audited; target-retention is what"
+    " the copy's own retention deleted: raise retention.ms or retention.bytes on the target, and `twinlog rebuild` if"
+    " the source still has it; deleted-early is for `twinlog rebuild`",
     needs=True,
 )
 KNOWN_DRIFT = Check(
@@ -124,6 +128,16 @@ KNOWN_RPO = Check(
     "no record had been waiting for longer than the RPO allows, when the last cycle looked",
     "these records are lost with the source; not known is the wait of a record without a time, and all of a copy that"
     " was begun, or emptied by a rebuild, since that cycle; decide whether to go on without them, and waive it",
+    needs=True,
+)
+KNOWN_WHOLE = Check(
+    "known-deleted-early",
+    CRITICAL,
+    "deleted_early",
+    Relation.EQUAL,
+    0,
+    "the copy had kept what the source held, except what its own retention deleted, when the last audit looked",
+    "these records are lost with the source; decide whether to go on without them, and waive it",
     needs=True,
 )
 KNOWN_READ = Check(

@@ -77,7 +77,11 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
     """
     if mode is Mode.SOURCE_DEAD:
         return _suites(
-            (*(it for it in PARTITION_CHECKS if it.name in WITHOUT_SOURCE), copy.MAP_KNOWN),
+            (
+                *(it for it in PARTITION_CHECKS if it.name in WITHOUT_SOURCE),
+                copy.MAP_KNOWN,
+                copy.KNOWN_WHOLE,
+            ),
             (
                 *(it for it in _GATE_TOPICS if it.name in ON_THE_TARGET),
                 *(
@@ -174,7 +178,9 @@ AGES: Mapping[str, Fact] = {
         Fact.CYCLE,
     ),
     "progress-never-goes-back": Fact.CYCLE,
-    **dict.fromkeys(("audit-equal", "audit-age", "audit-promised", "audit-coverage"), Fact.AUDIT),
+    **dict.fromkeys(
+        ("audit-equal", "audit-age", "audit-promised", "audit-coverage", "known-deleted-early"), Fact.AUDIT
+    ),
     "group-covered": Fact.CHECKPOINT,
 }
 """The age of each check's facts; a check that is not named here uses facts seen when the gate asks."""
