@@ -50,7 +50,7 @@ from twinlog.jsonable import to_json
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import validate
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics import discover
+from twinlog.steps import discover
 
 DAY_MS = 24 * 3600 * 1000
 PER_TOPIC = 50

@@ -46,7 +46,8 @@ from twinlog.monitoring import status
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
-from twinlog.topics import discover, pauses
+from twinlog.steps import discover
+from twinlog.topics import pauses
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 

@@ -21,7 +21,7 @@ from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_progress
-from twinlog.topics import discover
+from twinlog.steps import discover
 
 ORDERS = TopicPartition("orders", 0)
 BACK = "mm2-ledger.B.internal"

@@ -13,7 +13,7 @@ from twinlog.jsonable import to_json
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
-from twinlog.topics import discover
+from twinlog.steps import discover
 from twinlog.topics.discovery import BLOCKING, LeftOut, ProblemCode, RemoteTopic
 
 

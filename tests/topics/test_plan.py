@@ -11,7 +11,7 @@ from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import make_plan
 from twinlog.policy.selection import NameFilter
-from twinlog.topics import discover
+from twinlog.steps import discover
 from twinlog.topics.plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
 
 

@@ -32,17 +32,16 @@ from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdic
 from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import MIB, FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_packed, read_progress
-from twinlog.topics import discover
+from twinlog.state.progress import Maps, SourceIncarnation, read_maps
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.other_writers import read_other_writers
+from twinlog.topics.snapshot import FlowSnapshot
 
 SETTLE_SECONDS = 2.0
 """Seconds a record at the end of the target may be ahead of the map.
@@ -68,11 +67,10 @@ def run(
     """
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), clock.now_ms()
-    progress = read_progress(flow, clusters.target)
-    settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
-    discovery = discover.run(flow, clusters)
+    snapshot = FlowSnapshot(flow, clusters).read_state()
+    discovery = snapshot.discovery
     _refuse_unknown_topics(discovery, request)
-    decided = plan(flow, _state(flow, clusters, discovery, progress, settled), request)
+    decided = plan(flow, _state(snapshot), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     reports = _by_incarnation(answers)
@@ -130,13 +128,13 @@ def _refuse_unknown_topics(discovery: Discovery, request: AuditRequest) -> None:
         )
 
 
-def _state(
-    flow: FlowSettings,
-    clusters: Clusters,
-    discovery: Discovery,
-    progress: Mapping[TopicPartition, int],
-    settled: Mapping[SourceIncarnation, int],
-) -> AuditState:
+def _state(snapshot: FlowSnapshot) -> AuditState:
+    """Add what an audit has to know besides.
+
+    Ledger and map are read once more, after progress and the ends of the logs: offsets that were left out on purpose
+    meanwhile must not look lost.
+    """
+    flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
     compacted = _compacted(clusters.source, names)
@@ -145,8 +143,8 @@ def _state(
         discovery,
         read_ledger(flow, clusters.target),
         read_maps(flow, clusters.target),
-        progress,
-        settled,
+        snapshot.progress,
+        {life: it.end_upstream for life, it in snapshot.maps.items()},
         compacted,
         read_other_writers(flow, clusters, discovery),
     )

@@ -64,11 +64,6 @@ class KafkaCluster:
         """The cluster's name in the configuration file."""
         return self._settings.alias
 
-    @property
-    def fresh(self) -> KafkaCluster:
-        """The cluster itself: it remembers nothing."""
-        return self
-
     @cached_property
     def _session(self) -> Session:
         return Session(self.alias, client_properties(self._settings, "admin"))

@@ -16,9 +16,9 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import assign
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
-from twinlog.state.progress import read_progress
-from twinlog.topics import discover
+from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+from twinlog.topics.snapshot import FlowSnapshot
 
 ASSUMED_SLOTS = 2
 """Lanes that a plan takes to run at once; only the runner of a copy knows the real number."""
@@ -79,11 +79,12 @@ def run(
     *,
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> RangePlan:
     """Plan the next copy. `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
-    discovery = discover.run(flow, clusters)
-    progress = read_progress(flow, clusters.target)
-    chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
+    discovery, progress = snapshot.discovery, snapshot.progress
+    chosen = with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
     settled = resolve(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
     packed = assign(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)

@@ -31,8 +31,8 @@ from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
 from twinlog.state.progress import SourceIncarnation, read_packed
-from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery, ProblemCode
+from twinlog.topics.snapshot import FlowSnapshot
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
@@ -160,7 +160,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     read_committed = following.flow.copy.read_committed
     unread: tuple[StoppedPartition, ...] = ()
     try:
-        discovery = discover.run(following.flow, following.clusters)
+        discovery = FlowSnapshot(following.flow, following.clusters).discovery
         unread = _unread(following, discovery)
     except TransientError:
         # The result keeps what was copied if a cluster is lost; what is left is as of the last topic refresh.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
@@ -13,11 +12,10 @@ from twinlog.copying.packing import place_of
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_now
 from twinlog.copying.rounds import Rounds
-from twinlog.errors import TransientError
 from twinlog.follow.report import Prepared
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
-from twinlog.topics.discover import with_offsets
+from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.discovery import DiscoveredTopic
 
 
@@ -44,7 +42,8 @@ def resolve_open(
     `Rounds.without_lost_markers`.
     """
     progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-    seen = _seen_now(clusters.source, prepared.topics)
+    # The prepared offsets are older than what the last generation copied: progress beyond an end is no truncation.
+    seen = with_offsets_now(clusters.source, prepared.topics)
     settled = resolve_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
     settled = with_loopback(flow, clusters, settled)
     settled = rounds.without_lost_markers(clusters, settled, seen, grant)
@@ -64,17 +63,3 @@ def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
     if flow.copy.lanes:
         return min(flow.copy.lanes, most)
     return 1 if flow.copy.bytes_per_second else None
-
-
-def _seen_now(source: ClusterReader, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
-    """Read again, behind the fence, where the source's logs begin and end.
-
-    The prepared offsets are older than what the last lane generation copied, and progress beyond the end of a log
-    would look like a truncated log.
-    """
-    names = [TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions]
-    answers = source.offsets(names)
-    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
-    if away is not None and not answers.found:
-        raise away
-    return with_offsets(topics, answers.found)

@@ -9,19 +9,19 @@ from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.report import UncoveredGroup
 from twinlog.groups.translate import begun_empty, never_copied
 from twinlog.policy.replication import ReplicationPolicy
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
-from twinlog.topics import discover
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
 from twinlog.topics.reverse_flows import read_reverse_state
+from twinlog.topics.snapshot import FlowSnapshot
 
 ASKED_SECONDS = 3_600
 """Age of a group's newest checkpoint after which a missing group is not asked for by name any more."""
@@ -87,34 +87,50 @@ class GroupView:
     notes: tuple[str, ...]
 
 
-def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
-    """Read groups, positions, topics, maps and checkpoints.
+@dataclass(frozen=True, slots=True)
+class GroupPositions:
+    """What the groups that the flow follows have committed on both clusters, as of `at_ms`."""
 
-    Committed offsets are read before the logs' ends, so that no valid position lies beyond an end. Raises
-    ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
-    """
+    at_ms: int
+    listed: tuple[GroupListing, ...]
+    committed: Answers[str, Offsets]
+    there: Answers[str, Offsets]
+    states: Mapping[str, GroupListing]
+
+
+def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
+    """Read the groups and their positions.  Raises ClusterUnreachable, ClusterRefused."""
     at_ms = clock.now_ms()
-    listed = [it for it in clusters.source.groups() if flow.groups.accepts(it.group)]
-    followed = [it.group for it in listed if it.type.commits_offsets]
-    committed = clusters.source.committed_offsets(followed)
+    listed = tuple(it for it in clusters.source.groups() if flow.groups.accepts(it.group))
+    committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
-    states = {it.group: it for it in clusters.target.groups()}
-    ledger = read_ledger(flow, clusters.target)
+    return GroupPositions(at_ms, listed, committed, there, {it.group: it for it in clusters.target.groups()})
+
+
+def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
+    """Read what else is to know of the groups: topics, maps and checkpoints.
+
+    `positions` were read before the topics of the snapshot, so that no valid position lies beyond the end of a log.
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
+    """
+    flow, clusters, committed = snapshot.flow, snapshot.clusters, positions.committed
     wanted = {it for offsets in committed.found.values() for it in offsets}
+    ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
     topic = flow.policy.checkpoints_topic(flow.source.alias)
-    discovery = discover.run(flow, clusters) if wanted else None
     return GroupView(
-        at_ms=at_ms,
+        at_ms=positions.at_ms,
         committed=committed.found,
-        uncovered=(*_uncovered(listed), *_refused(committed.refused)),
-        routes=dict(_routes(flow, clusters, ledger, discovery, wanted)) if discovery is not None else {},
-        unread=dict(_unread(flow, discovery, wanted)) if discovery is not None else {},
-        there=there.found,
-        there_refused=there.refused,
-        states=states,
+        uncovered=(*_uncovered(positions.listed), *_refused(committed.refused)),
+        routes=dict(_routes(snapshot, wanted)) if wanted else {},
+        unread=dict(_unread(flow, snapshot.discovery, wanted)) if wanted else {},
+        there=positions.there.found,
+        there_refused=positions.there.refused,
+        states=positions.states,
         checkpoints=checkpoints,
-        gone=_gone(flow, clusters.source, (it.group for it in listed), checkpoints, at_ms),
+        gone=_gone(
+            flow, clusters.source, (it.group for it in positions.listed), checkpoints, positions.at_ms
+        ),
         ledger=ledger,
         notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
     )
@@ -160,16 +176,10 @@ def _gone(
     return frozenset(long_gone | {group for group, offsets in asked.items() if not offsets})
 
 
-def _routes(
-    flow: FlowSettings,
-    clusters: Clusters,
-    ledger: Ledger,
-    discovery: Discovery,
-    wanted: set[TopicPartition],
-) -> Iterator[tuple[TopicPartition, Route]]:
-    packed = read_packed(flow, clusters.target)
+def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
+    flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     ways_back = _ways_back(flow, clusters, discovery)
-    gaps = never_copied(ledger)
+    gaps = never_copied(snapshot.ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
@@ -182,7 +192,7 @@ def _routes(
                         remote=TopicPartition(topic.remote_topic, partition.partition),
                         source=partition.source,
                         target=partition.target,
-                        packed=packed.seen(life),
+                        packed=snapshot.maps.seen(life),
                         gaps=tuple(gaps.get(life, ())),
                         way_back=ways_back.get(it),
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",

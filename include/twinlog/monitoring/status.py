@@ -26,6 +26,7 @@ from twinlog.monitoring.survey import Survey, survey
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import Orphan, Problem
 from twinlog.topics.pauses import why_standing_by
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     Raises ClusterUnreachable if the target cannot be reached, ClusterRefused.
     """
     try:
-        found = seen_status(flow, survey(flow, clusters), read_disks(clusters.source))
+        found = seen_status(flow, survey(FlowSnapshot(flow, clusters)), read_disks(clusters.source))
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise

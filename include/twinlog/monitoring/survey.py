@@ -23,10 +23,10 @@ from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.open_at_source import Holders, who_holds
-from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
-from twinlog.topics import discover
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +90,23 @@ class Seen:
     holders: Mapping[TopicPartition, OpenTransaction]
 
 
-def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
-    """Read both clusters and make one row per partition.
+def survey(snapshot: FlowSnapshot) -> Survey:
+    """Make one row per partition from a snapshot taken just now, and from the first records it does not have.
 
-    A copy may go on meanwhile.  So the state is read in an order in which each value is at most the one read after it:
-    the ledger, the map, progress, the ends of the logs.  Then no check fails because of the running copy.  Raises
+    The state is read before the ends of the logs, so that no check fails because of a running copy.  Raises
     ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.
     """
-    ledger = read_ledger(flow, clusters.target)
-    maps = read_packed(flow, clusters.target)
-    progress = read_progress(flow, clusters.target)
-    copied = Copied(progress, maps, reported_progress(ledger), ledger)
-    discovery = discover.run(flow, clusters)
+    flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.read_state().ledger
+    progress, discovery = snapshot.progress, snapshot.discovery
+    copied = Copied(progress, snapshot.maps, reported_progress(ledger), ledger)
     waiting = _first_of(
         clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
     )
     undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
     holders = who_holds(clusters.source, undecided, clock.now_ms())
     rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found))
-    now_ms = clock.now_ms()
-    gaps = read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
-    return Survey(discovery, ledger, maps, rows, now_ms, gaps, holders)
+    gaps = read_gaps(flow, clusters.target, ledger, snapshot.at_ms, clusters.source)
+    return Survey(discovery, ledger, snapshot.maps, rows, snapshot.at_ms, gaps, holders)
 
 
 def _first_of(

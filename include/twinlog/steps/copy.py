@@ -14,6 +14,7 @@ from twinlog.copying import copy
 from twinlog.copying.progress import CopyProgress
 from twinlog.copying.result import CopyResult
 from twinlog.copying.rounds import LaneRunner
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(
@@ -25,11 +26,19 @@ def run(
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> CopyResult:
-    """Copy with `runner`, as the run `run_id`.
+    """Copy with `runner`, as the run `run_id`; `snapshot` is one from before the fence.
 
     Raises FencedError if another twinlog runs the flow.
     """
     return copy.run(
-        flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=on_progress
+        flow,
+        clusters,
+        runner,
+        run_id=run_id,
+        until_ms=until_ms,
+        topics=topics,
+        on_progress=on_progress,
+        snapshot=snapshot,
     )
