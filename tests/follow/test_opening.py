@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.rounds import Rounds, state_topics
@@ -28,12 +29,16 @@ SILENT = ClusterUnreachable("no answer")
 
 
 class Stammers(FakeCluster):
-    """A cluster that answers, and when it is asked once more does not."""
+    """A cluster that answers for `orders` `answers` times more, and then does not; None: always."""
 
-    @property
-    def fresh(self) -> FakeCluster:
-        self.refuse("offsets", "orders", SILENT)
-        return self
+    answers: int | None = None
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        if self.answers == 0:
+            self.refuse("offsets", "orders", SILENT)
+        if self.answers is not None:
+            self.answers -= 1
+        return super().offsets(partitions)
 
 
 @pytest.fixture
@@ -149,10 +154,10 @@ def following(flow: FlowSettings, clusters: Clusters, run_state: RunState) -> Fo
     )
 
 
-def test_a_partition_whose_end_is_not_told_again_is_stopped(opened) -> None:
+def test_a_partition_whose_end_is_not_told_again_is_stopped(opened, source) -> None:
     """Progress lies beyond the end that was seen: a log that lost records, or a leader that was behind."""
     expected = (["users"], [("orders", "partition-unavailable")], True)
-    assert expected == summary(opened(lambda: None, progress=9))
+    assert expected == summary(opened(lambda: setattr(source, "answers", 1), progress=9))
 
 
 def test_a_topic_that_was_paused_meanwhile_is_left_out_until_the_next_look(opened, flow, target) -> None:

@@ -48,6 +48,7 @@ from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
 from twinlog.steps import discover
 from twinlog.topics import pauses
+from twinlog.topics.snapshot import FlowSnapshot
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 
@@ -224,13 +225,14 @@ def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a
     produce(cluster_a, topic, values("one"))
     cycle(flow)
     with open_clusters(flow) as clusters:
-        seen = discover.run(flow, clusters)
+        seen = FlowSnapshot(flow, clusters)
+        topics = seen.discovery.topics
         produce(cluster_a, topic, values("two", "three"))
         cycle(flow)
         progress = read_progress(flow, clusters.target)
         assert [2] == [progress[it] for it in progress if it.topic == topic]
-        done = apply.run(flow, clusters, seen)
-        settled = resolve_now(flow, clusters, seen.topics, progress, {}, {})
+        done = apply.run(seen)
+        settled = resolve_now(flow, clusters, topics, progress, {}, {})
         noted = [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
     assert ((), (), []) == (done.gaps, settled.stopped, noted)
 

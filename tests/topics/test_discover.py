@@ -14,6 +14,7 @@ from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 from twinlog.steps import discover
+from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import BLOCKING, LeftOut, ProblemCode, RemoteTopic
 
 
@@ -243,7 +244,7 @@ def test_ends_are_read_again_where_a_copy_went_on_meanwhile(flow, clusters, sour
     source.refuse("offsets", "quiet", TransientError("no leader", code="no-leader"))
     progress = {TopicPartition(name, 0): 3 for name in ("orders", "cut", "quiet")}
 
-    later = discover.with_later_ends(source, seen, progress)
+    later = with_later_ends(source, seen, progress)
 
     assert {"cut": [PartitionOffsets(0, 0, 0)], "orders": [PartitionOffsets(0, 4, 4)], "quiet": []} == {
         it.topic: [partition.source for partition in it.partitions] for it in later
@@ -257,6 +258,6 @@ def test_ends_that_lie_behind_what_was_copied_are_not_asked_for(flow, clusters, 
     seen = discover.run(flow, clusters).topics
     source.calls.clear()
     assert (seen, []) == (
-        discover.with_later_ends(source, seen, {TopicPartition("orders", 0): 0}),
+        with_later_ends(source, seen, {TopicPartition("orders", 0): 0}),
         source.calls,
     )
