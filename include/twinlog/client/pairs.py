@@ -1,7 +1,4 @@
-"""Find the partition of the other cluster that a question about offsets concerns, or say why there is none.
-
-The questions to a translation, and its answers: plain values.
-"""
+"""Find the partition of the other cluster that a question about offsets concerns, or say why there is none."""
 
 from __future__ import annotations
 
@@ -19,8 +16,6 @@ from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import copied_from, differ
 
 LARGEST = (1 << 63) - 1
-
-
 """The largest possible offset: Kafka's are signed 64-bit integers."""
 
 
@@ -63,8 +58,6 @@ class Reason(StrEnum):
 
 
 NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECREATED, Reason.NOT_COPIED_YET})
-
-
 """Reasons for which no offset of a partition can be translated, whatever its number."""
 
 

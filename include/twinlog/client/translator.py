@@ -1,8 +1,7 @@
-"""Translate a flow's offsets exactly, and back, by its map; by MM2's offset-syncs if the map does not reach.
+"""Translate offsets, groups and times of a flow exactly, and back: for commands, the Dag and programs.  Only reads.
 
-Reads only.  The source may be gone: the map and the ledger are on the target.
-
-Translate groups and times: for the command line, the Dag `translate_group` and programs.
+Translated is by the map, or by MM2's offset-syncs if the map does not reach.  The source may be gone: map and ledger
+are on the target.
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ from twinlog.state.progress import Maps, SourceIncarnation, read_packed
 from twinlog.topics.reverse_flows import ReverseState, read_reverse_state
 
 Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
-
-
 """Upstream offsets [first, end) that are in no copy."""
 
 

@@ -1,6 +1,4 @@
-"""What the readiness gate knows of ACLs, users, quotas and configs: the changes that the metadata sync would make.
-
-What the readiness gate knows of schemas: whether the copy of a schema registry's topic equals its source.
+"""Read what the gate knows beside the records: pending metadata changes, and schemas that differ in the copy.
 
 Confluent's and Karapace's registries keep each subject, version and id as the latest record of a key.
 """

@@ -10,8 +10,6 @@
 
 Every step checks for itself whether it is done. If a run died, the next cycle continues its rebuild, or a person does.
 While Rebuild(deleting) is in the ledger, nothing is copied into the topic (docs/decisions/0011-rebuild.md).
-
-Delete a copy and create it again, empty, under the same name and with its own settings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Make the records that change which incarnation stored progress and the offset map are about. Pure.
+"""Make the records that change which incarnation progress and map are about, and those of lost ranges.
 
 All records of a change go into one transaction behind the fence, so progress, map and ledger always agree.
-
-Make a gap's ledger record: with its cause, and the times between which its records lay.
 """
 
 from __future__ import annotations
@@ -31,8 +29,6 @@ from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic
 
 Stored = Mapping[SourceIncarnation, Sequence[int]]
-
-
 """First upstream offsets of the stored segments of each map."""
 
 
@@ -215,8 +211,6 @@ def erasure(
 
 
 LOOK_BACK = 64
-
-
 """Downstream offsets searched for the last copied record: the very last offsets may be transaction markers."""
 
 

@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 MOST_GROUPS = 100
 """Groups listed in an event and in a task's result: XCom is a table of the metadata database."""
 
-
 REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
 
 
