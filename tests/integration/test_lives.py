@@ -81,7 +81,7 @@ def ledger_of(flow: FlowSettings) -> Ledger:
         found = read_ledger(flow, clusters.target)
     return replace(
         found,
-        lives=tuple(it for it in found.lives if it.topic in flow.topics.include),
+        every_incarnation=tuple(it for it in found.every_incarnation if it.topic in flow.topics.include),
         gaps=tuple(it for it in found.gaps if it.topic in flow.topics.include),
         rebuilds={name: it for name, it in found.rebuilds.items() if name in flow.topics.include},
     )
@@ -207,7 +207,7 @@ def test_append_puts_all_of_the_new_life_behind_the_old_one(cluster_a, cluster_b
     expected = ["one", "two", "three", *(f"{life}-{n}" for life in ("second", "third") for n in range(4))]
     assert expected == contents(cluster_b, f"A.{topic}")
     ledger = ledger_of(flow)
-    assert [1, 2, 3] == [life.number for life in ledger.lives]
+    assert [1, 2, 3] == [life.number for life in ledger.every_incarnation]
     downstream = map_of(flow, topic).translate(1)
     assert downstream is not None
     assert "third-1" == contents_at(cluster_b, f"A.{topic}", downstream.offset)

@@ -142,7 +142,7 @@ def test_fewer_partitions_that_may_be_added_are_no_problem(flow, clusters, sourc
     source.add_topic("orders", 3)
     target.add_topic("A.orders", 2)
     discovery = discover.run(flow, clusters)
-    assert ([], [0, 1]) == (codes(discovery), [it.partition for it in discovery.ready_topics[0].placed])
+    assert ([], [0, 1]) == (codes(discovery), [it.partition for it in discovery.ready_topics[0].provisioned])
 
 
 def test_a_refused_topic_does_not_hide_the_others(flow, clusters, source, target):

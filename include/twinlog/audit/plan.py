@@ -232,7 +232,7 @@ def _settled(life: SourceIncarnation, offset_map: OffsetMap, state: AuditState) 
 
 
 def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -> OffsetMap | None:
-    for earlier in reversed(state.ledger.lives):
+    for earlier in reversed(state.ledger.every_incarnation):
         found = state.maps.seen(SourceIncarnation(life.topic, earlier.topic_id, life.partition))
         if earlier.topic == life.topic and isinstance(found, OffsetMap):
             return found
@@ -304,7 +304,7 @@ def _scopes(
             last,
             quarantined,
             compacted,
-            echoes=sharing.echoes.get(TopicPartition(life.topic, life.partition), Spans()),
+            echoes=sharing.loopback.get(TopicPartition(life.topic, life.partition), Spans()),
             others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
             shared=shared,
             beyond=beyond,

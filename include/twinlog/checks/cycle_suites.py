@@ -146,7 +146,7 @@ FLOW_CHECKS = (
         "heartbeat-age",
         "heartbeat_age_seconds <= heartbeat_age_allowed",
         "heartbeats of the source arrive on the target",
-        "see whether something beats on the source (the flow back, also when it is not enabled) and is copied",
+        "see whether heartbeats are written on the source (the flow back, also when it is not enabled) and is copied",
     ),
 )
 

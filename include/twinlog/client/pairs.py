@@ -54,7 +54,7 @@ class Reason(StrEnum):
     NOT_COPIED_YET = "not-copied-yet"
     NOT_MAPPED = "not-mapped"
     MAP_UNREADABLE = "map-unreadable"
-    WAY_BACK_UNKNOWN = "way-back-unknown"
+    REVERSE_UNKNOWN = "way-back-unknown"
 
 
 NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECREATED, Reason.NOT_COPIED_YET})
@@ -68,7 +68,7 @@ class Answer:
     `topic` is the name on the target, `source_topic` the name on the source.  Offsets are the next ones to read; one
     of them is None if there is no answer.  `exact` says that the answer is the first record not yet read.  `ahead`
     says that the reader was beyond the copy and goes on at its end.  An answer that is not exact is early rather than
-    late; with the reason WAY_BACK_UNKNOWN, that holds only for the records of this flow.  `again` is how many records
+    late; with the reason REVERSE_UNKNOWN, that holds only for the records of this flow.  `again` is how many records
     may be read again at most, None if unknown.  `missing` is how many unread records at most are not on the other
     side, although the reader's own side may have them; no such answer is exact.  `reason` and `message` say why there
     is no answer, or what else is noteworthy.
@@ -154,13 +154,15 @@ class Pairing:
         sources = {names[0] for names in wanted.values()} - {""}
         remotes = {names[1] for names in wanted.values()} - {""}
         described = self._clusters.target.describe_topics(sorted(remotes))
-        lives = self._lives(sorted(sources))
+        source_topics = self._incarnations(sorted(sources))
         view = _View(
-            lives=lives,
+            incarnations=source_topics,
             remotes=described.found,
             refused=described.refused,
             target=self._clusters.target.offsets(_partitions(described.found)).found,
-            source=self._clusters.source.offsets(_partitions(lives.found)).found if lives.found else {},
+            source=self._clusters.source.offsets(_partitions(source_topics.found)).found
+            if source_topics.found
+            else {},
         )
         return {it: self._pair(it, *names, view) for it, names in wanted.items()}
 
@@ -172,7 +174,7 @@ class Pairing:
             return topic, known.remote_topic if known is not None else remote
         return copied_from(self._flow, self._ledger, topic) or "", topic
 
-    def _lives(self, topics: Sequence[str]) -> _Incarnations:
+    def _incarnations(self, topics: Sequence[str]) -> _Incarnations:
         if not self._source_reachable:
             return _Incarnations()
         found = self._clusters.source.describe_topics(topics)
@@ -186,7 +188,7 @@ class Pairing:
         problem = self._trouble(it, source, remote, view)
         if problem is not None:
             return Impossible(source, remote, *problem)
-        life = view.lives.found.get(source)
+        life = view.incarnations.found.get(source)
         return Pair(
             source,
             remote,
@@ -200,14 +202,14 @@ class Pairing:
     def _trouble(
         self, it: TopicPartition, source: str, remote: str, view: _View
     ) -> tuple[Reason, str] | None:
-        error = view.lives.refused.get(source) or view.refused.get(remote)
+        error = view.incarnations.refused.get(source) or view.refused.get(remote)
         if error is not None and error.code != NO_SUCH_TOPIC:
             raise error
-        if source in view.lives.refused:
+        if source in view.incarnations.refused:
             return Reason.UNKNOWN_TOPIC, f"{self._flow.source.alias} has no topic {source}"
         if remote in view.refused:
             return Reason.NOT_COPIED_YET, f"{self._flow.target.alias} has no topic {remote}"
-        life = view.lives.found.get(source)
+        life = view.incarnations.found.get(source)
         if life is not None and TopicPartition(source, it.partition) not in view.source:
             return (
                 Reason.UNKNOWN_PARTITION,
@@ -223,7 +225,7 @@ class Pairing:
     def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
         """Say which side is not the incarnation that the map covers."""
         known = self._ledger.incarnations.get(source)
-        life, copy = view.lives.found.get(source), view.remotes.get(remote)
+        life, copy = view.incarnations.found.get(source), view.remotes.get(remote)
         if life is not None and known is not None and known.topic_id != life.topic_id:
             return (
                 Reason.RECREATED,
@@ -241,12 +243,12 @@ class Pairing:
         known = self._ledger.incarnations.get(topic)
         if known is not None:
             return known.topic_id
-        lives = {
+        ids = {
             life.topic_id
             for life in [*self._packed, *self._packed.broken]
             if (life.topic, life.partition) == (topic, partition)
         }
-        return lives.pop() if len(lives) == 1 else ""
+        return ids.pop() if len(ids) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class _Incarnations:
 class _View:
     """What both clusters say about the topics asked about."""
 
-    lives: _Incarnations
+    incarnations: _Incarnations
     remotes: Mapping[str, TopicDescription]
     refused: Mapping[str, TwinlogError]
     target: Mapping[TopicPartition, PartitionOffsets]

@@ -31,7 +31,7 @@ from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import source_of_ledger
 from twinlog.state.ledger import ledger_in, read_ledger, write_ledger
 from twinlog.topics.incarnations import differ
-from twinlog.topics.reverse_flows import ReverseState, gone_ways, read_ways_back
+from twinlog.topics.reverse_flows import ReverseState, gone_reverse_flows, read_reverse_states
 
 COPIED_TWICE = "copied-twice"
 
@@ -51,7 +51,7 @@ def copied_by_others(
         if alias is None or name == flow.ledger_topic or not wanted:
             continue
         try:
-            lives = ledger_in(clusters.target, name).lives
+            lives = ledger_in(clusters.target, name).every_incarnation
         except (ClusterRefused, FormatError):
             continue
         for life in lives:
@@ -94,7 +94,7 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRange
     if not any(item.remote_topic == item.topic for item in settled.ranges):
         return settled
     ids = {item.topic: item.topic_id for item in settled.ranges if item.remote_topic == item.topic}
-    ways = read_ways_back(flow, clusters, ids)
+    ways = read_reverse_states(flow, clusters, ids)
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in ways):
         raise TerminalError(
             f"{flow.name} and the flow the other way keep topic names, and {flow.name} copies at_least_once",
@@ -138,7 +138,7 @@ def _note_ways(
     new = [it for it in ways if it.ledger_topic_id and it.ledger_topic_id not in known]
     now = clock.now_ms()
     write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
-    return gone_ways(clusters, noted)
+    return gone_reverse_flows(clusters, noted)
 
 
 def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]) -> StoppedPartition | None:

@@ -95,7 +95,7 @@ def run(
         stopped=settled.stopped,
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
         records=sum(item.end - item.start for item in settled.ranges),
-        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.unended),
+        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.in_transaction),
         undecided=tuple(undecided_ranges(flow, chosen)),
     )
 
@@ -168,7 +168,7 @@ def resolve(
     for topic in topics:
         stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
-        for partition in topic.placed:
+        for partition in topic.provisioned:
             place = TopicPartition(topic.topic, partition.partition)
             last = progress.get(place)
             start = _start(flow, partition, last)

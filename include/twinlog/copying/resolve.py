@@ -19,7 +19,7 @@ from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.incarnations import differ
-from twinlog.topics.pauses import why_paused, why_standing_by
+from twinlog.topics.pauses import why_paused, why_suspended
 
 MEANT = frozenset({"standing-by", "paused"})
 
@@ -54,7 +54,7 @@ def revalidated(
 def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | None) -> tuple[str, str] | None:
     """Return code and reason why a topic may not be copied as it was found; None if it may. Pure."""
     known, rebuild = ledger.incarnations.get(topic.topic), ledger.rebuilds.get(topic.topic)
-    held, paused = why_standing_by(ledger), why_paused(ledger, topic.topic)
+    held, paused = why_suspended(ledger), why_paused(ledger, topic.topic)
     reasons = (
         (bool(held), "standing-by", f"the flow is {held}"),
         (bool(paused), "paused", f"{topic.topic} is {paused}"),
@@ -66,7 +66,7 @@ def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | Non
         (
             known is not None and differ(known.topic_id, topic.topic_id),
             "recreated",
-            f"{topic.topic} lives another life than the one that is copied",
+            f"{topic.topic} is another incarnation than the one that is copied",
         ),
         (copy is None, "copy-deleted", f"{topic.remote_topic} was deleted meanwhile"),
         (

@@ -35,7 +35,7 @@ from twinlog.lane.spec import (
 from twinlog.logs.log_state import LogState
 from twinlog.protocol.brokers import Brokers
 from twinlog.topics.discovery import DiscoveredTopic
-from twinlog.topics.reverse_flows import way_back_ledger
+from twinlog.topics.reverse_flows import reverse_ledger
 
 PAUSED = "paused"
 """Code of the error for a flow that was found paused behind the fence."""
@@ -122,7 +122,7 @@ class Rounds:
         Raises as `copying.mend.copies.without_lost_markers` or `cut_maps`, and FencedError if another driver has
         fenced since: records it copied look like a progress regression.
         """
-        if not settled.ranges and not any(it.unended for it in topics):
+        if not settled.ranges and not any(it.in_transaction for it in topics):
             return settled
         with Brokers(self.flow.target.connection) as target:
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
@@ -281,7 +281,7 @@ def lane_specs(
             transaction_ms=settings.transaction_ms,
             fetch_bytes=settings.fetch_bytes,
             partition_fetch_bytes=settings.partition_fetch_bytes,
-            way_back_ledger=way_back_ledger(flow),
+            way_back_ledger=reverse_ledger(flow),
             bytes_per_second=share,
             follow=follow,
         )

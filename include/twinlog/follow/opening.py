@@ -50,7 +50,9 @@ def resolve_open(
     told = {place_of(it) for it in settled.ranges} | {
         TopicPartition(it.topic, it.partition) for it in settled.stopped
     }
-    wanted = {TopicPartition(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
+    wanted = {
+        TopicPartition(topic.topic, it.partition) for topic in prepared.topics for it in topic.provisioned
+    }
     # A partition in neither list was paused just now: that is no error, but it may be resumed before the next refresh.
     return Opening(settled.ranges, settled.stopped, seen, bool(settled.stopped or wanted - told))
 

@@ -130,7 +130,7 @@ class Prepared:
 
 def _shape(prepared: Prepared) -> object:
     topics = [
-        (it.topic, it.topic_id, it.remote, [partition.partition for partition in it.placed])
+        (it.topic, it.topic_id, it.remote, [partition.partition for partition in it.provisioned])
         for it in prepared.topics
     ]
     return prepared.discovery.stands_by, topics, dict(prepared.max_bytes)

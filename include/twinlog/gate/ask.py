@@ -164,7 +164,7 @@ def _with_source(
         seen = survey(snapshot)
         facts = topic_facts.read(snapshot, seen.discovery.topics)
         names = [topic.topic for topic in seen.discovery.topics]
-        beats = own_heartbeats(flow, clusters.source, names)
+        heartbeat_topics = own_heartbeats(flow, clusters.source, names)
         state = read_target(snapshot, seen, facts)
         watch.lap("read the state of both clusters")
         groups = gate_groups.read_both(snapshot, positions, state)
@@ -186,7 +186,9 @@ def _with_source(
         metadata=metadata,
         schemas_differing=schemas,
     )
-    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, beats, still_writing=request.still_writing)
+    topic_rows = gate_facts.topic_rows(
+        flow, seen, facts, state, heartbeat_topics, still_writing=request.still_writing
+    )
     validated = _validate(
         flow,
         asked,
@@ -194,7 +196,7 @@ def _with_source(
         {
             "flow": (gate_facts.flow_row(flow, state, known),),
             "topics": topic_rows,
-            "partitions": gate_facts.partition_rows(flow, seen, beats),
+            "partitions": gate_facts.partition_rows(flow, seen, heartbeat_topics),
             "groups": groups.rows,
         },
     )

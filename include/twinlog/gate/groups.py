@@ -129,9 +129,12 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
     waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
     groups = sorted({it.group for it in (*noted, *waiting)})
     committed = target.committed_offsets(groups).found if groups else {}
-    placed = [it for place, it in noted.items() if place not in waiting]
+    noted_here = [it for place, it in noted.items() if place not in waiting]
     return GroupFacts(
-        (*known_rows(flow, placed, committed, state.offsets), *(missing_row(it) for it in sorted(waiting))),
+        (
+            *known_rows(flow, noted_here, committed, state.offsets),
+            *(missing_row(it) for it in sorted(waiting)),
+        ),
         tuple(GroupAtRisk(group, None) for group in groups),
         min((it.at_ms for it in noted.values()), default=None),
     )

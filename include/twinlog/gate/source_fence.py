@@ -25,8 +25,8 @@ def moving_topics(
     Raises ClusterUnreachable, ClusterRefused.
     """
     names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
-    beats = own_heartbeats(flow, source, names)
-    described = source.describe_topics(name for name in names if name not in beats)
+    heartbeat_topics = own_heartbeats(flow, source, names)
+    described = source.describe_topics(name for name in names if name not in heartbeat_topics)
     partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)

@@ -27,7 +27,7 @@ from twinlog.groups.report import (
     SyncReason,
     SyncState,
 )
-from twinlog.groups.verdict import PositionVerdict, settled
+from twinlog.groups.verdict import PositionVerdict, final_row
 from twinlog.groups.view import GroupView, look, read_positions
 from twinlog.lifecycle import rebuild
 from twinlog.topics.incarnations import differ
@@ -58,7 +58,9 @@ def run(
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
     deleted = _delete_old(flow, clusters.target, seen, plan)
-    rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
+    rows = [
+        final_row(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided
+    ]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
     return _result(flow, seen, plan, rows, written, synced, deleted)
 

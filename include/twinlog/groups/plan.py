@@ -167,12 +167,12 @@ def _of_partition(
 def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
     if route.target is None:
         return [None for _ in committed]
-    packed, way_back = _usable(route.packed), _usable(route.way_back)
+    packed, reverse = _usable(route.packed), _usable(route.reverse)
     if route.back:
         known = route.begun_empty
         return positions_back(packed, committed, route.target, route.source, route.gaps, begun_empty=known)
-    if way_back is not None:
-        return positions_both_ways(packed, way_back, committed, route.target, route.gaps, route.source)
+    if reverse is not None:
+        return positions_both_ways(packed, reverse, committed, route.target, route.gaps, route.source)
     return positions(packed, committed, route.target, route.gaps, route.source)
 
 

@@ -35,7 +35,7 @@ class Route:
 
     - `back` is set for a topic that is itself a copy from the target (`B.t` on A is `t` on B). Then the map is that of
       the flow which copied it, read backwards.
-    - `way_back` is the map of the reverse flow if both flows keep the topic's name.
+    - `reverse` is the map of the reverse flow if both flows keep the topic's name.
     - Either map may instead be the reason why it cannot be read.
     - `gaps` are offsets that are in no copy, by the ledger of the flow that has the map.
     - `begun_empty`, for a partition that goes `back`, says that its copy held no record at its beginning.
@@ -49,7 +49,7 @@ class Route:
     packed: PackedMap | UnreadableMap | None
     gaps: tuple[tuple[int, int], ...] = ()
     back: bool = False
-    way_back: PackedMap | UnreadableMap | None = None
+    reverse: PackedMap | UnreadableMap | None = None
     trouble: str = ""
     remote_id: str = ""
     begun_empty: bool = False
@@ -178,7 +178,7 @@ def _gone(
 
 def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
-    ways_back = _ways_back(flow, clusters, discovery)
+    reverse_maps = _reverse_maps(flow, clusters, discovery)
     gaps = never_copied(snapshot.ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
@@ -194,7 +194,7 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
                         target=partition.target,
                         packed=snapshot.maps.seen(life),
                         gaps=tuple(gaps.get(life, ())),
-                        way_back=ways_back.get(it),
+                        reverse=reverse_maps.get(it),
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
                         remote_id=topic.remote.topic_id if topic.remote is not None else "",
                     ),
@@ -217,7 +217,7 @@ def _unread(
             yield it, Unread(TopicPartition(remote_name(flow, it.topic), it.partition), problems[it.topic])
 
 
-def _ways_back(
+def _reverse_maps(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery
 ) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
     """Return maps of the reverse flow, for topics that both flows call the same; empty if there is no such flow."""
@@ -261,12 +261,12 @@ def _routes_back(
     way = read_reverse_state(flow, clusters, {name: it.topic_id for name, it in copies.items()})
     maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
-    lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
+    originals_now = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)
-    there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)
+    there = clusters.target.offsets(it for it in originals.values() if it.topic in originals_now)
     for it, original in originals.items():
         if it in here.found:
-            topic_id = lives[original.topic].topic_id if original.topic in lives else ""
+            topic_id = originals_now[original.topic].topic_id if original.topic in originals_now else ""
             life = SourceIncarnation(original.topic, topic_id, original.partition)
             yield (
                 it,

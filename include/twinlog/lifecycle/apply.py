@@ -172,7 +172,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
 def _notes(flow: FlowSettings, todo: LifecyclePlan) -> tuple[str, ...]:
     return (
         *(
-            f"{it.topic} lives again on {flow.source.alias}: its records go behind the earlier ones in"
+            f"{it.topic} was created again on {flow.source.alias}: its records go behind the earlier ones in"
             f" {it.remote_topic}"
             for it in todo.adopted
         ),

@@ -34,7 +34,7 @@ from twinlog.state.ledger import Ledger, latest_or_empty, read_ledger, write_led
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
-from twinlog.topics.pauses import why_standing_by
+from twinlog.topics.pauses import why_suspended
 
 REFUSED = "forget-refused"
 """Code of the refusal to forget a topic."""
@@ -135,19 +135,19 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
 
     Return the names of its copies. Raises as `run`.
     """
-    lives = [it for it in ledger.lives if it.topic == topic]
+    incarnations = [it for it in ledger.every_incarnation if it.topic == topic]
     copied = any(it.topic == topic for it in read_progress(flow, clusters.target))
-    if not lives and not copied:
+    if not incarnations and not copied:
         raise UsageError(
             f"flow {flow.name} knows nothing of topic {topic}",
             hint="--topic takes the name of a source topic; `twinlog status` lists those that were copied",
             flow=flow.name,
             topic=topic,
         )
-    standing_by = why_standing_by(ledger)
-    if standing_by:
-        raise _refused(flow, topic, f"the flow is {standing_by}", "`twinlog resume` first")
-    known = lives[-1].source_cluster_id if lives else ""
+    suspended = why_suspended(ledger)
+    if suspended:
+        raise _refused(flow, topic, f"the flow is {suspended}", "`twinlog resume` first")
+    known = incarnations[-1].source_cluster_id if incarnations else ""
     seen = clusters.source.cluster_id()
     if differ(known, seen):
         why = (
@@ -155,7 +155,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
         )
         raise _refused(flow, topic, why, f"check {flow.source.alias}.bootstrap.servers")
     # If only progress knows a topic, as MM2's, its copy has the name that the policy gives.
-    remotes = tuple(dict.fromkeys(it.remote_topic for it in lives)) or (remote_name(flow, topic),)
+    remotes = tuple(dict.fromkeys(it.remote_topic for it in incarnations)) or (remote_name(flow, topic),)
     if topic not in _missing(clusters.source, [topic]):
         raise _refused(flow, topic, f"{flow.source.alias} has it", "delete it there, or exclude it")
     if there := sorted(set(remotes) - _missing(clusters.target, remotes)):

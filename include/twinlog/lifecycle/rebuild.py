@@ -49,7 +49,7 @@ from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import stored_segments
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import other_writers
-from twinlog.topics.pauses import why_paused, why_standing_by
+from twinlog.topics.pauses import why_paused, why_suspended
 from twinlog.topics.plan import clamped, creation_configs, excluded_configs
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -273,7 +273,7 @@ def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
     """
     ledger = read_ledger(flow, clusters.target)
     for it in ledger.rebuilds.values():
-        held_up = why_standing_by(ledger) or why_paused(ledger, it.topic)
+        held_up = why_suspended(ledger) or why_paused(ledger, it.topic)
         if it.phase is RebuildPhase.COPYING and not held_up:
             _restore(flow, clusters, it, ledger)
 

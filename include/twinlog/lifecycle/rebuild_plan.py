@@ -138,7 +138,7 @@ def _notes(
             " copy has cannot be copied again"
         )
     if not same_life:
-        yield f"{topic} lives another life on {flow.source.alias}: nothing of the earlier one comes back"
+        yield f"{topic} is another incarnation on {flow.source.alias}: nothing of the earlier one comes back"
     unknown = sorted({it.group for it in groups if it.upstream is None})
     if unknown:
         yield f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"

@@ -203,7 +203,7 @@ def erasure(
         if it.topic == topic
     )
     yield from (forgotten(state, it) for it in records)
-    for one in ledger.lives:
+    for one in ledger.every_incarnation:
         if one.topic == topic:  # the ledger shows the beginning of the newest incarnation only
             yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
     if topic in ledger.deleted:

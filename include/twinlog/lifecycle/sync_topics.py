@@ -16,7 +16,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.formats.ledger.records import Incarnation, LedgerRecord
-from twinlog.lifecycle import apply as lives
+from twinlog.lifecycle import apply as lifecycle
 from twinlog.lifecycle import forget
 from twinlog.lifecycle.apply import LifecycleResult
 from twinlog.lifecycle.records import beginning
@@ -65,8 +65,8 @@ def run(
     if discovery.stands_by:
         note = f"flow {flow.name} is {discovery.stands_by}: nothing is changed and nothing copied"
         return SyncTopicsResult(flow.name, dry_run, (), (), discovery.problems, (note,))
-    done_to_lives = lives.run(snapshot, dry_run=dry_run, run_id=run_id)
-    if done_to_lives.changed and not dry_run:
+    lifecycle_done = lifecycle.run(snapshot, dry_run=dry_run, run_id=run_id)
+    if lifecycle_done.changed and not dry_run:
         snapshot = snapshot.after_changes()
         discovery = snapshot.discovery
     todo = make_plan(snapshot)
@@ -81,10 +81,10 @@ def run(
         flow.name,
         dry_run,
         done,
-        (*done_to_lives.refused, *refused),
+        (*lifecycle_done.refused, *refused),
         discovery.problems,
-        (*done_to_lives.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
-        done_to_lives,
+        (*lifecycle_done.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
+        lifecycle_done,
     )
 
 

@@ -25,7 +25,7 @@ from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_part
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import Orphan, Problem
-from twinlog.topics.pauses import why_standing_by
+from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -158,7 +158,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         gaps=seen.gaps,
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
-        held=why_standing_by(seen.ledger),
+        held=why_suspended(seen.ledger),
         paused=_pauses(seen.ledger),
         orphans=seen.discovery.orphans,
         risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
@@ -187,7 +187,7 @@ def last_known_status(
         gaps=gaps,
         incarnations=_incarnations(ledger),
         problems=(),
-        held=why_standing_by(ledger),
+        held=why_suspended(ledger),
         paused=_pauses(ledger),
         risk_history=of_the_last_day(ledger.risk_samples, now_ms),
     )
@@ -224,4 +224,6 @@ def _pauses(ledger: Ledger) -> tuple[PauseStatus, ...]:
 
 
 def _incarnations(ledger: Ledger) -> tuple[IncarnationStatus, ...]:
-    return tuple(IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.lives)
+    return tuple(
+        IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.every_incarnation
+    )

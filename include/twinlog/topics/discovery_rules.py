@@ -22,7 +22,7 @@ from twinlog.topics.discovery import (
     remote_name,
 )
 from twinlog.topics.incarnations import incarnation_problems, orphans, registry_problems
-from twinlog.topics.pauses import why_paused, why_standing_by
+from twinlog.topics.pauses import why_paused, why_suspended
 
 
 def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
@@ -60,7 +60,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
         problems=tuple(problems),
         orphans=orphans(flow, source, target, ledger),
         phase=ledger.phase,
-        stands_by=why_standing_by(ledger),
+        stands_by=why_suspended(ledger),
     )
 
 
