@@ -19,7 +19,6 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
-from twinlog.gate import canary
 from twinlog.gate import facts as gate_facts
 from twinlog.gate import groups as gate_groups
 from twinlog.gate import metadata as gate_metadata
@@ -33,14 +32,13 @@ from twinlog.gate.answer import (
     waived_by,
     weigh,
 )
+from twinlog.gate.at_source import fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.source_fence import moving_topics
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.monitoring import topic_facts
 from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
-from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.heartbeats import (
     copied_heartbeats,
     newest_beat,
@@ -49,7 +47,7 @@ from twinlog.monitoring.heartbeats import (
     tail_of,
 )
 from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
-from twinlog.monitoring.survey import Survey, survey
+from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.monitoring.topic_facts import TopicFacts
 from twinlog.monitoring.validate import nothing_blocked
 from twinlog.state.ledger import require_own
@@ -154,7 +152,7 @@ def _with_source(
 ) -> _Judged:
     asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
     try:
-        seconds = canary.fly(flow, clusters, sleep=sleep) if request.canary else None
+        seconds = fly(flow, clusters, sleep=sleep) if request.canary else None
         watch = Stopwatch()
         moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
         watch.lap("watch the ends of the source")

@@ -19,10 +19,9 @@ from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.monitoring.at_risk import read_disks, topics_at_risk
 from twinlog.monitoring.cycle_report import rows_by_topic
-from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
-from twinlog.monitoring.survey import Survey, survey
+from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import Orphan, Problem
 from twinlog.topics.pauses import why_suspended
