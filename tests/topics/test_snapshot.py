@@ -22,6 +22,7 @@ from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import as_left
 from twinlog.monitoring import publish, status
 from twinlog.state.ledger import write_ledger
+from twinlog.steps import checkpoints, discover, offset_syncs, plan_ranges, validate
 from twinlog.topics import snapshot as snapshots
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -77,6 +78,24 @@ class TestReadOnce:
     def test_status(self, flow, clusters, reads):
         """Reads each once."""
         assert (1, 1, 1, 1) == reads(lambda: status.run(flow, clusters))
+
+    @pytest.mark.parametrize(
+        ("step", "discoveries"),
+        [
+            (discover.run, 1),
+            (sync_topics.run, 1),
+            (plan_ranges.run, 1),
+            (offset_syncs.run, 0),
+            (checkpoints.run, 1),
+            (lambda *both: validate.run(*both, "run-2", copied=False), 1),
+            (lambda *both: publish.run(*both, "run-2", None, 0), 1),
+        ],
+        ids=("discover", "sync_topics", "plan_ranges", "offset_syncs", "checkpoints", "validate", "publish"),
+    )
+    def test_step_by_itself(self, flow, clusters, source, reads, step, discoveries):
+        """Discovers once at most, as a task of Airflow in its own process, even if it creates a topic."""
+        source.add_topic("users")
+        assert discoveries == reads(lambda: step(flow, clusters))[0]
 
     def test_idle_cycle(self, flow, clusters, reads):
         """Discovers before the copy and after it; the lifecycle and rebuilds read the ledger where it decides."""

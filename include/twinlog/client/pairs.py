@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
+from twinlog.topics.discover import all_partitions
 from twinlog.topics.incarnations import copied_from, differ
 
 LARGEST = (1 << 63) - 1
@@ -154,14 +154,13 @@ class Pairing:
         sources = {names[0] for names in wanted.values()} - {""}
         remotes = {names[1] for names in wanted.values()} - {""}
         described = self._clusters.target.describe_topics(sorted(remotes))
-        source_topics = self._incarnations(sorted(sources))
+        here = self._source_topics(sorted(sources))
         view = _View(
-            incarnations=source_topics,
-            remotes=described.found,
-            refused=described.refused,
-            target=self._clusters.target.offsets(_partitions(described.found)).found,
-            source=self._clusters.source.offsets(_partitions(source_topics.found)).found
-            if source_topics.found
+            incarnations=here,
+            remotes=described,
+            target=self._clusters.target.offsets(all_partitions(described.found.values())).found,
+            source=self._clusters.source.offsets(all_partitions(here.found.values())).found
+            if here.found
             else {},
         )
         return {it: self._pair(it, *names, view) for it, names in wanted.items()}
@@ -174,11 +173,8 @@ class Pairing:
             return topic, known.remote_topic if known is not None else remote
         return copied_from(self._flow, self._ledger, topic) or "", topic
 
-    def _incarnations(self, topics: Sequence[str]) -> _Incarnations:
-        if not self._source_reachable:
-            return _Incarnations()
-        found = self._clusters.source.describe_topics(topics)
-        return _Incarnations(found.found, found.refused)
+    def _source_topics(self, topics: Sequence[str]) -> Answers[str, TopicDescription]:
+        return self._clusters.source.describe_topics(topics) if self._source_reachable else Answers({})
 
     def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
         if not source:
@@ -196,18 +192,18 @@ class Pairing:
             life.topic_id if life is not None else self._last_life(source, it.partition),
             view.source.get(TopicPartition(source, it.partition)),
             view.target[TopicPartition(remote, it.partition)],
-            view.remotes[remote].topic_id,
+            view.remotes.found[remote].topic_id,
         )
 
     def _trouble(
         self, it: TopicPartition, source: str, remote: str, view: _View
     ) -> tuple[Reason, str] | None:
-        error = view.incarnations.refused.get(source) or view.refused.get(remote)
+        error = view.incarnations.refused.get(source) or view.remotes.refused.get(remote)
         if error is not None and error.code != NO_SUCH_TOPIC:
             raise error
         if source in view.incarnations.refused:
             return Reason.UNKNOWN_TOPIC, f"{self._flow.source.alias} has no topic {source}"
-        if remote in view.refused:
+        if remote in view.remotes.refused:
             return Reason.NOT_COPIED_YET, f"{self._flow.target.alias} has no topic {remote}"
         life = view.incarnations.found.get(source)
         if life is not None and TopicPartition(source, it.partition) not in view.source:
@@ -225,7 +221,7 @@ class Pairing:
     def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
         """Say which side is not the incarnation that the map covers."""
         known = self._ledger.incarnations.get(source)
-        life, copy = view.incarnations.found.get(source), view.remotes.get(remote)
+        life, copy = view.incarnations.found.get(source), view.remotes.found.get(remote)
         if life is not None and known is not None and known.topic_id != life.topic_id:
             return (
                 Reason.RECREATED,
@@ -252,23 +248,10 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Incarnations:
-    """The source's topics; empty if it cannot be asked."""
-
-    found: Mapping[str, TopicDescription] = field(default_factory=dict)
-    refused: Mapping[str, TwinlogError] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class _View:
-    """What both clusters say about the topics asked about."""
+    """What both clusters say about the topics asked about; `incarnations` is empty if the source cannot be asked."""
 
-    incarnations: _Incarnations
-    remotes: Mapping[str, TopicDescription]
-    refused: Mapping[str, TwinlogError]
+    incarnations: Answers[str, TopicDescription]
+    remotes: Answers[str, TopicDescription]
     target: Mapping[TopicPartition, PartitionOffsets]
     source: Mapping[TopicPartition, PartitionOffsets]
-
-
-def _partitions(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, it.partition) for topic in topics.values() for it in topic.partitions]

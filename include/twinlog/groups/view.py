@@ -64,38 +64,43 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupView:
-    """The flow's groups at `at_ms`.
-
-    `committed` are the positions on the source of all groups the flow follows, `there` those on the target, `states`
-    the target's groups. `routes` has the partitions on the target to which the positions go. `unread` has the
-    partitions whose offsets cannot be read now. `checkpoints` is the topic's content; `gone` are groups in it that no
-    longer exist on the source.
-    """
-
-    at_ms: int
-    committed: Mapping[str, Offsets]
-    uncovered: tuple[UncoveredGroup, ...]
-    routes: Mapping[TopicPartition, Route]
-    unread: Mapping[TopicPartition, Unread]
-    there: Mapping[str, Offsets]
-    there_refused: Mapping[str, TwinlogError]
-    states: Mapping[str, GroupListing]
-    checkpoints: Mapping[GroupPartition, DatedCheckpoint]
-    gone: frozenset[str]
-    ledger: Ledger
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class GroupPositions:
-    """What the groups that the flow follows have committed on both clusters, as of `at_ms`."""
+    """What the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`)."""
 
     at_ms: int
     listed: tuple[GroupListing, ...]
     committed: Answers[str, Offsets]
     there: Answers[str, Offsets]
     states: Mapping[str, GroupListing]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The flow's groups.
+
+    `routes` has the partitions on the target to which the positions go. `unread` has the
+    partitions whose offsets cannot be read now. `checkpoints` is the topic's content; `gone` are groups in it that no
+    longer exist on the source.
+    """
+
+    positions: GroupPositions
+    uncovered: tuple[UncoveredGroup, ...]
+    routes: Mapping[TopicPartition, Route]
+    unread: Mapping[TopicPartition, Unread]
+    checkpoints: Mapping[GroupPartition, DatedCheckpoint]
+    gone: frozenset[str]
+    ledger: Ledger
+    notes: tuple[str, ...]
+
+    @property
+    def at_ms(self) -> int:
+        """When the positions were read."""
+        return self.positions.at_ms
+
+    @property
+    def committed(self) -> Mapping[str, Offsets]:
+        """The positions on the source."""
+        return self.positions.committed.found
 
 
 def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
@@ -119,14 +124,10 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     return GroupView(
-        at_ms=positions.at_ms,
-        committed=committed.found,
+        positions=positions,
         uncovered=(*_uncovered(positions.listed), *_refused(committed.refused)),
         routes=dict(_routes(snapshot, wanted)) if wanted else {},
         unread=dict(_unread(flow, snapshot.discovery, wanted)) if wanted else {},
-        there=positions.there.found,
-        there_refused=positions.there.refused,
-        states=positions.states,
         checkpoints=checkpoints,
         gone=_gone(
             flow, clusters.source, (it.group for it in positions.listed), checkpoints, positions.at_ms
