@@ -18,8 +18,9 @@ from bench import load, memory
 from bench.contenders import WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
 from bench.topics import KINDS, Kind
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 
 GIVE_UP_AFTER_S = 900
 QUIET_S = 1.0

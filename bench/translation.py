@@ -24,12 +24,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
-from twinlog.cluster.values import TopicPartition as Place
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoints
+from twinlog.kafka_types import TopicPartition as Place
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.mirror_maker import MirrorMaker
 from twinlog.lane.copy.copy_lane import copy_lane

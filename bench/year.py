@@ -35,7 +35,6 @@ from twinlog.cli.cycle import Request, run_cycle
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
@@ -47,6 +46,7 @@ from twinlog.gate import ask, record
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import validate
 from twinlog.state.ledger import read_ledger, write_ledger

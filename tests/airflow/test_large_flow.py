@@ -23,7 +23,6 @@ from twinlog.audit.plan import AuditMode
 from twinlog.audit.result import AuditedPartition, AuditResult
 from twinlog.checks.check import Severity
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -35,6 +34,7 @@ from twinlog.errors import TwinlogError
 from twinlog.gate.answer import CoverageOf, GateCheck, GateResult, GroupAtRisk
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import validate
 from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics

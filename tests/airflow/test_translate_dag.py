@@ -10,10 +10,11 @@ from confluent_kafka import Producer
 
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.values import NewTopic, TopicPartition
+from twinlog.cluster.values import NewTopic
 from twinlog.config.flow.load import load
 from twinlog.copying import copy
 from twinlog.errors import TerminalError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.copy_lane import copy_lane
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.lifecycle import sync_topics

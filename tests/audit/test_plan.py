@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twinlog.audit.comparison.map_ranges import first_upstream_at, sample
 from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
 from twinlog.audit.problems import AuditState
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import (
     CopySettings,
     FlowSettings,
@@ -31,6 +31,7 @@ from twinlog.formats.ledger.audit import (
     UnprovedSpan,
 )
 from twinlog.formats.ledger.records import Incarnation
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from

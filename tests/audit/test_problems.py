@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from twinlog.audit.plan import AuditRequest, plan
 from twinlog.audit.problems import AuditState
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from twinlog.audit.problems import NOTHING_COPIED, AuditProblem
+from twinlog.audit.problems import NOTHING_COPIED
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
 from twinlog.config.flow.settings import FlowSettings
@@ -14,6 +14,7 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
+from twinlog.kafka_types import Issue
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
 GONE = (UnprovedCount("source-retention", 5),)
@@ -34,7 +35,7 @@ NEW = (UnprovedCount("not-audited", 1),)
 )
 def test_the_verdict(expected, differences, compared, codes):
     """What is worse goes first; nothing compared is not equal."""
-    assert expected == verdict_of(differences, compared, [AuditProblem(code, "t", "") for code in codes])
+    assert expected == verdict_of(differences, compared, [Issue(code, "t", "") for code in codes])
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from lab import cycle, read
 from twinlog.cluster.open import open_clusters
 from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
 from twinlog.copying.rounds import state_topics
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import map_partition, progress_record
 from twinlog.lifecycle import rebuild
-from twinlog.protocol.brokers import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 

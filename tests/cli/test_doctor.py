@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cli.doctor import diagnose, pins_of_twinlog
-from twinlog.cli.machine import PACKAGES, Machine
+from twinlog.cli.doctor import PACKAGES, Machine, diagnose, pins_of_twinlog
 from twinlog.cli.main import main
 
 PINS = {name: "==4.1.3" if "spark" in name else ">=1" for name in PACKAGES}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.files import refuse_unwritable, written
+from twinlog.cli.render import refuse_unwritable, written
 from twinlog.errors import UsageError
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.cluster.values import TopicPartition
 from twinlog.copying.rounds import state_topics
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import forget
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.cluster.values import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 
 def _json(world, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:

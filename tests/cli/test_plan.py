@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.cluster.values import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 
 def _plan(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any]]:

@@ -10,15 +10,16 @@ from fake_cluster import FakeCluster
 
 from twinlog.checks.check import Severity
 from twinlog.checks.great_expectations import CheckResult
-from twinlog.cli.cycle import FlowRun, GroupsRun, Trouble, follow_failures
+from twinlog.cli.cycle import FlowRun, GroupsRun, follow_failures
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.kafka_types import PartitionIssue, TopicPartition
 from twinlog.monitoring.cycle_report import (
     FlowReport,
     PartitionReport,
@@ -94,7 +95,7 @@ def test_without_anything_to_copy_no_spark_session_is_opened(
     world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An idle cycle costs no JVM, and still creates topics, beats and reports."""
-    monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: 1 // 0)
+    monkeypatch.setattr("twinlog.cli.follow.WarmSpark.runner", lambda *_: 1 // 0)
     world.source.add_topic("orders", partitions=3)
     code, run, _ = _run(world, capsys)
     assert (code, run["state"], run["records"]) == (0, "nothing", 0)
@@ -210,7 +211,7 @@ def test_a_copy_that_broke_off_is_3_where_nothing_else_needs_a_person(
 ) -> None:
     """Who tries again at 3 would never look at a check that says no."""
     check = CheckResult("lag", severity, passed=False, observed="7", expected="0", message="behind")
-    died = (Trouble("", None, "tasks-died", "no Python"),)
+    died = (PartitionIssue("tasks-died", "", "no Python"),)
     run = FlowRun("A->B", "r", REPORT, died, (check,), groups=groups, broke_off=True)
     assert expected == run.exit_code
 
@@ -268,7 +269,7 @@ def broken_off(world, monkeypatch: pytest.MonkeyPatch) -> None:
     def copied(flow: FlowSettings, clusters: Clusters, *_: object, run_id: str, **__: object) -> CopyResult:
         return result_of(flow, run_id, discover.run(flow, clusters), Totals(), (), died, 2, 1, 0.1)
 
-    monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
+    monkeypatch.setattr("twinlog.cli.follow.WarmSpark.runner", lambda *_: None)
     monkeypatch.setattr("twinlog.copying.copy.run", copied)
 
 
@@ -329,7 +330,7 @@ def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(
         looked.append(flow.name)
         return CopyResult(flow.name, run_id, "nothing", 0, 0, 0.0, ())
 
-    monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
+    monkeypatch.setattr("twinlog.cli.follow.WarmSpark.runner", lambda *_: None)
     monkeypatch.setattr("twinlog.copying.copy.run", copied)
     _run(world, capsys)
     assert ["A->B"] == looked

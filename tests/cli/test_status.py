@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterUnreachable
+from twinlog.kafka_types import TopicPartition
 
 
 def _status(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any], str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twinlog.cli.topics import parse_topics, refuse_unknown_topics
+from twinlog.cli.options import parse_topics, refuse_unknown_topics
 from twinlog.errors import UsageError
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, LeftOut
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import write_ledger
 

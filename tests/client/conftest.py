@@ -11,7 +11,6 @@ from fake_cluster import FakeCluster
 from twinlog.client.pairs import Answer, Ask
 from twinlog.client.translator import FlowTranslator
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -20,6 +19,7 @@ from twinlog.config.security.connection import (
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger

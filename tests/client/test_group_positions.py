@@ -11,10 +11,10 @@ from twinlog.client.group_positions import Groups, records_at, standing_at, stan
 from twinlog.client.pairs import Ask
 from twinlog.client.translator import translate_groups, translate_time
 from twinlog.cluster.admin.groups import GroupType
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.mm2.records import Checkpoint
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import write_ledger
 
 ORDERS = TopicPartition("orders", 0)

@@ -8,9 +8,9 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.client.mirror_client import Completeness, MirrorClient, RemoteOffset, SourceAndTarget
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.records import Checkpoint
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 

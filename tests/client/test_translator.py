@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from twinlog.client.pairs import Basis, Reason
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.ledger.topics import Beginning
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.records import OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger

@@ -11,13 +11,7 @@ from confluent_kafka import admin as kafka_admin
 from lab import assert_soon
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.values import (
-    ConfigSource,
-    InternalRecord,
-    NewTopic,
-    PartitionOffsets,
-    TopicPartition,
-)
+from twinlog.cluster.values import ConfigSource, InternalRecord, NewTopic, PartitionOffsets
 from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -26,6 +20,7 @@ from twinlog.config.security.connection import (
     SecurityProtocol,
 )
 from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.kafka_types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from twinlog.cluster import offsets
 from twinlog.cluster.session import Session
-from twinlog.cluster.values import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 
 class Admin:

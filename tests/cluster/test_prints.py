@@ -10,7 +10,7 @@ import pytest
 
 from lab import Seen, create_topic, flow_of, produce, produce_transaction
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.values import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

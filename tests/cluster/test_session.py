@@ -8,8 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from twinlog.cluster import session as session_module
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import Session
+from twinlog.cluster.session import Asked, Session
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 
 

@@ -6,7 +6,6 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -17,6 +16,7 @@ from twinlog.copying.ranges import ResolvedRanges
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import TakenOver
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import read_ledger

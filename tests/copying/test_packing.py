@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.admin.topics import LogDirs
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.copying.packing import LANE_BYTES, assign, assign_open, lanes_worth, pack, weighed
 from twinlog.errors import ClusterRefused
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import NO_END, RangeSpec
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import (
     CopySettings,
     FlowSettings,
@@ -16,6 +16,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.copying.ranges import resolve
+from twinlog.kafka_types import TopicPartition
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
 
 A, B = (ClusterSettings(name, "localhost:1", ConnectionSettings(name, ())) for name in "AB")

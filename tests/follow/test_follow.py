@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from twinlog.cli.cycle import follow_failures
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import pack
 from twinlog.copying.progress import CopyProgress, LaneProgress, progress_of
@@ -31,6 +31,7 @@ from twinlog.follow import follow
 from twinlog.follow.background import Turn, beside, due, turns
 from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics import pauses
 from twinlog.topics.discover import with_offsets

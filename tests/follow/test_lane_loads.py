@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.values import TopicPartition
 from twinlog.follow.lanes import LaneLoad, OpenLoads, another_assignment_helps
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import NO_END, RangeSpec
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=NO_END)

@@ -12,7 +12,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.rounds import Rounds, state_topics
@@ -21,6 +21,7 @@ from twinlog.follow.generation import Following
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
 from twinlog.follow.report import RunState, prepare
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import FenceLogs, Grant
 from twinlog.lane.spec import FenceMark, LaneOutcome, LaneReport, RangeReport
 from twinlog.topics import pauses

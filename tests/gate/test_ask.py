@@ -14,7 +14,6 @@ from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.great_expectations import Validated
 from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import GateSettings, GroupSyncPolicy, GroupSyncSettings, Tier
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
@@ -28,6 +27,7 @@ from twinlog.gate.ask import GateRequest
 from twinlog.gate.suites.suites import Mode, suites
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import map_record, progress_record
 from twinlog.lifecycle import rebuild, sync_topics
 from twinlog.monitoring import publish

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from twinlog.checks.coverage import PartitionCoverage
 from twinlog.cluster.admin.topics import LogDirs
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.gate import KnownSource
 from twinlog.formats.ledger.records import Gap, GapCause, Incarnation
 from twinlog.gate import facts
 from twinlog.gate.facts import StandbyState
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, ledger_from, of_partition
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import sources_of_copies

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import GroupPartition
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoint_upkeep, checkpoints
 from twinlog.groups.checkpoint_upkeep import DAY_MS, KEPT_MS, plan_cut
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import write_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 

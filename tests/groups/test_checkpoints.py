@@ -8,7 +8,6 @@ from fake_cluster import FakeCluster
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import GroupState, GroupType
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy, GroupSyncSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
@@ -25,6 +24,7 @@ from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import ASKED_SECONDS
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger

@@ -16,10 +16,10 @@ import pytest
 from lab import Seen, create_topic, cycle, flow_of, produce, read
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.copying.ownership import held
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import rebuild, sync_topics
 from twinlog.lifecycle.records import noted

@@ -29,8 +29,7 @@ from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.cluster.permissions.least_privilege import Grant, grants
-from twinlog.cluster.permissions.needs import Kind, Names, needs
+from twinlog.cluster.permissions.needs import Grant, Kind, Names, grants, needs
 from twinlog.config.flow.load import load
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings

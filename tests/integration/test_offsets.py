@@ -32,13 +32,13 @@ from lab import (
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.cluster.values import TopicPartition as Place
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings, PoisonPolicy
 from twinlog.copying.ownership import Held, held
 from twinlog.errors import FencedError, TransientError
 from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
+from twinlog.kafka_types import TopicPartition as Place
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import GrantedLane, init_writer, write_fenced

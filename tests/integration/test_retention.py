@@ -23,13 +23,13 @@ from confluent_kafka.admin import ResourceType
 from lab import Seen, ThreadRunner, alter_configs, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings
 from twinlog.follow import follow
 from twinlog.follow.generation import LaneGeneration
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.spec import LaneSpec
 from twinlog.monitoring import publish

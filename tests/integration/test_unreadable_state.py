@@ -21,9 +21,8 @@ from twinlog.client import Ask, open_flow
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.permissions.least_privilege import Grant, grants
-from twinlog.cluster.permissions.needs import Names, needs
-from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.cluster.permissions.needs import Grant, Names, grants, needs
+from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
@@ -35,6 +34,7 @@ from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segmen
 from twinlog.formats.mm2.connect_offset import partition_for
 from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.fence.fence import transactional_id
 from twinlog.monitoring import heartbeats

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, Gap, GapCause
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation, LeaderEpoch, Rebuild, RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.plan import LifecyclePlan, Lost, lost_tails, plan_lifecycle
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import ledger_from

@@ -9,13 +9,13 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, LifecycleSettings, RecreatedPolicy
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import DeletedTopic, GroupPosition, Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import apply, rebuild, rebuild_plan
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.values import NewTopic, TopicPartition
+from twinlog.cluster.values import NewTopic
 from twinlog.errors import ClusterRefused
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.state.ledger import read_ledger
 from twinlog.steps import discover

@@ -12,9 +12,9 @@ from test_cutter import control
 from test_log_reader import wrote
 
 from twinlog.batches.header import BatchHeader
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs import committed_after
 from twinlog.logs.committed_after import committed_behind
-from twinlog.protocol.brokers import TopicPartition
 
 PLACE = (TOPIC, 0)
 OURS = {7, 9}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from twinlog.errors import FormatError
-from twinlog.formats.ledger.identity import FlowClaim
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
+from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
 
 CLAIM = FlowClaim("west->east", "b-id", "a-id", 1)

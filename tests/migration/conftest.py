@@ -9,13 +9,13 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.kafka_types import TopicPartition
 from twinlog.migration.mirror_maker import Origin
 from twinlog.policy.selection import NameFilter
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.errors import ClusterRefused, TransientError, UsageError
+from twinlog.kafka_types import TopicPartition
 from twinlog.migration import handover, takeover
 from twinlog.migration.takeover_report import TakeoverReport
 

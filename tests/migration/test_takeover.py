@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.admin.connect_workers import ConnectWorkers
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.map.offset_map import MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import FenceMark, StateTopics

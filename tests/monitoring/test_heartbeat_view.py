@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import status
 from twinlog.monitoring.heartbeats import (
     UpstreamBeat,

@@ -10,10 +10,11 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.cluster.values import ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import heartbeats
 from twinlog.monitoring.heartbeats import newest_beat
 from twinlog.policy.replication import IdentityReplicationPolicy

@@ -6,10 +6,10 @@ import pytest
 
 from twinlog.checks.partitions import MapSummary
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import CopySettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import CycleReport, Incarnation
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.open_at_source import undecided_partitions
 from twinlog.monitoring.survey import oldest_seconds, survey, undecided_seconds
 from twinlog.state.ledger import write_ledger

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.offset_sync import emit
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 

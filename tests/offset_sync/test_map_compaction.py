@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -24,6 +23,7 @@ from twinlog.formats.map.offset_map import (
     encode_segment,
 )
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.transaction import Writer
 from twinlog.offset_sync import map_compaction
 from twinlog.offset_sync.map_compaction import JOINED_RUNS, WORTH_IT, Replacement, make_plan, records_of

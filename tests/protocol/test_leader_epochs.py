@@ -11,8 +11,9 @@ import pytest
 from batches import Rec, encode
 from twinlog.batches.header import BatchHeader
 from twinlog.config.security.connection import ConnectionSettings
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import Brokers, TopicMetadata, TopicPartition
+from twinlog.protocol.brokers import Brokers, TopicMetadata
 from twinlog.protocol.errors import Code
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, diverged_at, epoch_ends
 from twinlog.protocol.socket.connection import Connection

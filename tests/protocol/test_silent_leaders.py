@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.protocol.brokers import TopicPartition
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import Fetcher
 

@@ -4,7 +4,6 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog import clock
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -14,6 +13,7 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger.parts import LEFT_OVER_MS, is_part
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Gap, GapCause, Incarnation
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, drop_left_over, forget, ledger_from, read_ledger, write_ledger
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))

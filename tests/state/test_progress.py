@@ -3,7 +3,6 @@
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -13,6 +12,7 @@ from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent
 from twinlog.state.progress import SourceIncarnation, read_maps, read_packed, read_progress, stored_segments
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 from fakes import FakeSource
 
 from twinlog.batches.header import BatchHeader
-from twinlog.protocol.brokers import EARLIEST, TopicMetadata, TopicPartition
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol.brokers import EARLIEST, TopicMetadata
 
 TOPIC = "ledger"
 

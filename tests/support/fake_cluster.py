@@ -41,9 +41,9 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     ReadRecord,
     TopicDescription,
-    TopicPartition,
 )
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
 V = TypeVar("V")

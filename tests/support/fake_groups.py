@@ -17,8 +17,9 @@ from twinlog.cluster.admin.groups import (
     GroupType,
     OffsetChange,
 )
-from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 
 
 @dataclass(slots=True)

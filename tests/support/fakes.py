@@ -24,8 +24,9 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from twinlog.batches.header import CHECKED_FROM, BatchHeader
 from twinlog.batches.record import Record, read_records
 from twinlog.errors import ClusterUnreachable, FormatError, TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import fetch_by_id, kafka_python, wire
-from twinlog.protocol.brokers import EARLIEST, TopicMetadata, TopicPartition
+from twinlog.protocol.brokers import EARLIEST, TopicMetadata
 from twinlog.protocol.errors import Code
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

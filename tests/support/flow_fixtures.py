@@ -10,7 +10,6 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -19,6 +18,7 @@ from twinlog.config.security.connection import (
 from twinlog.copying.rounds import state_topics
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import apply, forget, rebuild

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.errors import ClusterRefused, TerminalError, TransientError
-from twinlog.formats.ledger.identity import FlowClaim
 from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger

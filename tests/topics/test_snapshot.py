@@ -12,12 +12,12 @@ from twinlog.audit import audit
 from twinlog.checks import evaluate
 from twinlog.checks.great_expectations import Validated
 from twinlog.cli.cycle import Request, run_cycle
-from twinlog.cluster.values import TopicPartition
 from twinlog.copying import copy
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.suites.suites import Mode
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import as_left
 from twinlog.monitoring import publish, status

@@ -9,12 +9,13 @@ from enum import StrEnum
 from twinlog.audit.comparison.map_ranges import downstream_range, first_upstream_at, sample
 from twinlog.audit.comparison.values import Scope
 from twinlog.audit.lane import AuditSpec
-from twinlog.audit.problems import NOTHING_COPIED, AuditProblem, AuditState, found_problems, map_lost
+from twinlog.audit.problems import NOTHING_COPIED, AuditState, found_problems, map_lost
 from twinlog.checks.coverage import mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger, of_partition
@@ -74,7 +75,7 @@ class AuditPlan:
     """What to compare, and the problems that keep the rest from being compared."""
 
     partitions: tuple[PartitionPlan, ...]
-    problems: tuple[AuditProblem, ...]
+    problems: tuple[Issue, ...]
 
 
 def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
@@ -92,7 +93,7 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
         problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
     if not any(it.held for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
-        problems.append(AuditProblem(NOTHING_COPIED, "", message, "run a cycle first"))
+        problems.append(Issue(NOTHING_COPIED, "", message, "run a cycle first"))
     return AuditPlan(tuple(partitions), tuple(problems))
 
 
@@ -181,7 +182,7 @@ def _lost(
     life: SourceIncarnation, offset_map: OffsetMap, target: PartitionOffsets, state: AuditState
 ) -> tuple[LostStretch, ...]:
     """Return what was copied before the map was read and the map does not cover; progress was read before the map."""
-    last = state.progress.get(TopicPartition(life.topic, life.partition))
+    last = state.progress.get(life.topic_partition)
     copied_to = None if last is None else last + 1
     bounds = bounds_of(state.ledger, life, copied_to, target.log_start, target.stable_end)
     return tuple(lost_stretches(offset_map, bounds))
@@ -304,7 +305,7 @@ def _scopes(
             last,
             quarantined,
             compacted,
-            echoes=sharing.loopback.get(TopicPartition(life.topic, life.partition), Spans()),
+            echoes=sharing.loopback.get(life.topic_partition, Spans()),
             others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
             shared=shared,
             beyond=beyond,

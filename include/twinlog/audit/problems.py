@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.checks.map_holes import LostStretch
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
@@ -34,16 +35,6 @@ NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a l
 
 
 @dataclass(frozen=True, slots=True)
-class AuditProblem:
-    """Why a topic or a partition could not be audited; with such a problem the flow is not called equal."""
-
-    code: str
-    topic: str
-    message: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AuditState:
     """What the plan is made from, read in this order: `settled`, progress, the ends of the logs, ledger and map.
 
@@ -60,7 +51,7 @@ class AuditState:
     sharing: OtherWriters = field(default_factory=OtherWriters)
 
 
-def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[AuditProblem]:
+def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[Issue]:
     """Report the copied offsets of a partition that the map has lost."""
     for it in lost:
         message = (
@@ -68,12 +59,12 @@ def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[Audi
             f" {it.records} records, and the offset map has lost where to: between {it.after} and {it.before}"
             f" of {copy}"
         )
-        yield AuditProblem(MAP_LOST, name, message, MAP_LOST_HINT)
+        yield Issue(MAP_LOST, name, message, MAP_LOST_HINT)
 
 
 def found_problems(
     flow: FlowSettings, state: AuditState, wanted: Collection[str] | None = None
-) -> Iterator[AuditProblem]:
+) -> Iterator[Issue]:
     """Report what keeps the `wanted` source topics from being audited; None means all of the flow."""
     known = _Known.of(state)
     for topic in state.discovery.topics:
@@ -84,7 +75,7 @@ def found_problems(
     yield from _hidden(flow, state, wanted)
 
 
-def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | None) -> Iterator[AuditProblem]:
+def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | None) -> Iterator[Issue]:
     """Report copied topics that the source has but no longer shows to this user."""
     copied = {it.topic for it in state.progress}
     for it in state.discovery.problems:
@@ -94,7 +85,7 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
             and (wanted is None or it.topic in wanted)
             and left_out_reason(flow, it.topic) is None
         ):
-            yield AuditProblem(it.code.value, it.topic, it.message, it.hint)
+            yield it
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +118,7 @@ class _Known:
         return known
 
 
-def _topic_problems(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]:
+def _topic_problems(topic: DiscoveredTopic, known: _Known) -> Iterator[Issue]:
     name = topic.topic
     yield from _unreadable(topic, known)
     lives, copied, against = known.lives[name], known.copied[name], known.against[name]
@@ -135,30 +126,30 @@ def _topic_problems(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProb
         message = (
             f"topic {name} was made anew on the source: {topic.remote_topic} is the copy of an earlier life"
         )
-        yield AuditProblem(ProblemCode.RECREATED.value, name, message, "decide what becomes of the copy")
+        yield Issue(ProblemCode.RECREATED, name, message, "decide what becomes of the copy")
     elif copied and not lives:
         message = f"partitions {copied} of {name} were copied, but no offset map says where to"
-        yield AuditProblem("no-map", name, message, NO_MAP_HINT)
+        yield Issue("no-map", name, message, NO_MAP_HINT)
     elif (lives or copied) and topic.remote is None:
         message = f"the copy {topic.remote_topic} of {name} does not exist"
-        yield AuditProblem(ProblemCode.COPY_DELETED.value, name, message, "it must be copied anew")
+        yield Issue(ProblemCode.COPY_DELETED, name, message, "it must be copied anew")
     yield from (
-        AuditProblem(it.code.value, name, it.message, it.hint)
+        it
         for it in against
         if (it.blocking and it.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED})
         or it.code is ProblemCode.PARTITION_UNAVAILABLE
     )
 
 
-def _unreadable(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]:
+def _unreadable(topic: DiscoveredTopic, known: _Known) -> Iterator[Issue]:
     for life, error in known.broken[topic.topic]:
         if life.topic_id == topic.topic_id:
-            yield AuditProblem(error.code, topic.topic, error.message, error.hint)
+            yield Issue(error.code, topic.topic, error.message, error.hint)
 
 
 def _partition_problems(
     topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState, known: _Known
-) -> Iterator[AuditProblem]:
+) -> Iterator[Issue]:
     """Report what keeps one partition from being audited although its topic can be."""
     name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
     life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
@@ -168,13 +159,13 @@ def _partition_problems(
     if partition.target is None and partition.partition < topic.remote.partitions:
         message = f"the offsets of {copy}, the copy of {name}, cannot be read"
         hint = "wait until it has a leader that answers, and audit again"
-        yield AuditProblem(ProblemCode.PARTITION_UNAVAILABLE.value, topic.topic, message, hint)
+        yield Issue(ProblemCode.PARTITION_UNAVAILABLE.value, topic.topic, message, hint)
     elif partition.target is None:
         message = f"{copy}, the copy of {name}, does not exist"
-        yield AuditProblem(ProblemCode.COPY_DELETED.value, topic.topic, message, "it must be copied anew")
+        yield Issue(ProblemCode.COPY_DELETED.value, topic.topic, message, "it must be copied anew")
     elif not mapped and topic.topic_id in known.lives[topic.topic] and not _expired(partition.target):
         message = f"{name} was copied, but no offset map says where to"
-        yield AuditProblem("no-map", topic.topic, message, NO_MAP_HINT)
+        yield Issue("no-map", topic.topic, message, NO_MAP_HINT)
 
 
 def _expired(copy: PartitionOffsets) -> bool:

@@ -11,7 +11,6 @@ from twinlog.audit.comparison.totals import shortened
 from twinlog.audit.comparison.values import Comparison, Difference, Excerpt
 from twinlog.audit.lane import ScopeReport
 from twinlog.audit.plan import AuditMode, AuditRequest, PartitionPlan
-from twinlog.audit.problems import AuditProblem
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.checks.coverage import (
     PartitionCoverage,
@@ -21,7 +20,6 @@ from twinlog.checks.coverage import (
     partition_coverage,
     without,
 )
-from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger.audit import (
     KEPT_DIFFERENCES,
     DifferenceKind,
@@ -31,6 +29,7 @@ from twinlog.formats.ledger.audit import (
     Unproved,
     UnprovedSpan,
 )
+from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 
@@ -100,7 +99,7 @@ class AuditResult:
     difference_count: int
     differences: tuple[AuditedDifference, ...]
     partitions: tuple[AuditedPartition, ...]
-    problems: tuple[AuditProblem, ...]
+    problems: tuple[Issue, ...]
     at_ms: int
     seconds: float
     cpu_seconds: float
@@ -303,13 +302,13 @@ def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDiffer
     ]
 
 
-def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> AuditProblem | None:
+def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Issue | None:
     """Return the problem that kept a partition from being compared to its end."""
     failed = next((it for it in reports if it.comparison is None), None)
     if failed is None:
         return None
     name = f"{plan.life.topic}-{plan.life.partition}"
-    return AuditProblem(
+    return Issue(
         failed.error_code or "unfinished",
         plan.life.topic,
         f"{name} from upstream offset {failed.start}: {failed.error}",

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from twinlog.audit.problems import NOTHING_COPIED, AuditProblem
+from twinlog.audit.problems import NOTHING_COPIED
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, told, total
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.kafka_types import Issue
 from twinlog.policy.state_topics import is_known_heartbeats
 
 NOTHING_COMPARED = "nothing-compared"
@@ -30,7 +31,7 @@ class AuditVerdict(StrEnum):
     NOTHING_TO_COMPARE = "nothing-to-compare"
 
 
-def verdict_of(differences: int, compared: int, problems: Sequence[AuditProblem]) -> AuditVerdict:
+def verdict_of(differences: int, compared: int, problems: Sequence[Issue]) -> AuditVerdict:
     """Return the verdict; if several apply, the worst."""
     codes = {it.code for it in problems}
     if differences:
@@ -42,9 +43,9 @@ def verdict_of(differences: int, compared: int, problems: Sequence[AuditProblem]
     return AuditVerdict.EQUAL if compared and not codes else AuditVerdict.NOTHING_COMPARED
 
 
-def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> AuditProblem:
+def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> Issue:
     """Report that not one record could be compared, and why."""
-    return AuditProblem(
+    return Issue(
         NOTHING_COMPARED,
         "",
         f"no record that the copies of {flow} hold could be compared with its source: {told(unproved)}",

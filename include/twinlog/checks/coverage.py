@@ -152,7 +152,7 @@ def coverage(
     audits = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
     samples = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
     found = []
-    for life in sorted([*maps, *maps.broken], key=lambda it: (it.topic, it.partition)):
+    for life in sorted([*maps, *maps.broken], key=lambda it: it.topic_partition):
         newest = ledger.incarnations.get(life.topic)
         if newest is not None and newest.topic_id != life.topic_id:
             continue

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from twinlog.checks.check import Row
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
+from twinlog.kafka_types import OfPartition
 from twinlog.offsets.segments import Extent, SegmentTable
 
 
@@ -33,7 +34,7 @@ class MapSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRow:
+class PartitionRow(OfPartition):
     """The state of one partition of one flow.
 
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there to

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.checks.partitions import PartitionRow
-from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger.gate import RiskSample
+from twinlog.kafka_types import TopicPartition
 
 SLOT_MS = 300_000
 
@@ -45,7 +45,7 @@ def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, i
     for row in rows:
         if not row.missing_records:
             continue
-        size = sizes.get(TopicPartition(row.topic, row.partition))
+        size = sizes.get(row.topic_partition)
         if size is None:
             return None
         held = max(1, row.source_end - row.source_log_start)

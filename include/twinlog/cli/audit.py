@@ -10,9 +10,16 @@ import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.options import (
+    ConfigOption,
+    FlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    TopicsOption,
+    parse_topics,
+)
 from twinlog.cli.render import Grid, Lines, show
-from twinlog.cli.topics import parse_topics
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 

@@ -99,10 +99,9 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
-    from twinlog.cluster.brokers import describe_cluster
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs
     from twinlog.cluster.permissions.rights import find_rights
-    from twinlog.cluster.session import Session, client_properties
+    from twinlog.cluster.session import Session, client_properties, describe_cluster
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
     source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
@@ -169,8 +168,7 @@ def transactional_prefix(flow: FlowSettings) -> str:
 
 
 def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
-    from twinlog.cluster.refusals import Asked
-    from twinlog.cluster.session import REQUEST_SECONDS
+    from twinlog.cluster.session import REQUEST_SECONDS, Asked
 
     future = source.admin.list_consumer_groups(request_timeout=REQUEST_SECONDS)
     listed = source.answer(future, Asked(source.alias, "list", "groups", "DESCRIBE on groups"))

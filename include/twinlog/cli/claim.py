@@ -1,7 +1,4 @@
-"""`twinlog claim`: say that a flow's state on the target is this flow's, after a rename or a rebuilt cluster.
-
-Find flows of one file that call one target by two names, before either of them has copied anything.
-"""
+"""`twinlog claim`: say that a flow's state on the target is this flow's; refuse two names for one target."""
 
 from __future__ import annotations
 

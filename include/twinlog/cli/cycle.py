@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
+from twinlog.cli.options import refuse_unknown_topics
 from twinlog.cli.render import shown
 from twinlog.cli.say import say, warn
-from twinlog.cli.topics import refuse_unknown_topics
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import PartitionIssue
 
 if TYPE_CHECKING:
     from twinlog.checks.check import CheckResult
@@ -39,20 +40,6 @@ class Request:
     run_id: str
     topics: frozenset[str] | None = None
     until_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A problem that kept a topic, or one of its partitions, from being copied or from being trusted.
-
-    `topic` is empty if the flow's copy as a whole broke off.
-    """
-
-    topic: str
-    partition: int | None
-    code: str
-    message: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +70,7 @@ class FlowRun:
     flow: str
     run_id: str
     report: FlowReport | None = None
-    failures: tuple[Trouble, ...] = ()
+    failures: tuple[PartitionIssue, ...] = ()
     failed_checks: tuple[CheckResult, ...] = ()
     latency_ms: int | None = None
     groups: GroupsRun | None = None
@@ -195,7 +182,7 @@ def conclude(
     clusters: Clusters,
     request: Request,
     copied: CopyResult | None,
-    failures: tuple[Trouble, ...],
+    failures: tuple[PartitionIssue, ...],
     started_ms: int,
     windows: int = 0,
     *,
@@ -273,24 +260,24 @@ def _say_planned(
     )
 
 
-def follow_failures(copied: CopyResult) -> tuple[Trouble, ...]:
+def follow_failures(copied: CopyResult) -> tuple[PartitionIssue, ...]:
     """Return the problems that a followed flow met, each once."""
-    problems = (Trouble(it.topic, None, it.code.value, it.message, it.hint) for it in copied.problems)
-    refused = (Trouble(it.name, None, it.code, it.message, it.hint) for it in copied.refused)
+    problems = (PartitionIssue(it.code, it.topic, it.message, it.hint) for it in copied.problems)
+    refused = (PartitionIssue(it.code, it.name, it.message, it.hint) for it in copied.refused)
     return (*problems, *refused, *_not_copied(copied.stopped, copied))
 
 
-def _not_synced(synced: SyncTopicsResult) -> Iterator[Trouble]:
+def _not_synced(synced: SyncTopicsResult) -> Iterator[PartitionIssue]:
     for problem in synced.problems:
         if problem.blocking:
-            yield Trouble(problem.topic, None, problem.code.value, problem.message, problem.hint)
+            yield PartitionIssue(problem.code, problem.topic, problem.message, problem.hint)
     for refusal in synced.refused:
-        yield Trouble(refusal.name, None, refusal.code, refusal.message, refusal.hint)
+        yield PartitionIssue(refusal.code, refusal.name, refusal.message, refusal.hint)
 
 
-def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[Trouble]:
+def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[PartitionIssue]:
     for it in stopped:
-        yield Trouble(it.topic, it.partition, it.code, it.message)
+        yield PartitionIssue(it.code, it.topic, it.message, partition=it.partition)
     if copied is None:
         return
     carried = False
@@ -299,14 +286,13 @@ def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) 
         if message and f"{copied.error}; ".startswith(f"{message}; "):  # this problem is what ended the copy
             carried, code, message = True, copied.error_code, copied.error
         if message:
-            yield Trouble(partition.topic, partition.partition, code, message)
+            yield PartitionIssue(code, partition.topic, message, partition=partition.partition)
     if copied.error and not carried:  # tasks that died report no partition, and others may be at their end
-        yield Trouble("", None, copied.error_code, copied.error)
+        yield PartitionIssue(copied.error_code, "", copied.error)
 
 
-def say_failures(failures: Iterable[Trouble], flow: str) -> None:
+def say_failures(failures: Iterable[PartitionIssue], flow: str) -> None:
     """Print every failure on stderr."""
     for it in failures:
-        where = it.topic if it.partition is None else f"{it.topic}-{it.partition}"
-        what = f"{where} was not copied" if where else "not everything was copied"
+        what = f"{it.where} was not copied" if it.where else "not everything was copied"
         say(f"{flow}: {what}: {it.message}" + (f"; {it.hint}" if it.hint else ""))

@@ -6,10 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.options import (
+    ConfigOption,
+    FlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    TopicsOption,
+    parse_topics,
+)
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import warn
-from twinlog.cli.topics import parse_topics
 from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.errors import TwinlogError
 

@@ -1,12 +1,7 @@
-"""Resolve a file and the names given with --flow into the flows a command works on.
+"""Resolve a file and the names given with --flow into flows, and work on them one after the other.
 
-Choose the flow for commands about one flow: the named one, or the only one.
-
-Run flows one after the other: one that fails is reported and does not stop the others.
-
-That includes a mistake in twinlog itself: with several flows at once it would be silent until the last of them ended.
-
-Open the clusters of a flow for commands that need its ledger.
+A flow that fails is reported at once and does not stop the others.  That includes a mistake in twinlog itself: with
+several flows it would be silent until the last of them ended.
 """
 
 from __future__ import annotations
@@ -105,8 +100,6 @@ def load_one_flow(
 
 
 R = TypeVar("R")
-
-
 log = logging.getLogger(__name__)
 
 

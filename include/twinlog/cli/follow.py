@@ -1,4 +1,7 @@
-"""`twinlog run --for`: every flow followed at the same time, over one Spark session."""
+"""`twinlog run --for`: every flow followed at the same time, over one Spark session.
+
+The session is opened once there is something to copy, and kept for what follows.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from twinlog.cli.cycle import FlowRun, Request, conclude, follow_failures
 from twinlog.cli.flows import Done, each_flow
 from twinlog.cli.say import say, warn
-from twinlog.cli.warm_spark import WarmSpark
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
@@ -21,6 +24,37 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.rounds import LaneRunner
     from twinlog.follow.generation import LaneGeneration
+
+
+class WarmSpark:
+    """At most one open session: a second master in one process would silently get the first one's session."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._master: str | None = None
+        self._runner: LaneRunner | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def runner(self, master: str) -> LaneRunner:
+        """Return a runner on `master`.
+
+        Raises UsageError if `master` is not one, TransientError if no session can be opened there.
+        """
+        if self._runner is None or master != self._master:
+            from twinlog.spark.runner import open_runner
+
+            self._open.close()
+            say(f"opening a Spark session on {without_options(master)}")
+            self._runner = self._open.enter_context(open_runner(master))
+            self._master = master
+        return self._runner
 
 
 def follow_flows(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.files import refuse_unwritable, written
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Grid, refuse_unwritable, show, written
 from twinlog.cli.say import say
 from twinlog.errors import ExitCode, UsageError
 from twinlog.gate.suites.suites import Mode

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
-from twinlog.cli.files import refuse_unwritable, written
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Diff, document, show
+from twinlog.cli.render import Diff, document, refuse_unwritable, show, written
 from twinlog.cli.say import say
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.metadata.saved.plan_file import SavedPlan
+    from twinlog.metadata.plan_file import SavedPlan
 
 app = typer.Typer(
     name="metadata",
@@ -57,7 +56,7 @@ def plan(
     """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
     from twinlog.cluster.open import open_clusters
     from twinlog.metadata.diff import plan_lines
-    from twinlog.metadata.saved.plan_file import plan_document
+    from twinlog.metadata.plan_file import plan_document
     from twinlog.metadata.sync import make_plan
 
     chosen = _flow(config, flow, profile, strict=strict)
@@ -88,9 +87,8 @@ def apply(
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
     from twinlog.cluster.open import open_clusters
-    from twinlog.metadata import sync
+    from twinlog.metadata import apply_plan, sync
     from twinlog.metadata.diff import result_lines
-    from twinlog.metadata.saved import apply_plan
 
     saved = None if plan is None else _read(plan, profile)
     chosen = _flow(config, flow or (saved.flow if saved else None), profile, strict=strict)
@@ -102,14 +100,14 @@ def apply(
 
 
 def _flow(config: Path, name: str | None, profile: Profile | None, *, strict: bool) -> FlowSettings:
-    from twinlog.metadata.saved.apply_plan import with_profile
+    from twinlog.metadata.apply_plan import with_profile
 
     _, one = load_one_flow(config, name, strict=strict)
     return one if profile is None else with_profile(one, profile)
 
 
 def _read(path: Path, profile: Profile | None) -> SavedPlan:
-    from twinlog.metadata.saved.plan_file import parse_plan
+    from twinlog.metadata.plan_file import parse_plan
 
     try:
         saved = parse_plan(path.read_text(), str(path))

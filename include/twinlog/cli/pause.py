@@ -11,10 +11,16 @@ import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import (
+    ConfigOption,
+    FlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    refuse_unknown_topics,
+)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say
-from twinlog.cli.topics import refuse_unknown_topics
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings

@@ -18,10 +18,11 @@ from twinlog.cli.options import (
     TopicsOption,
     UntilOption,
     parse_moment,
+    parse_topics,
+    refuse_unknown_topics,
 )
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
-from twinlog.cli.topics import parse_topics, refuse_unknown_topics
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
-"""The one way a result reaches stdout: as tables, or as one JSON document.
+"""The one way a result reaches people and programs: as tables, as one JSON document, or as a file beside the answer.
 
 A command hands over its frozen result and the grids that show it to people.  The JSON document is the result itself
-(`twinlog.jsonable.to_json`), so that the two forms cannot disagree.
-
-Show on stderr how far a copy is: bars on a terminal, an occasional line everywhere else.
+(`twinlog.jsonable.to_json`), so that the two forms cannot disagree.  Files are tested before the work, so that no work
+is lost.  How far a copy is stands on stderr: bars on a terminal, an occasional line everywhere else.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.options import Output
 from twinlog.cli.say import say
+from twinlog.errors import UsageError
 from twinlog.jsonable import to_json
 from twinlog.visible import visible, visible_json
 
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | bool | None
 
-
 PIPE_WIDTH = 200
-
-
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
 
 
@@ -173,3 +171,32 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
                 progress.update(tasks[it.lane], completed=it.done, total=it.total, speed=speed)
 
         yield tell
+
+
+def refuse_unwritable(path: Path | None, option: str) -> None:
+    """Raise UsageError if nothing can be written to `path`; an existing file stays, and no file is left behind.
+
+    A trial is the only sure way: permissions do not reveal a read-only or a virtual file system.
+    """
+    if path is None or path.is_fifo() or path.is_char_device():
+        return
+    try:
+        new = not path.exists()
+        with path.open("ab"):
+            pass
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", hint=f"check {option}", file=str(path)
+        ) from None
+
+
+def written(path: Path, content: bytes) -> bool:
+    """Write a file after the answer was shown; if that fails, print a line and return False."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        say(f"error: {path} could not be written: {error.strerror}")
+        return False
+    return True

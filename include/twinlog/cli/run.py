@@ -11,7 +11,7 @@ import typer
 
 from twinlog.cli.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.flows import Done, each_flow, load_flows
-from twinlog.cli.follow import follow_flows
+from twinlog.cli.follow import WarmSpark, follow_flows
 from twinlog.cli.options import (
     ConfigOption,
     FlowOption,
@@ -22,10 +22,9 @@ from twinlog.cli.options import (
     UntilOption,
     parse_duration,
     parse_moment,
+    parse_topics,
 )
 from twinlog.cli.render import Grid, show
-from twinlog.cli.topics import parse_topics
-from twinlog.cli.warm_spark import WarmSpark
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:

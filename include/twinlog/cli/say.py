@@ -1,7 +1,4 @@
-"""Lines for people, on stderr: stdout belongs to the result.
-
-Ask a person before something is dropped or deleted.
-"""
+"""Lines and questions for people, on stderr: stdout belongs to the result."""
 
 from __future__ import annotations
 

@@ -33,11 +33,7 @@ class Kind(StrEnum):
 
 
 KindArgument = Annotated[Kind, typer.Argument(help="Which topic.")]
-
-
 Line = tuple[str, dict[str, Any]]
-
-
 Reader = Callable[[bytes, bytes], Line]
 
 

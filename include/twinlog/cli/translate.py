@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.files import refuse_unwritable, written
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import (
     ConfigOption,
@@ -21,10 +20,10 @@ from twinlog.cli.options import (
     StrictOption,
     TopicsOption,
     parse_moment,
+    parse_topics,
 )
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Grid, refuse_unwritable, show, written
 from twinlog.cli.say import say, warn
-from twinlog.cli.topics import parse_topics
 from twinlog.errors import ExitCode, TerminalError, UsageError
 from twinlog.jsonable import to_json
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from twinlog.client.translator import Translated
 
 _NUMBERS = re.compile(r"[0-9]+:-?[0-9]+")
-
 OffsetsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from twinlog.client.pairs import Ask
 from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.mm2.records import Checkpoint
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
 
 BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -127,7 +127,7 @@ class MirrorClient:
                 unreadable += 1
                 continue
             if it.group == group if isinstance(group, str) else group.fullmatch(it.group):
-                place = TopicPartition(it.topic, it.partition)
+                place = it.topic_partition
                 groups[it.group][place] = RemoteOffset(it.downstream_offset, it.upstream_offset, it.metadata)
         return RemoteOffsets(dict(groups), Completeness(read, unreadable))
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
 from twinlog.topics.discover import all_partitions
@@ -20,7 +21,7 @@ LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(OfPartition):
     """The next offset that a reader reads in a partition; `topic` is the name on the side the offset is from.
 
     `group` names the reader, if it is known.
@@ -242,7 +243,7 @@ class Pairing:
         ids = {
             life.topic_id
             for life in [*self._packed, *self._packed.broken]
-            if (life.topic, life.partition) == (topic, partition)
+            if life.topic_partition == (topic, partition)
         }
         return ids.pop() if len(ids) == 1 else ""
 

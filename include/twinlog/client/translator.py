@@ -14,7 +14,7 @@ from functools import cached_property
 from twinlog.client.group_positions import Groups, Standing, records_at, standing_at, standing_now
 from twinlog.client.pairs import Answer, Ask, Basis, Impossible, Pair, Pairing, Reason
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -26,6 +26,7 @@ from twinlog.groups.translate import (
     positions_back,
     positions_both_ways,
 )
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.state.mm2_topics import read_syncs
@@ -106,11 +107,11 @@ class FlowTranslator:
         return OffsetSyncStore.of(read_syncs(self.flow, self._clusters).records)
 
     def _answers(self, asks: Sequence[Ask], *, back: bool) -> tuple[Answer, ...]:
-        pairs = self._pairing.find({TopicPartition(it.topic, it.partition) for it in asks}, back=back)
+        pairs = self._pairing.find({it.topic_partition for it in asks}, back=back)
         by_partition: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         answers: dict[int, Answer] = {}
         for number, it in enumerate(asks):
-            place = TopicPartition(it.topic, it.partition)
+            place = it.topic_partition
             found = pairs[place]
             against = found if isinstance(found, Impossible) else _against(found, it, back=back)
             if isinstance(against, Impossible):

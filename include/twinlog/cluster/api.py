@@ -31,8 +31,8 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     ReadRecord,
     TopicDescription,
-    TopicPartition,
 )
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
 

@@ -10,23 +10,17 @@ from confluent_kafka import IsolationLevel
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import OffsetSpec
 
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.errors import TwinlogError
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol.errors import LEADER_MOVED
 
 ASKED_AT_ONCE = 1_000
 """Partitions in one request: librdkafka compares each with every other (ten thousand took it half a second)."""
 
 SETTLE_SECONDS = 10.0
 SETTLE_POLL_SECONDS = 0.2
-LEADER_IS_MOVING = frozenset({
-    "NOT_LEADER_FOR_PARTITION",
-    "LEADER_NOT_AVAILABLE",
-    "FENCED_LEADER_EPOCH",
-    "UNKNOWN_LEADER_EPOCH",
-    "REPLICA_NOT_AVAILABLE",
-})
 
 
 def offsets(
@@ -73,16 +67,14 @@ def _ask(
         answers = _ask_once(session, partitions, spec, isolation)
         found |= answers.found
         refused = {it: error for it, error in refused.items() if it not in found} | dict(answers.refused)
-        partitions = [it for it, error in answers.refused.items() if _leader_is_moving(error)]
+        partitions = [
+            it for it, error in answers.refused.items() if error.data.get("kafka_code") in LEADER_MOVED
+        ]
         if partitions and time.monotonic() > deadline:
             break
         if partitions:
             time.sleep(SETTLE_POLL_SECONDS)
     return Answers(found, refused)
-
-
-def _leader_is_moving(error: TwinlogError) -> bool:
-    return error.data.get("kafka_error") in LEADER_IS_MOVING
 
 
 def _ask_once(

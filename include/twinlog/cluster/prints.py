@@ -15,6 +15,7 @@ from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.record import Record, key_and_value, read_records
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.errors import LEADER_MOVED, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
@@ -53,7 +54,7 @@ def read_fingerprints(
     FormatError if its log is damaged, and the cluster's refusal if it may not be read.
     """
     with Brokers(connection) as brokers:
-        it = (topic, partition)
+        it = TopicPartition(topic, partition)
         position = max(start, brokers.offsets([it], EARLIEST)[it])
         end = brokers.offsets([it], LATEST, read_committed=True)[it]
         size = _FEW_BYTES if limit <= _FEW else _FETCH_BYTES
@@ -95,7 +96,7 @@ def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[Fingerp
         brokers.forget_leaders()
         return position
     if fetched.error == Code.OFFSET_OUT_OF_RANGE:
-        it = (fetched.topic, fetched.partition)
+        it = fetched.topic_partition
         return max(position, brokers.offsets([it], EARLIEST)[it])
     if fetched.error:
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)

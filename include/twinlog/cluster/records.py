@@ -13,9 +13,10 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster.admin import topics
-from twinlog.cluster.refusals import Asked, refusal, unreachable
-from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
+from twinlog.cluster.values import InternalRecord, ReadRecord
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol.errors import unreachable
 
 Properties = Mapping[str, Any]
 

@@ -1,12 +1,8 @@
-"""One admin connection to a cluster: every request has a time limit, and a dead cluster is noticed early.
+"""One admin connection to a cluster: requests have a time limit, silence is noticed early, a refusal is explained.
 
 librdkafka keeps on trying to connect until a request times out. Its error callback knows sooner. If it has said that
 no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting. The next question has
 a client of its own: the cluster may be back, and a run in follow mode asks for weeks.
-
-Build the client library's properties for one cluster and one role.
-
-Limit how much a controller is asked for at once.
 """
 
 from __future__ import annotations
@@ -15,30 +11,99 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from twinlog.cluster.refusals import BAD_LOGIN, Asked, bad_login, refusal, tls_failed, unreachable
-from twinlog.cluster.values import Answers
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.librdkafka import Role, librdkafka, security
-from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
+from twinlog.protocol.errors import AUTHORIZATION, tls_failed, unreachable
 
 K = TypeVar("K", bound=Hashable)
-
-
 V = TypeVar("V")
-
-
 REQUEST_SECONDS = 25.0
-
-
 GIVE_UP_SECONDS = 5.0
-
-
 POLL_SECONDS = 0.02
+
+
+UNREACHABLE = frozenset({
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+})
+BAD_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+UNKNOWN_TOPIC = frozenset({
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to a cluster, for the message: `deed` reads after "to", `acl` is the permission it needs."""
+
+    alias: str
+    deed: str
+    resource: str
+    acl: str
+
+
+def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
+    """Turn a broker's or the client library's error into ours, naming cluster, resource and missing ACL."""
+    code = error.code()
+    data = {
+        "cluster": asked.alias,
+        "resource": asked.resource,
+        "kafka_error": error.name(),
+        "kafka_code": code,
+    }
+    said = error.str().rstrip(".")
+    if code in UNREACHABLE:
+        return unreachable(asked.alias, f"no answer to {asked.deed} {asked.resource}: {said}", **data)
+    if code in BAD_LOGIN:
+        return bad_login(asked.alias, said)
+    if code in AUTHORIZATION:
+        return ClusterRefused(
+            f"{asked.alias} does not allow this user to {asked.deed} {asked.resource}",
+            hint=f"grant {asked.acl}",
+            code="unauthorised",
+            **data,
+        )
+    if code in UNKNOWN_TOPIC:
+        return ClusterRefused(
+            f"{asked.alias} has no {asked.resource}",
+            hint="it was deleted, or this user may not see it (needs DESCRIBE)",
+            code=NO_SUCH_TOPIC,
+            **data,
+        )
+    if code == KafkaError.SECURITY_DISABLED:
+        return ClusterRefused(
+            f"{asked.alias} keeps no ACLs: it has no authorizer", code="no-authorizer", **data
+        )
+    kind = ClusterUnreachable if error.retriable() else ClusterRefused
+    return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
+
+
+def bad_login(alias: str, reason: str) -> ClusterRefused:
+    """Make the error for a cluster that answered and did not accept the login."""
+    return ClusterRefused(
+        f"cluster {alias} does not accept the login: {reason}",
+        hint=f"check {alias}.sasl.mechanism, {alias}.sasl.jaas.config and the user's credentials",
+        code="authentication",
+        cluster=alias,
+    )
 
 
 class Session:
@@ -133,8 +198,6 @@ def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[st
 
 
 REQUEST_RECORDS = 5_000
-
-
 """Most metadata records of one request: KRaft refuses a request as a whole if it makes more than 10,000."""
 
 
@@ -151,3 +214,27 @@ def requests(wanted: Iterable[V], records: Callable[[V], int]) -> Iterator[list[
         total += size
     if request:
         yield request
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """A cluster's id, how many brokers are registered with it, and what this user may do on it, if it was asked."""
+
+    cluster_id: str
+    brokers: int
+    operations: frozenset[str] = frozenset()
+
+
+def describe_cluster(session: Session, *, operations: bool = False) -> ClusterDescription:
+    """Ask any broker about its cluster; this is the cheapest proof that the cluster can be reached.
+
+    Brokers tell the operations only to a user who may DESCRIBE the cluster (KafkaApis).
+    """
+    future = session.admin.describe_cluster(
+        include_authorized_operations=operations, request_timeout=REQUEST_SECONDS
+    )
+    answer = session.answer(
+        future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
+    )
+    allowed = frozenset(operation.name for operation in answer.authorized_operations or ())
+    return ClusterDescription(answer.cluster_id or "", len(answer.nodes), allowed)

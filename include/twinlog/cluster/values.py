@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from twinlog.errors import TwinlogError
 
@@ -14,13 +14,6 @@ V = TypeVar("V")
 
 NO_SUCH_TOPIC = "unknown-topic"
 """Code of the refusal for a topic that does not exist, or that this user may not see."""
-
-
-class TopicPartition(NamedTuple):
-    """One partition of one topic; equal to the plain tuple `(topic, partition)`."""
-
-    topic: str
-    partition: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from twinlog.copying.ownership import end_upkeep
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.entry import LedgerEntry
-from twinlog.formats.ledger.identity import FlowClaim, written_as
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
+from twinlog.formats.ledger.writers import FlowClaim, written_as
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import write_fenced
 from twinlog.lane.fence.ownership import Identity, why_not_ours

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.packing import assign
@@ -21,6 +20,7 @@ from twinlog.copying.resolve import resolve_now
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.errors import TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.snapshot import FlowSnapshot
@@ -86,4 +86,4 @@ def run(
 def without_trouble(ranges: Sequence[RangeSpec], tally: Totals) -> list[RangeSpec]:
     """Leave out partitions that already failed in an earlier round: they would fail again."""
     failed = {key for key, report in tally.ranges.items() if report.error}
-    return [item for item in ranges if (item.topic, item.partition) not in failed]
+    return [item for item in ranges if item.topic_partition not in failed]

@@ -24,8 +24,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.errors import ClusterRefused, FormatError, TerminalError
-from twinlog.formats.ledger.identity import ReverseFlow
-from twinlog.formats.ledger.writers import TakenOver
+from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import source_of_ledger
@@ -179,7 +178,7 @@ def _with_loopback(
         way.maps[life]
         for way in ways
         for life in [*way.maps, *way.maps.broken]
-        if (life.topic, life.partition) == place
+        if life.topic_partition == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]
     return replace(item, echoes=_spans(item, maps, compared))

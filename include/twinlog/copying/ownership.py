@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend.state import take_fence
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import Grant, init_writer, upkeep_id, write_fenced
 from twinlog.lane.spec import StateTopics

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import TopicPartition
 from twinlog.errors import TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
 
@@ -68,7 +68,7 @@ def weighed(
     """Estimate the bytes of ranges; leave partitions without an estimate as they are. Pure."""
 
     def weigh(item: RangeSpec) -> RangeSpec:
-        each = bytes_per_offset.get(place_of(item))
+        each = bytes_per_offset.get(item.topic_partition)
         return item if each is None else replace(item, estimated_bytes=round((item.end - item.start) * each))
 
     return tuple(weigh(item) for item in ranges)
@@ -112,7 +112,7 @@ def assign_open(
     """
     ends = readable_ends(topics, read_committed=read_committed)
     behind: Sequence[RangeSpec] = [
-        replace(it, end=max(it.start, ends.get(place_of(it), it.start))) for it in ranges
+        replace(it, end=max(it.start, ends.get(it.topic_partition, it.start))) for it in ranges
     ]
     lanes = configured or least
     if configured is None and least < most and any(it.end > it.start for it in behind):
@@ -122,7 +122,7 @@ def assign_open(
     both = zip(ranges, behind, strict=True)
     return pack(
         [
-            replace(it, estimated_bytes=1 + lately.get(place_of(it), 0) + late.estimated_bytes)
+            replace(it, estimated_bytes=1 + lately.get(it.topic_partition, 0) + late.estimated_bytes)
             for it, late in both
         ],
         lanes,
@@ -136,8 +136,3 @@ def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) ->
         for topic in topics
         for it in topic.partitions
     }
-
-
-def place_of(item: RangeSpec) -> TopicPartition:
-    """Return the source partition of a range."""
-    return TopicPartition(item.topic, item.partition)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import own_progress
 from twinlog.lane.spec import LaneSpec, StateTopics
 from twinlog.logs.log_reader import StateLog
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 
 LOOK_SECONDS = 2.0
 LINE_SECONDS = 10.0
@@ -99,7 +100,7 @@ def progress_of(
         done = total = size = 0
         for item in spec.ranges:
             length = item.end - item.start
-            here = min(max(copied.get((item.topic, item.partition), -1) + 1 - item.start, 0), length)
+            here = min(max(copied.get(item.topic_partition, -1) + 1 - item.start, 0), length)
             done, total = done + here, total + length
             size += item.estimated_bytes * here // length
         lanes.append(LaneProgress(spec.lane, len(spec.ranges), done, total, size))

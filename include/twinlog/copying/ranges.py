@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import assign
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
@@ -25,7 +25,7 @@ ASSUMED_SLOTS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class StoppedPartition:
+class StoppedPartition(OfPartition):
     """A partition that is not copied, and why. `first_offset` and `last_offset` are upstream, -1 if unknown."""
 
     topic: str

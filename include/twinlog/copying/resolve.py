@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicDescription, TopicPartition
+from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
 from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
@@ -81,9 +82,7 @@ def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | Non
 def leader_epochs(ledger: Ledger) -> dict[TopicPartition, int]:
     """Return the leader epochs of the records copied last, for the incarnations that are copied now. Pure."""
     return {
-        TopicPartition(it.topic, it.partition): it.epoch
-        for it in ledger.leader_epochs
-        if ledger.current(it.topic, it.topic_id)
+        it.topic_partition: it.epoch for it in ledger.leader_epochs if ledger.current(it.topic, it.topic_id)
     }
 
 

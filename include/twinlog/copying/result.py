@@ -21,6 +21,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.formats.ledger.writers import CopyOutcome
 from twinlog.jsonable import NOT_SHOWN, to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
 from twinlog.lane.spec import LaneReport, RangeReport, RangeSpec
 from twinlog.state.ledger import Ledger, write_ledger
@@ -99,17 +100,17 @@ class CopyResult:
 class Totals:
     """Reports of all rounds, added up by partition."""
 
-    ranges: dict[tuple[str, int], RangeReport] = field(default_factory=dict)
-    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    ranges: dict[TopicPartition, RangeReport] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
     transactions: int = 0
     cpu_seconds: float = 0.0
 
     def settle(self, ranges: Sequence[RangeSpec]) -> None:
         """Note where the ranges of a round end (upstream)."""
         for item in ranges:
-            self.ends[item.topic, item.partition] = item.end
+            self.ends[item.topic_partition] = item.end
 
-    def end_at(self, ends: Mapping[tuple[str, int], int]) -> None:
+    def end_at(self, ends: Mapping[TopicPartition, int]) -> None:
         """Note the source's ends for a run that followed; a partition no longer there ends where its copy ends."""
         for place, it in self.ranges.items():
             self.ends[place] = max(ends.get(place, 0), it.next_upstream)
@@ -121,14 +122,14 @@ class Totals:
                 self.ranges[place] = replace(it, error_code="", error="")
 
     def troubles(
-        self, well: Iterable[RangeSpec], progress: Mapping[tuple[str, int], int]
-    ) -> dict[tuple[str, int], str]:
+        self, well: Iterable[RangeSpec], progress: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str]:
         """Return, by source partition, the error that ended its newest range, unless the error is known to be over.
 
         An error is over if `progress` (last copied upstream offset) has passed it, or if its range is in `well`, the
         ranges that are followed without error.
         """
-        over = {(it.topic, it.partition) for it in well}
+        over = {it.topic_partition for it in well}
         return {
             place: it.error
             for place, it in self.ranges.items()
@@ -140,8 +141,8 @@ class Totals:
         self.transactions += report.transactions
         self.cpu_seconds += report.cpu_seconds
         for item in report.ranges:
-            before = self.ranges.get((item.topic, item.partition))
-            self.ranges[item.topic, item.partition] = _joined(before, item) if before else item
+            before = self.ranges.get(item.topic_partition)
+            self.ranges[item.topic_partition] = _joined(before, item) if before else item
 
 
 def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
@@ -195,7 +196,7 @@ def result_of(
 
 
 def _partition(report: RangeReport, tally: Totals, failure: TransientError | None) -> PartitionCopy:
-    lag = tally.ends[report.topic, report.partition] - report.next_upstream
+    lag = tally.ends[report.topic_partition] - report.next_upstream
     unfinished = failure is not None and lag > 0 and not report.error
     return PartitionCopy(
         topic=report.topic,

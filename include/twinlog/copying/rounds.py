@@ -22,6 +22,7 @@ from twinlog.copying.result import Totals
 from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
 from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import FenceLogs, Grant, last_fence, own_progress
 from twinlog.lane.spec import (
     DEFAULT_MAX_MESSAGE_BYTES,
@@ -134,7 +135,7 @@ class Rounds:
                 self._require_last(target, grant)
             return sound
 
-    def progress(self) -> Mapping[tuple[str, int], int]:
+    def progress(self) -> Mapping[TopicPartition, int]:
         """Read the flow's progress as of now: the last copied upstream offset of each partition."""
         with Brokers(self.flow.target.connection) as target:
             return own_progress(self.logs.progress.read(target).committed, self.state)

@@ -27,6 +27,7 @@ from twinlog.copying.rounds import PAUSED, TASKS_DIED, LaneRunner, Rounds
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState, prepare
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
@@ -149,7 +150,7 @@ def _count(following: Following, grant: Grant) -> None:
     for item in following.unreported:
         life = SourceIncarnation(item.topic, item.topic_id, item.partition)
         copied = copied_from(maps, life, item.start)
-        reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
+        reached = grant.progress.get(item.topic_partition, item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
         following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
@@ -168,14 +169,14 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     there = {it.topic for it in discovery.topics}
     tally.forget_gone(there)
     tally.end_at({
-        (topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
         for topic in discovery.topics
         for it in topic.partitions
     })
     # A topic that was just being deleted had no offsets to tell: that is no error.
     stopped = [it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE]
-    told = {(it.topic, it.partition) for it in stopped}
-    stopped += [it for it in unread if (it.topic, it.partition) not in told]
+    told = {it.topic_partition for it in stopped}
+    stopped += [it for it in unread if it.topic_partition not in told]
     return result_of(
         following.flow,
         rounds.run_id,

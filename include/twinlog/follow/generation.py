@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.packing import assign_open, readable_ends
 from twinlog.copying.ranges import StoppedPartition
@@ -18,6 +17,7 @@ from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
 from twinlog.follow.report import Prepared, RunState, prepare
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 
@@ -304,7 +304,7 @@ class Following:
         )
         return False
 
-    def _tell_troubles(self, progress: Mapping[tuple[str, int], int], *, well: Sequence[RangeSpec]) -> None:
+    def _tell_troubles(self, progress: Mapping[TopicPartition, int], *, well: Sequence[RangeSpec]) -> None:
         """Pass to `run_state` the errors of earlier lane generations that are not over yet."""
         tally = self.rounds.tally
         tally.forget_gone({it.topic for it in self.prepared.discovery.topics})

@@ -11,10 +11,9 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from typing import Final
 
-from twinlog.cluster.values import TopicPartition
-from twinlog.copying.packing import place_of
 from twinlog.copying.rounds import LaneRunner
 from twinlog.errors import TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
 
 Job = Future[tuple[LaneReport, ...]]
@@ -148,18 +147,18 @@ class OpenLoads:
     behind: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reached = {place_of(it): it.start for it in self._ranges()}
+        self.reached = {it.topic_partition: it.start for it in self._ranges()}
         self.behind = [0] * len(self.lanes)
 
     def look(
-        self, progress: Mapping[tuple[str, int], int], ends: Mapping[TopicPartition, int]
+        self, progress: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneLoad, ...]:
         """Take in the flow's progress (last copied upstream offsets) and where its partitions end."""
         before = self.reached
         self.reached = {place: max(start, progress.get(place, -1) + 1) for place, start in before.items()}
         loads = []
         for number, ranges in enumerate(self.lanes):
-            places = [place_of(it) for it in ranges]
+            places = [it.topic_partition for it in ranges]
             behind = [max(0, ends.get(it, 0) - self.reached[it]) for it in places]
             copied = sum(self.reached[it] - before[it] for it in places)
             loads.append(LaneLoad(self.behind[number], copied, sum(behind), max(behind, default=0)))
@@ -168,7 +167,7 @@ class OpenLoads:
 
     def copied(self) -> int:
         """Return the upstream offsets copied since the lane generation was opened."""
-        return sum(self.reached[place_of(it)] - it.start for it in self._ranges())
+        return sum(self.reached[it.topic_partition] - it.start for it in self._ranges())
 
     def _ranges(self) -> Iterable[RangeSpec]:
         return (it for ranges in self.lanes for it in ranges)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.loopback import with_loopback
-from twinlog.copying.packing import place_of
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_now
 from twinlog.copying.rounds import Rounds
 from twinlog.follow.report import Prepared
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets_now
@@ -47,9 +46,7 @@ def resolve_open(
     settled = resolve_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
     settled = with_loopback(flow, clusters, settled)
     settled = rounds.without_lost_markers(clusters, settled, seen, grant)
-    told = {place_of(it) for it in settled.ranges} | {
-        TopicPartition(it.topic, it.partition) for it in settled.stopped
-    }
+    told = {it.topic_partition for it in settled.ranges} | {it.topic_partition for it in settled.stopped}
     wanted = {
         TopicPartition(topic.topic, it.partition) for topic in prepared.topics for it in topic.provisioned
     }

@@ -15,13 +15,12 @@ from typing import Any
 
 from twinlog.checks.check import Severity
 from twinlog.checks.coverage import copied_from
-from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, max_bytes
 from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, validate
 from twinlog.monitoring.survey import Survey
@@ -43,7 +42,7 @@ class RunState:
     run_id: str
     started_ms: int
     stopped: tuple[StoppedPartition, ...] = ()
-    troubles: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    troubles: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,8 +86,8 @@ class Reporter:
                 {
                     "topic": row.topic,
                     "partition": row.partition,
-                    "copied_records": self.copied[_place(row)],
-                    "error": troubles.get(_place(row), ""),
+                    "copied_records": self.copied[row.topic_partition],
+                    "error": troubles.get(row.topic_partition, ""),
                 }
                 for row in seen.rows
             ],
@@ -99,15 +98,11 @@ class Reporter:
         """Count the records that the map has gained since the last report."""
         ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
         for row in seen.rows:
-            it = _place(row)
+            it = row.topic_partition
             if it in self.reached:
                 life = SourceIncarnation(row.topic, ids[row.topic], row.partition)
                 self.copied[it] += copied_from(seen.maps, life, self.reached[it])
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
-
-
-def _place(row: PartitionRow) -> TopicPartition:
-    return TopicPartition(row.topic, row.partition)
 
 
 @dataclass(frozen=True, slots=True)

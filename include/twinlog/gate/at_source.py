@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets, ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.discover import all_partitions, left_out_reason

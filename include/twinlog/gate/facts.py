@@ -14,13 +14,14 @@ from twinlog.checks.partitions import columns_of
 from twinlog.checks.risk import seconds_since
 from twinlog.checks.topics import FOREVER, topic_columns
 from twinlog.cluster.admin.topics import LogDirs
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic
 from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import CoverageOf
 from twinlog.gate.metadata import MetadataFacts
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.at_risk import waiting_seconds
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twinlog.checks.check import Row
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
 from twinlog.gate import same_record
@@ -21,6 +21,7 @@ from twinlog.gate.facts import StandbyState, known_topics
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
@@ -194,7 +195,7 @@ def known_rows(
     """
     rows = []
     for it in (one.checkpoint for one in noted):
-        at = TopicPartition(it.topic, it.partition)
+        at = it.topic_partition
         found = committed.get(it.group, {}).get(at)
         there = found.offset if found is not None else None
         behind = there is None or there < it.downstream_offset

@@ -13,10 +13,10 @@ import numpy as np
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint
-from twinlog.cluster.values import TopicPartition
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.facts import StandbyState
 from twinlog.groups.report import GroupPartitionRow
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.progress import SourceIncarnation
 
@@ -46,7 +46,7 @@ def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionR
     answers = {}
     for place in evenly(sorted(positions)):
         it = positions[place]
-        ours = _at(clusters.source, TopicPartition(it.row.topic, it.row.partition), it.upstream)
+        ours = _at(clusters.source, it.row.topic_partition, it.upstream)
         theirs = _at(clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream)
         verdict = same(it, ours, theirs)
         if verdict is not None:

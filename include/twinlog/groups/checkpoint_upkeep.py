@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.api import Cluster
-from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.cluster.values import InternalRecord
 from twinlog.errors import TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.internal_topics import CUT_BY_OFFSET
 from twinlog.state.mm2_topics import DatedCheckpoint
 

@@ -15,7 +15,7 @@ from twinlog import clock
 from twinlog.cluster.admin.groups import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
@@ -29,6 +29,7 @@ from twinlog.groups.report import (
 )
 from twinlog.groups.verdict import PositionVerdict, final_row
 from twinlog.groups.view import GroupView, look, read_positions
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import rebuild
 from twinlog.topics.incarnations import differ
 from twinlog.topics.snapshot import FlowSnapshot

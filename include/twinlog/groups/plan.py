@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import GroupPartition, GroupState
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
@@ -24,6 +23,7 @@ from twinlog.groups.verdict import (
     too_long,
 )
 from twinlog.groups.view import GroupView, Route
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.mm2_topics import DatedCheckpoint
 from twinlog.topics.incarnations import about_incarnation, differ
 

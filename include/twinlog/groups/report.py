@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.admin.groups import GroupType
+from twinlog.kafka_types import OfPartition
 
 
 class SyncState(StrEnum):
@@ -47,7 +48,7 @@ class SyncReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPartitionRow:
+class GroupPartitionRow(OfPartition):
     """One group's position in one partition.
 
     - `topic` is the source's name, `remote_topic` the target's.

@@ -65,7 +65,7 @@ def begun_empty(ledger: Ledger) -> frozenset[SourceIncarnation]:
     Partitions whose source was truncated since are left out: the copy keeps the records the source lost, and the map
     has forgotten them.
     """
-    truncated = {(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
+    truncated = {it.topic_partition for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
     return frozenset(
         SourceIncarnation(it.topic, it.topic_id, int(number))
         for it in ledger.beginnings.values()

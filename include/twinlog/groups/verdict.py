@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import CommittedOffset, GroupState
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.translate import Position
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.mm2_topics import DatedCheckpoint
 
 

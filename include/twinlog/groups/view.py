@@ -9,12 +9,13 @@ from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.report import UncoveredGroup
 from twinlog.groups.translate import begun_empty, never_copied
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints

@@ -37,7 +37,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.batches.outgoing import Outgoing
-from twinlog.protocol.brokers import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 _WRAP = 1 << 31
 

@@ -29,7 +29,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.errors import TransientError
-from twinlog.protocol.brokers import LATEST, Brokers, TopicPartition
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.protocol.errors import Code, error_for
 from twinlog.protocol.leader_epochs import producer_states, tells_producers
 
@@ -187,7 +188,7 @@ class Ends:
                 code="lost-marker",
             )
         for (topic, partition), end in seen.ends.items():
-            if end < (reached := self.reached.get((topic, partition), 0)):
+            if end < (reached := self.reached.get(TopicPartition(topic, partition), 0)):
                 raise TransientError(
                     f"{topic}-{partition} ended at offset {reached}, and ends at {end} now: records were lost",
                     code="lost-tail",

@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.relabel import relabel
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.in_flight import PredictedOffsets, Refused, Sequences, Written
 from twinlog.lane.transaction import LaneState, Transaction, Writer
 from twinlog.protocol import wire
-from twinlog.protocol.brokers import LATEST, Brokers, TopicPartition
+from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.protocol.errors import NOT_APPENDED, Code, ErrorAction, Request, code_name, error_action
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
 from twinlog.protocol.wire import Buffer
@@ -296,7 +297,7 @@ class Lane:
         except ClusterUnreachable as error:
             raise self.transaction.doubt(error.message) from None
         for answer in wire.produce_response(payload):
-            partition = answer.topic, answer.partition
+            partition = answer.topic_partition
             sent = request.sent.pop(partition, None)
             if sent is None:
                 raise self.transaction.doubt(f"an answer for {_name(partition)}, which was not asked for")

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.formats.ledger.records import LaneFence
+from twinlog.kafka_types import OfPartition, TopicPartition
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, for a target that does not report its own."""
@@ -45,7 +46,7 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeSpec:
+class RangeSpec(OfPartition):
     """Upstream offsets [start, end) of one source partition, to be copied to the same partition of `remote_topic`.
 
     `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the target
@@ -68,6 +69,11 @@ class RangeSpec:
     remote_topic_id: str = ""
     echoes: tuple[tuple[int, int], ...] = ()
     copy_end: int | None = None
+
+    @property
+    def remote(self) -> TopicPartition:
+        """The partition of the copy."""
+        return TopicPartition(self.remote_topic, self.partition)
 
     @property
     def weight(self) -> int:
@@ -129,7 +135,7 @@ class LaneSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeReport:
+class RangeReport(OfPartition):
     """The result of one range.
 
     `records` and `bytes` count what was committed (bytes as on the wire, batch headers included).  `next_upstream` is

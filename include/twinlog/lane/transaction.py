@@ -26,9 +26,10 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.open_transactions import Ends
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import (
     COORDINATOR_MOVED,
     Code,
@@ -247,7 +248,7 @@ class Transaction:
             v3_and_below_topics=[entry(name=name, partitions=numbers) for name, numbers in topics.items()],
         )
         return {
-            (topic.name, item.partition_index): int(item.partition_error_code)
+            TopicPartition(topic.name, item.partition_index): int(item.partition_error_code)
             for topic in answer.results_by_topic_v3_and_below
             for item in topic.results_by_partition
         }

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import held
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import Gap
 from twinlog.formats.ledger.topics import DeletedTopic
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import rebuild
 from twinlog.lifecycle.forget import all_about
@@ -101,7 +101,7 @@ def make_plan(
     starts (in the discovery), progress, the ledger with the leader epochs of what was copied, log ends.
     """
     topics = with_later_ends(clusters.source, discovery.topics, progress)
-    noted = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
+    noted = {it.topic_partition: it.epoch for it in epochs_of(discovery, ledger)}
     read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
     ends = clusters.source.epoch_ends(read)
     return plan_lifecycle(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())

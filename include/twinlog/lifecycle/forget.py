@@ -19,7 +19,7 @@ from typing import get_args
 from twinlog import clock
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import held
 from twinlog.copying.rounds import state_topics
@@ -27,6 +27,7 @@ from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import DeletedTopic, TopicPause
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, piece, progress

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, GapPolicy, RecreatedPolicy
 from twinlog.formats.ledger.topics import DeletedTopic, Gap, LeaderEpoch, RebuildPhase
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import Ledger, of_partition
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(OfPartition):
     """Upstream offsets first_offset..last_offset that cannot be copied from the copy's position on.
 
     `truncated` says that they were copied, and that the source has lost them since. `past` says that, by policy, the
@@ -34,11 +34,6 @@ class Lost:
     truncated: bool = False
     past: bool = False
     epoch: int = -1
-
-    @property
-    def source(self) -> TopicPartition:
-        """The partition on the source."""
-        return TopicPartition(self.topic, self.partition)
 
     @property
     def remote(self) -> TopicPartition:
@@ -104,7 +99,7 @@ def plan_lifecycle(
         if it.phase is RebuildPhase.DELETING
         or (it.phase is RebuildPhase.COPYING and it.topic not in problems)
     ]
-    epochs = {TopicPartition(it.topic, it.partition): it for it in epochs_of(discovery, ledger)}
+    epochs = {it.topic_partition: it for it in epochs_of(discovery, ledger)}
     lost = [
         found
         for topic in discovery.topics

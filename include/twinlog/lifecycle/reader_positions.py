@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.admin.groups import OFFSET_MOVED, GroupPartition, OffsetChange
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_progress
 from twinlog.topics.discovery import DiscoveredTopic

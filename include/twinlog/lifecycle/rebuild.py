@@ -20,17 +20,12 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import (
-    NO_SUCH_TOPIC,
-    ConfigSource,
-    NewTopic,
-    TopicDescription,
-    TopicPartition,
-)
+from twinlog.cluster.values import NO_SUCH_TOPIC, ConfigSource, NewTopic, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import held
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import IncarnationReason, Rebuild, RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.rebuild_plan import (
     REFUSED,

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation, read_maps

@@ -12,7 +12,7 @@ import numpy as np
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import ConfigValue, TopicPartition
+from twinlog.cluster.values import ConfigValue
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
@@ -20,6 +20,7 @@ from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationReason, LeaderEpoch
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost, gap_of, lost_tails
@@ -139,7 +140,7 @@ def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
     """Go on after offsets the source has deleted; the map says that none of them was copied."""
     life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
     yield noted(state, gap)
-    yield progress(state, lost.source, lost.last_offset)
+    yield progress(state, lost.topic_partition, lost.last_offset)
     yield piece(state, life, lost.first_offset, MapSegment(lost.first_offset, lost.last_offset + 1, ()))
 
 
@@ -156,7 +157,7 @@ def rewinding(
     packed = maps.get(life)
     known = packed.pieces() if packed is not None else None
     yield noted(state, gap)
-    yield progress(state, lost.source, lost.first_offset - 1)
+    yield progress(state, lost.topic_partition, lost.first_offset - 1)
     if known is not None:
         for row in np.flatnonzero(known.end > lost.first_offset).tolist():
             one = known.piece(row)
@@ -222,7 +223,9 @@ def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap
     """
     known = gap_of(ledger, lost)
     before = newest_time(clusters.target, lost.remote)
-    after = None if lost.truncated else first_time(clusters.source, lost.source, lost.last_offset + 1)
+    after = (
+        None if lost.truncated else first_time(clusters.source, lost.topic_partition, lost.last_offset + 1)
+    )
     if lost.truncated:
         cause = GapCause.TRUNCATION
     else:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from twinlog.batches.markers import is_abort_marker
 from twinlog.errors import FormatError
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs.log_reader import read_while
-from twinlog.protocol.brokers import EARLIEST, Brokers, TopicPartition
+from twinlog.protocol.brokers import EARLIEST, Brokers
 from twinlog.protocol.errors import Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import walk_verified
@@ -77,7 +78,7 @@ def committed_behind(
         return {place: it.position for place, it in looks.items() if not it.over}
 
     def take(fetched: Fetched) -> bool:
-        look = looks.get((fetched.topic, fetched.partition))
+        look = looks.get(fetched.topic_partition)
         return look is not None and _take(target, fetched, look, writers)
 
     read_while(target, fetcher, wanted, take, gone=looks.__delitem__)
@@ -90,7 +91,7 @@ def _take(target: Brokers, fetched: Fetched, look: _Look, writers: Collection[in
         target.forget_leaders()
         return False
     if fetched.error == Code.OFFSET_OUT_OF_RANGE:
-        place = fetched.topic, fetched.partition
+        place = fetched.topic_partition
         look.position = max(look.position, target.offsets([place], EARLIEST)[place])
     elif fetched.error:
         raise error_for(

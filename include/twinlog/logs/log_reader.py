@@ -25,9 +25,10 @@ from pathlib import Path
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs import cache
 from twinlog.logs.log_state import KeptRecord, LogState, Resolver, state_of
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata
 from twinlog.protocol.errors import AUTHORIZATION, Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
@@ -135,7 +136,7 @@ class StateLog:
 
     def position(self, partition: int) -> int:
         """Return the offset up to which the last reading has read a partition."""
-        return self._positions[self._topic, partition]
+        return self._positions[TopicPartition(self._topic, partition)]
 
     def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
         life, now = (metadata.cluster_id, metadata.topic_id), time.time()
@@ -146,8 +147,10 @@ class StateLog:
                 self._load()
         self._read_at = now
         for number in sorted(metadata.leaders):
-            self._resolvers.setdefault((self._topic, number), Resolver(number, sees_all=not self._cached))
-            self._positions.setdefault((self._topic, number), 0)
+            self._resolvers.setdefault(
+                TopicPartition(self._topic, number), Resolver(number, sees_all=not self._cached)
+            )
+            self._positions.setdefault(TopicPartition(self._topic, number), 0)
         self._forget_what_was_cut(brokers, metadata)
 
     def _forget_what_was_cut(self, brokers: Brokers, metadata: TopicMetadata) -> None:
@@ -172,10 +175,10 @@ class StateLog:
     def _load(self) -> None:
         for number, it in (cache.load(self._cache_file()) or {}).items():
             kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
-            self._resolvers[self._topic, number] = Resolver(
+            self._resolvers[TopicPartition(self._topic, number)] = Resolver(
                 number, committed=kept, sees_all=False, epoch=it.epoch
             )
-            self._positions[self._topic, number] = it.position
+            self._positions[TopicPartition(self._topic, number)] = it.position
 
     def _cache_file(self) -> Path:
         cluster_id, topic_id = self._life
@@ -185,7 +188,7 @@ class StateLog:
         """Save the decided records; a partition with an open transaction is read from the beginning next time."""
         partitions = {
             number: cache.CachedPartition(
-                self._positions[topic, number],
+                self._positions[TopicPartition(topic, number)],
                 {
                     key: (it.offset, it.value, it.timestamp)
                     for key, it in resolver.committed.items()
@@ -280,7 +283,7 @@ def _take(
     positions: dict[TopicPartition, int],
     resolvers: Mapping[TopicPartition, Resolver],
 ) -> bool:
-    item = fetched.topic, fetched.partition
+    item = fetched.topic_partition
     if repeats(Request.FETCH, fetched.error):
         brokers.forget_leaders()
         return False

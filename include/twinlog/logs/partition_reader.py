@@ -14,7 +14,8 @@ from twinlog.batches.header import CONTROL, LOG_OVERHEAD, BatchHeader, starts, w
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.errors import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import as_batches, is_old
@@ -113,7 +114,7 @@ class PartitionReader:
         it cannot be stepped over, everything behind it is lost, too.  Raises the errors of a cluster that cannot be
         reached or refuses.
         """
-        place = topic, partition
+        place = TopicPartition(topic, partition)
         position, stalls = start, 0
         self._fetcher.discard()
         while position < end:
@@ -152,7 +153,7 @@ class PartitionReader:
 
         Compaction removes records during an audit only in favour of records that were written after the audit began.
         """
-        item, position = (topic, partition), start
+        item, position = TopicPartition(topic, partition), start
         while True:
             end = self._brokers.offsets([item], LATEST, read_committed=True)[item]
             if end <= position:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TwinlogError
-from twinlog.formats.ledger.identity import is_reverse, source_ids
 from twinlog.formats.ledger.reading import parse_whole
 from twinlog.formats.ledger.records import LedgerRecord
+from twinlog.formats.ledger.writers import is_reverse, source_ids
 from twinlog.logs.log_reader import StateLog
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger
 from twinlog.protocol.brokers import Brokers

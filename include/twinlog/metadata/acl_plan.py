@@ -1,6 +1,4 @@
-"""Plan which ACLs to add to the target, and which of those that twinlog once added to take back.  Pure.
-
-Decide which ACLs of the source belong on the target, under which names and with which rights.  Pure.
+"""Decide which ACLs of the source belong on the target, and which of those once added are taken back.  Pure.
 
 Profile `mm2` is MirrorSourceConnector's rule.  In the other profiles an ACL follows its topic, prefixes and `*`
 included.  The rights of an ALLOW are cut down to the profile, those of a DENY never are.
@@ -27,14 +25,9 @@ READING: Mapping[str, Mapping[str, str]] = {
     },
     "GROUP": {"ALL": "READ", "READ": "READ", "DESCRIBE": "DESCRIBE"},
 }
-
-
 """Maps each operation that the source allows to its replacement in profile `standby`; others have to wait."""
 
-
 OUR_TRANSACTIONS = "twinlog-"
-
-
 WAITS = "waits for profile promoted"
 
 

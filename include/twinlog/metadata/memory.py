@@ -1,11 +1,9 @@
-"""Return the ledger records to write after changes: those that differ from before.  Pure.
+"""Decide what the metadata sync remembers in the ledger, and whose settings it may follow.  Pure.
 
-Decide whose settings the metadata sync may follow: the copied incarnations' and their cluster's.  Pure.
-
-A recreated topic has none of the settings of the one before, and a recreated cluster has none at all.  If the sync
-followed them, it would remove settings from the only copy there is, and its brokers would delete records that exist
-nowhere else.  So it follows only the incarnation that is copied; all else stays as it is, as the copy itself does
-(docs/decisions/0010-lives-of-topics.md).
+It follows the copied incarnations' settings and their cluster's, and no others.  A recreated topic has none of the
+settings of the one before, and a recreated cluster has none at all.  If the sync followed them, it would remove
+settings from the only copy there is, and its brokers would delete records that exist nowhere else.  All else stays as
+it is, as the copy itself does (docs/decisions/0010-lives-of-topics.md).
 """
 
 from __future__ import annotations
@@ -35,8 +33,6 @@ from twinlog.topics.incarnations import differ
 from twinlog.topics.plan import Refusal
 
 Owner = TypeVar("Owner")
-
-
 Value = TypeVar("Value", str, float)
 
 

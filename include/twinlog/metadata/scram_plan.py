@@ -1,12 +1,10 @@
-"""Plan the SCRAM credentials of declared users, and list users whose login the target would not know.  Pure.
-
-Remember which secrets declared users were last given without keeping one: salted fingerprints in the ledger.
+"""Plan the SCRAM credentials of declared users, and the client quotas.  Pure.
 
 A cluster never returns a secret.  So a changed secret can only be noticed by comparing it with the one that twinlog
-last set.  The fingerprint is scrypt's (RFC 7914) with a salt of its own: guessing costs more there than with the
-salted password of 4,096 iterations that Kafka keeps.
+last set: by a salted fingerprint in the ledger.  It is scrypt's (RFC 7914): guessing costs more there than with the
+salted password of 4,096 iterations that Kafka keeps.  Users whose login the target would not know are listed.
 
-Plan which client quotas to change; a quota on the target that twinlog did not set is kept.  Pure.
+A quota on the target that twinlog did not set is kept.
 """
 
 from __future__ import annotations
@@ -36,10 +34,7 @@ from twinlog.metadata.values import (
 
 _SALT_BYTES = 16
 
-
 _COST = 2**14
-
-
 """scrypt's n; with its usual r of 8, about 50 ms and 16 MB for each user of a plan."""
 
 

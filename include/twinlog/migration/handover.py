@@ -100,7 +100,7 @@ def run(
 
 def _rows(proved: Sequence[Proved], refused: Sequence[PartitionProof]) -> tuple[PartitionProof, ...]:
     rows = [_strictly(proof_of(it.place, it.found)) for it in proved]
-    return tuple(sorted((*rows, *refused), key=lambda it: (it.topic, it.partition)))
+    return tuple(sorted((*rows, *refused), key=lambda it: it.topic_partition))
 
 
 def _strictly(proof: PartitionProof) -> PartitionProof:

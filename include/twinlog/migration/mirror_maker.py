@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.mm2.connect_offset import (
@@ -18,6 +17,7 @@ from twinlog.formats.mm2.connect_offset import (
     parse_source_key,
 )
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import latest_or_empty
 
 WATCH_SECONDS = 3.0
@@ -69,7 +69,7 @@ def _positions(
     """Return what the offsets topic (value by key) says this connector has copied of the flow's source."""
     keys = ((parse_source_key(data, origin.connector, flow.source.alias), data) for data in latest)
     offsets = ((key, parse_offset_value(latest[data])) for key, data in keys if key is not None)
-    return {TopicPartition(key.topic, key.partition): it for key, it in offsets if it is not None}
+    return {key.topic_partition: it for key, it in offsets if it is not None}
 
 
 def _no_positions(flow: FlowSettings, origin: Origin, keys: Iterable[bytes]) -> TerminalError:

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import ConfigValue, TopicPartition
+from twinlog.cluster.values import ConfigValue
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
+from twinlog.kafka_types import TopicPartition
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import PartitionProof, refusal_of
 from twinlog.state.ledger import read_ledger

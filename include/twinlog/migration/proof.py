@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.kafka_types import TopicPartition
 from twinlog.migration.alignment import Alignment, Verdict, Window, align
 
 FIRST_RECORDS = 50

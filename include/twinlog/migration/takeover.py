@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.state import fence_and_mend
 from twinlog.copying.rounds import state_topics
@@ -24,6 +23,7 @@ from twinlog.formats.ledger.writers import MapHole, TakenOver
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.fence.fence import Grant, write_fenced
 from twinlog.lane.spec import StateTopics
@@ -166,7 +166,7 @@ def _reviewed(
         review_syncs(proof_of(it.place, it.found), it.found, by_partition.get(it.place.source, ()))
         for it in proved
     ]
-    return tuple(sorted((*rows, *refused), key=lambda it: (it.topic, it.partition)))
+    return tuple(sorted((*rows, *refused), key=lambda it: it.topic_partition))
 
 
 def _notes(
@@ -233,9 +233,7 @@ def _with_map(
     mapped = {
         place.source: sum(run.length for piece in found for run in piece.runs) for place, found in pieces
     }
-    rows = tuple(
-        replace(it, mapped=mapped.get(TopicPartition(it.topic, it.partition), 0)) for it in report.partitions
-    )
+    rows = tuple(replace(it, mapped=mapped.get(it.topic_partition, 0)) for it in report.partitions)
     return replace(report, partitions=rows, records_mapped=sum(mapped.values()))
 
 
@@ -244,7 +242,7 @@ def _progress(state: StateTopics, grant: Grant, proved: Sequence[Proved]) -> Ite
     for it in proved:
         topic, partition = it.place.source
         last = it.found.last_upstream
-        if last >= 0 and grant.progress.get((topic, partition)) != last:
+        if last >= 0 and grant.progress.get(TopicPartition(topic, partition)) != last:
             yield progress_record(state, topic, partition, last)
 
 
@@ -268,7 +266,7 @@ def left_as_they_are(
     ):
         return
     for (topic, partition), last in positions.items():
-        if topic not in topics and last > grant.progress.get((topic, partition), -1):
+        if topic not in topics and last > grant.progress.get(TopicPartition(topic, partition), -1):
             yield progress_record(state, topic, partition, last)
 
 
@@ -326,7 +324,7 @@ def left_unmapped(
         if found and start < found[0].first_upstream:
             yield MapHole(*life, start, found[0].first_upstream, now_ms)
     for life, packed in known.items():
-        last = left.get(TopicPartition(life.topic, life.partition), -1)
+        last = left.get(life.topic_partition, -1)
         if packed.end_upstream <= last:
             yield MapHole(*life, packed.end_upstream, last + 1, now_ms)
 

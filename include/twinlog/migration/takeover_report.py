@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from twinlog.cluster.values import TopicPartition
 from twinlog.formats.mm2.records import Checkpoint, OffsetSync
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.migration.alignment import Alignment, Verdict
 from twinlog.migration.proof import Place
 from twinlog.state.mm2_topics import Checkpoints
@@ -34,7 +34,7 @@ class ProofState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionProof:
+class PartitionProof(OfPartition):
     """The proof of one partition.
 
     - `position` is the last upstream offset its copier says it has copied (None: it has no position).
@@ -244,7 +244,7 @@ def syncs_by_partition(syncs: Iterable[OffsetSync]) -> Mapping[TopicPartition, l
     """
     result: defaultdict[TopicPartition, list[OffsetSync]] = defaultdict(list)
     for sync in syncs:
-        found = result[TopicPartition(sync.topic, sync.partition)]
+        found = result[sync.topic_partition]
         if found and sync.upstream_offset < found[-1].upstream_offset:
             found.clear()
         found.append(sync)
@@ -256,9 +256,7 @@ def review_checkpoints(
 ) -> CheckpointReview:
     """Compare each checkpoint with the record the group would have to read next; `proofs` by the copy's partition."""
     pairs = {it: _Pairs(found) for it, found in proofs.items() if found.pairs}
-    distances = [
-        _distance(it, pairs.get(TopicPartition(it.topic, it.partition))) for it in checkpoints.records
-    ]
+    distances = [_distance(it, pairs.get(it.topic_partition)) for it in checkpoints.records]
     known = [it for it in distances if it is not None]
     return CheckpointReview(
         topic=checkpoints.topic,

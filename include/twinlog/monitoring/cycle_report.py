@@ -88,7 +88,7 @@ class FlowReport:
 def rows_by_topic(rows: Iterable[PartitionRow]) -> dict[str, list[PartitionRow]]:
     """Group rows by source topic, partitions in order."""
     topics: defaultdict[str, list[PartitionRow]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: (row.topic, row.partition)):
+    for row in sorted(rows, key=lambda row: row.topic_partition):
         topics[row.topic].append(row)
     return dict(topics)
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
+from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.state_topics import is_known_heartbeats
 from twinlog.state.internal_topics import heartbeats_topics

@@ -14,10 +14,11 @@ from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.risk import iso, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import Answers, ReadRecord, TopicPartition
+from twinlog.cluster.values import Answers, ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.gate import KnownSource
+from twinlog.kafka_types import TopicPartition
 
 ASKED_AFTER_SECONDS = 60
 """The default transaction timeout of producers (transaction.timeout.ms)."""
@@ -109,7 +110,7 @@ def named_then(results: Iterable[CheckResult], known: KnownSource | None) -> tup
 def _undecided(
     flow: FlowSettings, row: PartitionRow, holders: Holders, seconds: float | None
 ) -> UndecidedPartition:
-    at = TopicPartition(row.topic, row.partition)
+    at = row.topic_partition
     holder = holders.found.get(at)
     first_offset = row.source_end - row.undecided_records
     since = iso(row.undecided_since) if row.undecided_since is not None else ""

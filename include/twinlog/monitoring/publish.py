@@ -14,6 +14,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import completed
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import at_risk
 from twinlog.monitoring.cycle_report import (
     FlowReport,
@@ -91,7 +92,9 @@ def make_report(
     For a copy of many partitions, the ledger holds what the result had no room for.
     """
     copy_result = completed(copy_result, seen.ledger)
-    copied = {(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())}
+    copied = {
+        TopicPartition(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())
+    }
     stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
     blocked = any(problem.blocking for problem in seen.discovery.problems)
     state = copy_result["state"] if copy_result else "nothing"
@@ -157,8 +160,8 @@ def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
     }
 
 
-def _partition(row: PartitionRow, copied: Mapping[tuple[str, int], Mapping[str, Any]]) -> PartitionReport:
-    this_cycle = copied.get((row.topic, row.partition), {})
+def _partition(row: PartitionRow, copied: Mapping[TopicPartition, Mapping[str, Any]]) -> PartitionReport:
+    this_cycle = copied.get(row.topic_partition, {})
     return PartitionReport(
         partition=row.partition,
         copied_records=this_cycle.get("copied_records", 0),

@@ -19,11 +19,12 @@ from twinlog.checks.risk import greatest, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.open_at_source import Holders, who_holds
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
@@ -198,9 +199,7 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
     report = ledger.last_report
     if report is None:
         return {}
-    rewound = {
-        TopicPartition(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION
-    }
+    rewound = {it.topic_partition for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
     return {
         it: offset
         for topic, offsets in report.summary.get("next_upstream", {}).items()

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import InternalRecord, TopicDescription, TopicPartition
+from twinlog.cluster.values import InternalRecord, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty
@@ -67,7 +68,7 @@ def run(
             raise
         warning = f"no offset syncs on {host.alias}: {error}"
         return OffsetSyncsResult(flow.name, host.alias, topic.name, warning=warning)
-    partitions = {(it.topic, it.partition) for it in due}
+    partitions = {it.topic_partition for it in due}
     return OffsetSyncsResult(
         flow.name, host.alias, topic.name, len(due), len(partitions), "; ".join(map(str, broken))
     )
@@ -97,7 +98,7 @@ def due_of(
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
     for life in lives:
-        it = TopicPartition(life.topic, life.partition)
+        it = life.topic_partition
         newest = last.get(it)
         outlived: Pair | None = None
         try:
@@ -132,5 +133,5 @@ def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
             it = OffsetSync.parse(key, value or b"")
         except FormatError:
             continue
-        found[TopicPartition(it.topic, it.partition)] = it.upstream_offset, it.downstream_offset
+        found[it.topic_partition] = it.upstream_offset, it.downstream_offset
     return found

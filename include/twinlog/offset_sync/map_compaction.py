@@ -27,11 +27,12 @@ import numpy as np
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.cluster.values import ReadRecord
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_partition
 from twinlog.lane.fence.fence import GrantedLane, init_writer, upkeep_id, write_fenced
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours

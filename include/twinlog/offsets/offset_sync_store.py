@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from twinlog.kafka_types import TopicPartition
+
 SLOTS = 64
 _SIGN = 1 << 63
 
@@ -30,12 +32,8 @@ class Sync(Protocol):
     """The fields of a sync that the store needs (twinlog.formats.mm2.records.OffsetSync has them)."""
 
     @property
-    def topic(self) -> str:
-        """Return the source's name of the topic."""
-
-    @property
-    def partition(self) -> int:
-        """Return the partition."""
+    def topic_partition(self) -> TopicPartition:
+        """Return the partition of the source."""
 
     @property
     def upstream_offset(self) -> int:
@@ -96,7 +94,7 @@ class PartitionSyncs:
 class OffsetSyncStore:
     """The syncs of all partitions of a flow, by (source topic, partition)."""
 
-    partitions: Mapping[tuple[str, int], PartitionSyncs]
+    partitions: Mapping[TopicPartition, PartitionSyncs]
 
     @classmethod
     def of(cls, syncs: Iterable[Sync], *, read_to_end: bool = False) -> OffsetSyncStore:
@@ -105,9 +103,9 @@ class OffsetSyncStore:
         `read_to_end` is MM2's fallback if it may not read its checkpoints: of the topic's content at the start, only
         the newest sync of each partition counts.
         """
-        known: dict[tuple[str, int], PartitionSyncs] = {}
+        known: dict[TopicPartition, PartitionSyncs] = {}
         for sync in syncs:
-            name = sync.topic, sync.partition
+            name = sync.topic_partition
             slots = known.get(name)
             known[name] = PartitionSyncs.first(sync) if slots is None or read_to_end else slots.then(sync)
         return cls(known)
@@ -116,14 +114,14 @@ class OffsetSyncStore:
         """Take records that were written after the start."""
         known = dict(self.partitions)
         for sync in syncs:
-            name = sync.topic, sync.partition
+            name = sync.topic_partition
             slots = known.get(name)
             known[name] = PartitionSyncs.first(sync) if slots is None else slots.then(sync)
         return OffsetSyncStore(known)
 
     def translate(self, topic: str, partition: int, upstream: int) -> SyncTranslation:
         """Translate a committed upstream offset as MM2 would; `topic` is the source's name."""
-        slots = self.partitions.get((topic, partition))
+        slots = self.partitions.get(TopicPartition(topic, partition))
         return _NO_SYNCS if slots is None else slots.translate(upstream)
 
 

@@ -1,9 +1,4 @@
-"""Hold many segments of one partition's map as columns: the result of decoding, and the input of a map.
-
-Define a map segment: the part that one transaction adds to the offset map of a partition.
-
-Define an extent: the unit of the offset map.
-"""
+"""Define extents and segments, the units of the offset map, and hold many segments as columns."""
 
 from __future__ import annotations
 
@@ -76,8 +71,6 @@ def cut(known: MapSegment, at: int) -> MapSegment | None:
 
 
 Column = npt.NDArray[np.int64]
-
-
 Flags = npt.NDArray[np.bool_]
 
 

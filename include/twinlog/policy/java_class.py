@@ -17,7 +17,6 @@ ESCAPE = r"""\\(?: x[0-9a-fA-F]{2} | x\{[0-9a-fA-F]{1,6}\} | u[0-9a-fA-F]{4} | 0
 QUOTED = r"\\Q(?P<text>(?:(?!\\E).)++)(?:\\E)?+"
 CLASS = r"\\(?: [dDwWsShHvV] | [pP](?:\{[a-zA-Z_]+\}|[A-Z]) )"
 ANY = r"[\x00-\U0010FFFF]"
-
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _SETS = r"""
 \d:0-9  \w:A-Za-z0-9_  \s:\x20\t\n\x0B\f\r  \v:\n\x0B\f\r\x85\u2028\u2029

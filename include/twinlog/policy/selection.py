@@ -1,7 +1,4 @@
-"""Select the topics that a flow replicates, and say why the others are left out (MM2's MirrorSourceConnector).
-
-Filter names by MM2's include and exclude lists (DefaultTopicFilter, DefaultGroupFilter).
-"""
+"""Select the topics and groups of a flow by MM2's lists and rules, and say why others are left out."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Name the topics that a flow keeps on its target by the source's alias, so that no flow and no MM2 copies them.
+"""Name the topics that a flow keeps on its target by the source's alias, and know heartbeats for certain.  Pure.
 
-Tell topics that hold heartbeats of MM2 and twinlog from topics that are only named so.  Pure.
-
-MM2's own rule (`ReplicationPolicy.is_heartbeats_topic`) looks at the end of a name, so `device.heartbeats` passes.
-That is good enough to choose the topics to copy, which stays as in MM2.  An exemption from a check needs certainty.
+No flow and no MM2 copies the former.  MM2's own rule for heartbeats (`ReplicationPolicy.is_heartbeats_topic`) looks at
+the end of a name, so `device.heartbeats` passes.  That is good enough to choose the topics to copy, which stays as in
+MM2.  An exemption from a check needs certainty.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from collections.abc import Iterable
 from twinlog.policy.replication import ReplicationPolicy
 
 _LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
-
-
 _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
 
 

@@ -1,7 +1,4 @@
-"""Know one cluster's brokers: leaders of partitions, coordinators of transactions, and connections to them.
-
-Ask one broker with ListOffsets where logs begin and end, and where the first record at or after a time lies.
-"""
+"""Know one cluster's brokers: leaders and offsets of partitions, coordinators, and connections to them."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from uuid import UUID
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.errors import Code, Request, error_for, repeats
 from twinlog.protocol.retry import until
@@ -21,16 +19,13 @@ from twinlog.protocol.socket.connection import Connection
 
 EARLIEST = -2
 
-
 LATEST = -1
-
-
 """Special timestamps of ListOffsets."""
 
 
 def list_offsets(
-    connection: Connection, partitions: Iterable[tuple[str, int]], timestamp: int, *, read_committed: bool
-) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    connection: Connection, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Ask the leader of some partitions for one offset each; return those, and error codes for the others."""
     request = kafka_python.LIST_OFFSETS.request
     by_topic: dict[str, list[Any]] = {}
@@ -47,31 +42,21 @@ def list_offsets(
     for topic in answer.topics:
         for item in topic.partitions:
             if item.error_code:
-                refused[topic.name, item.partition_index] = int(item.error_code)
+                refused[TopicPartition(topic.name, item.partition_index)] = int(item.error_code)
             else:
-                found[topic.name, item.partition_index] = int(item.offset)
+                found[TopicPartition(topic.name, item.partition_index)] = int(item.offset)
     return found, refused
 
 
 _T = TypeVar("_T")
 
-
 _GROUP, _TRANSACTION = 0, 1
-
-
 """FindCoordinator key types: a consumer group, a transactional id."""
-
 
 _PATIENCE_SECONDS = 20.0
 
-
 UNSETTLED = "unsettled"
-
-
 """Code of the error for a question that the cluster cannot answer yet."""
-
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +160,7 @@ class Brokers:
                 {item.partition_index: item.leader_epoch for item in topic.partitions},
             )
             for partition, leader in leaders.items():
-                self._leaders[topic.name, partition] = leader
+                self._leaders[TopicPartition(topic.name, partition)] = leader
         return result
 
     def topic_names(self) -> list[str]:
@@ -188,7 +173,7 @@ class Brokers:
 
         Raises TransientError if the partition stays without a leader, or the error for a topic that does not exist.
         """
-        found = self._leaders.get((topic, partition), -1)
+        found = self._leaders.get(TopicPartition(topic, partition), -1)
         if found >= 0:
             return found
 
@@ -203,11 +188,11 @@ class Brokers:
 
     def known_leader(self, topic: str, partition: int) -> int:
         """Return the node id of a partition's leader as far as `metadata` has reported it, else -1."""
-        return self._leaders.get((topic, partition), -1)
+        return self._leaders.get(TopicPartition(topic, partition), -1)
 
     def forget_leader(self, topic: str, partition: int) -> None:
         """Forget the leader of a partition, after an answer indicated that it may have changed."""
-        self._leaders.pop((topic, partition), None)
+        self._leaders.pop(TopicPartition(topic, partition), None)
 
     def forget_leaders(self) -> None:
         """Forget all leaders, after an answer indicated that some have changed."""
@@ -316,8 +301,8 @@ class Brokers:
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node id of their leader.  Raises as `leader`."""
         groups: dict[int, list[TopicPartition]] = {}
-        for topic, partition in partitions:
-            groups.setdefault(self.leader(topic, partition), []).append((topic, partition))
+        for place in partitions:
+            groups.setdefault(self.leader(*place), []).append(place)
         return groups
 
     def _list_offsets(

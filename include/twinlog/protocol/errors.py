@@ -1,4 +1,4 @@
-"""Map each error code of each request to an error action: the only such table, and the errors made from it.
+"""Name Kafka's error codes, map each to an error action by request, and make errors of them: the only such table.
 
 A code answers two questions: has the request taken effect, and can asking again help?  An answer with a code is final
 for its request: the broker does nothing more for it.  A lost answer is not final.  Therefore a lost answer to a
@@ -17,10 +17,6 @@ produce request needs a new fence, and a code never needs one for that reason.
 
 Sources: org.apache.kafka.common.protocol.Errors; the answers of ReplicaManager, TransactionCoordinator and
 KafkaApis in Kafka 3.9 and 4.3, as far as they were seen on real brokers (docs/chaos.md).
-
-Name Kafka's error codes that twinlog acts upon, in groups by what each group allows.
-
-Source: org.apache.kafka.common.protocol.Errors; behaviour seen on real brokers.
 """
 
 from __future__ import annotations
@@ -29,7 +25,14 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError, TwinlogError
+from twinlog.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    FencedError,
+    TerminalError,
+    TransientError,
+    TwinlogError,
+)
 
 
 class Code(IntEnum):
@@ -100,31 +103,22 @@ class Code(IntEnum):
 
 
 FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING})
-
-
 """Another producer initialised our transactional id after us."""
-
 
 COORDINATOR_MOVED = frozenset({
     Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_COORDINATOR,
 })
-
-
 """Find the coordinator again and repeat the request."""
 
-
 NOT_APPENDED = frozenset({Code.NOT_ENOUGH_REPLICAS})
-
-
 """A produce request was refused before its batch was written, and may be sent again with the same sequence.
 
 Partition.appendRecordsToLeader first compares the replicas in sync with min.insync.replicas; a failure after the
 append is NOT_ENOUGH_REPLICAS_AFTER_APPEND.  Kafka 4's verification of a transaction, which answers a Produce below v11
 with the same code, also comes before the append.
 """
-
 
 LEADER_MOVED = frozenset({
     Code.LEADER_NOT_AVAILABLE,
@@ -135,16 +129,10 @@ LEADER_MOVED = frozenset({
     Code.KAFKA_STORAGE_ERROR,
     Code.OFFSET_NOT_AVAILABLE,
 })
-
-
 """Read the metadata again and repeat a fetch."""
 
-
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-
-
 """As the target would store it, the batch is larger than max.message.bytes or than a segment (UnifiedLog.append)."""
-
 
 REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.INVALID_TIMESTAMP,
@@ -152,22 +140,13 @@ REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     Code.UNSUPPORTED_COMPRESSION_TYPE,
 })
-
-
 """The target will never accept this batch: one of its records is at fault."""
 
-
 OTHER_INCARNATION = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
-
-
 """A fetch by topic id failed: the topic was deleted or recreated, or the broker does not know it yet."""
 
-
 UNKNOWN_TOPIC = "unknown-topic-or-partition"
-
-
 """Code of the error for a topic or partition that does not exist."""
-
 
 AUTHORIZATION = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
@@ -202,6 +181,30 @@ def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
     return TransientError(message, hint="the state is as it was; the next cycle tries again", **data)
 
 
+def unreachable(alias: str, reason: str, address: str = "", **data: Any) -> ClusterUnreachable:
+    """Make the error for a cluster of which no broker answers, or not the one at `address`."""
+    return ClusterUnreachable(
+        f"cluster {alias} cannot be reached{_at(address)}: {reason}",
+        hint=f"check {alias}.bootstrap.servers, the listener's protocol, the network, and that the broker runs",
+        **{"cluster": alias, **({"address": address} if address else {}), **data},
+    )
+
+
+def tls_failed(alias: str, reason: str, address: str = "") -> ClusterRefused:
+    """Make the error for a failed TLS handshake: a matter of certificates or of the port, not of waiting."""
+    return ClusterRefused(
+        f"the TLS handshake with cluster {alias}{_at(address)} failed: {reason}",
+        hint=f"check {alias}.security.protocol, {alias}.ssl.truststore.* (the chain's root), the broker's host name,"
+        " and the client certificate",
+        code="tls",
+        cluster=alias,
+    )
+
+
+def _at(address: str) -> str:
+    return f" at {address}" if address else ""
+
+
 class Request(StrEnum):
     """Name the request that was answered; look-up stands for Metadata, FindCoordinator and ListOffsets."""
 
@@ -230,10 +233,7 @@ _BUSY = COORDINATOR_MOVED | {
     Code.REQUEST_TIMED_OUT,
     Code.NETWORK_EXCEPTION,
 }
-
-
 """The coordinator is moving, is loading, or still writes the markers of our last transaction."""
-
 
 _MAY_BE_WRITTEN = (
     LEADER_MOVED
@@ -244,10 +244,7 @@ _MAY_BE_WRITTEN = (
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
-
-
 """The batch may or may not be in the log (a leader appends, then waits for its followers); no more happens to it."""
-
 
 _REFUSED_TOPIC = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
@@ -255,7 +252,6 @@ _REFUSED_TOPIC = frozenset({
     Code.POLICY_VIOLATION,
     *OTHER_INCARNATION,
 })
-
 
 _NOT_ALLOWED = frozenset({
     Code.CLUSTER_AUTHORIZATION_FAILED,
@@ -326,10 +322,7 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
 }
-
-
 """Codes missing here are handled by `DEFAULT`."""
-
 
 DEFAULT: Mapping[Request, ErrorAction] = {
     Request.FETCH: ErrorAction.END_RANGE,
@@ -339,8 +332,6 @@ DEFAULT: Mapping[Request, ErrorAction] = {
     Request.INIT_PRODUCER: ErrorAction.FENCE_AGAIN,
     Request.LOOK_UP: ErrorAction.FENCE_AGAIN,
 }
-
-
 """The action for an unforeseen code: a reader ends its range with an error, a writer's outcome is indeterminate."""
 
 

@@ -14,23 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.errors import TransientError
-from twinlog.protocol.brokers import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 LOST_SECONDS: Final = 20.0
-
-
 """Seconds that a partition may lack a leader that serves it, before it is left to the next cycle."""
 
-
 _FIRST_PAUSE_SECONDS = 0.05
-
-
 _LONGEST_PAUSE_SECONDS = 1.0
 
-
 NOBODY: Final = -1
-
-
 """Leader id in Metadata for a partition without a leader."""
 
 

@@ -12,10 +12,10 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.wire import MIN_BYTES, Fetched, FetchPosition, FetchSession
 
 VERSION: Final = 13
-
 _ID_BYTES = 16
 _HEAD = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqib")
@@ -39,7 +39,7 @@ def fetch_request(
     max_wait_ms: int,
     read_committed: bool,
     session: FetchSession,
-    forgotten: Iterable[tuple[str, int]] = (),
+    forgotten: Iterable[TopicPartition] = (),
 ) -> bytes:
     """Return the body of a fetch request, behind the tagged fields that end the request header (v2)."""
     topics: dict[str, list[bytes]] = {}

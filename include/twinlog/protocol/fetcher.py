@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import fetch_by_id
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, Request, code_name, error_for, repeats
 from twinlog.protocol.fetch_backoff import NOBODY, FetchBackoff
 from twinlog.protocol.socket.connection import Connection, answering
@@ -38,7 +39,6 @@ SESSION_LOST: Final = frozenset({
 """The broker has dropped the session, for a newer one or in a restart: start a new session."""
 
 _LAST_EPOCH: Final = 2**31 - 1
-
 
 NOBODY_ASKED_SECONDS = 0.02
 """Seconds to wait before the next try if no leader could be asked."""
@@ -226,7 +226,7 @@ class Fetcher:
             else:
                 leader.session = _following(leader.session, session)
             for fetched in partitions:
-                fetched.asked_offset = leader.told.get((fetched.topic, fetched.partition), -1)
+                fetched.asked_offset = leader.told.get(fetched.topic_partition, -1)
             if self._patience is not None:
                 self._note(node, leader, partitions, self._patience)
             yield partitions
@@ -234,9 +234,7 @@ class Fetcher:
     def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: FetchBackoff) -> None:
         """Let partitions rest that were answered with a temporary error; another broker may lead them by now."""
         refused = {
-            (it.topic, it.partition): it.error
-            for it in answer
-            if it.error and repeats(Request.FETCH, it.error)
+            it.topic_partition: it.error for it in answer if it.error and repeats(Request.FETCH, it.error)
         }
         patience.answered(node, (it for it in leader.told if it not in refused))
         for partition, error in refused.items():
@@ -279,8 +277,7 @@ class Fetcher:
         else:
             changed, forgotten = _in_turns(leader, wanted), []
         positions = [
-            FetchPosition(topic, partition, wanted[topic, partition], self._partition_max_bytes)
-            for topic, partition in _grouped(changed)
+            FetchPosition(*place, wanted[place], self._partition_max_bytes) for place in _grouped(changed)
         ]
         version, body = self._encoded(leader, positions, forgotten)
         leader.connection.keep_login()

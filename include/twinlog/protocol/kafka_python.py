@@ -2,12 +2,9 @@
 
 kafka-python's internals are not a stable interface, so its version is pinned.  Everything that twinlog needs of it
 passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers from 2.8 to 4.3 support the versions
-chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know.
-
-Check that a broker offers the request versions that twinlog needs, and refuse brokers that are too old.
-
-Kafka 2.8 is the oldest supported version: its Metadata is the first with topic ids (v10, KIP-516), which tell a
-recreated topic from its former incarnation.
+chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know, and
+`require` refuses a broker that is too old.  Kafka 2.8 is the oldest: its Metadata is the first with topic ids (v10,
+KIP-516), which tell a recreated topic from its former incarnation.
 """
 
 from __future__ import annotations
@@ -109,89 +106,35 @@ class Api:
 
 
 API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
-
-
 METADATA = Api(MetadataRequest, MetadataResponse, 12)
-
-
 FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
-
-
 FIND_COORDINATORS = Api(FindCoordinatorRequest, FindCoordinatorResponse, 4)
-
-
 DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
-
-
 LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
-
-
 OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
-
-
 OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
-
-
 DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
-
-
 DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
-
-
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 
-
 FETCH = Api(FetchRequest, FetchResponse, 11)
-
-
 """Used to look at a single batch; batches to copy are fetched by `twinlog.protocol.wire`."""
 
-
 EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
-
-
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
-
-
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
-
-
 DESCRIBE_PRODUCERS = Api(DescribeProducersRequest, DescribeProducersResponse, 0)
-
-
 LIST_TRANSACTIONS = Api(ListTransactionsRequest, ListTransactionsResponse, 0)
-
-
 DESCRIBE_TRANSACTIONS = Api(DescribeTransactionsRequest, DescribeTransactionsResponse, 0)
-
-
 END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
-
-
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
-
-
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
-
-
 DESCRIBE_ACLS = Api(DescribeAclsRequest, DescribeAclsResponse, 3)
-
-
 CREATE_ACLS = Api(CreateAclsRequest, CreateAclsResponse, 3)
-
-
 DELETE_ACLS = Api(DeleteAclsRequest, DeleteAclsResponse, 3)
-
-
 DESCRIBE_CLIENT_QUOTAS = Api(DescribeClientQuotasRequest, DescribeClientQuotasResponse, 1)
-
-
 ALTER_CLIENT_QUOTAS = Api(AlterClientQuotasRequest, AlterClientQuotasResponse, 1)
-
-
 DESCRIBE_SCRAM = Api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, 0)
-
-
 ALTER_SCRAM = Api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, 0)
 
 
@@ -219,8 +162,6 @@ class OldMessage(LegacyRecordBatch):  # type: ignore[misc]
 
 
 OLD_MESSAGE_ERRORS = (KafkaError, AssertionError, IndexError, struct.error)
-
-
 """The errors that kafka-python raises for a message that does not follow its format."""
 
 
@@ -291,7 +232,6 @@ def _scram_name(sasl: SaslSettings) -> str:
 
 OLDEST_KAFKA: Final = "2.8"
 
-
 NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
     wire.PRODUCE: ("Produce", wire.PRODUCE_VERSION, wire.PRODUCE_VERSION),
     wire.FETCH: ("Fetch", wire.FETCH_VERSION, wire.FETCH_VERSION),
@@ -307,8 +247,6 @@ NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
         )
     },
 }
-
-
 """By api key: name, and the lowest and highest version that twinlog speaks; brokers 2.8 to 4.3 offer them."""
 
 

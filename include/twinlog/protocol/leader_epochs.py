@@ -1,6 +1,6 @@
-"""Find where the source's leader epochs end, to tell a truncated log from one that only grew (KIP-101, KIP-320).
+"""Ask partition leaders where leader epochs end, and which producers write (KIP-101, KIP-320, KIP-664).
 
-Ask one broker with DescribeProducers (KIP-664) which producers write to its partitions, and from which offset.
+The ends tell a truncated log from one that only grew.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from twinlog.batches.header import HEADER_BYTES, BatchHeader
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code
 from twinlog.protocol.fetch_backoff import NOBODY
 from twinlog.protocol.legacy import is_old
 from twinlog.protocol.socket.connection import Connection
 
 _CONSUMER = -1
-
-
 """Replica id of a client: a client sees nothing beyond the high watermark."""
 
 
@@ -65,7 +64,9 @@ def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> di
         for topic in answer.topics:
             for item in topic.partitions:
                 if item.error_code == 0:
-                    found[topic.topic, item.partition] = EpochEnd(item.leader_epoch, item.end_offset)
+                    found[TopicPartition(topic.topic, item.partition)] = EpochEnd(
+                        item.leader_epoch, item.end_offset
+                    )
         for partition, read in group.items():
             end = found.get(partition)
             if end is None or not 0 <= end.epoch < read.epoch or end.end < read.next_offset:
@@ -157,9 +158,6 @@ def _topics(group: Mapping[TopicPartition, ReadUpTo]) -> list[Any]:
     return [request.OffsetForLeaderTopic(topic=name, partitions=items) for name, items in by_topic.items()]
 
 
-Place = tuple[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class ProducerState:
     """A producer known to a partition; `first_offset` is where its open transaction begins, -1 if it has none."""
@@ -175,8 +173,8 @@ def tells_producers(connection: Connection) -> bool:
 
 
 def producer_states(
-    connection: Connection, partitions: Iterable[Place]
-) -> tuple[dict[Place, tuple[ProducerState, ...]], dict[Place, int]]:
+    connection: Connection, partitions: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, tuple[ProducerState, ...]], dict[TopicPartition, int]]:
     """Ask the leader of some partitions for their producers; return those, and error codes for the others.
 
     Requires READ on the topics.
@@ -189,11 +187,11 @@ def producer_states(
     answer = connection.call(
         api, topics=[entry(name=name, partition_indexes=numbers) for name, numbers in names.items()]
     )
-    found: dict[Place, tuple[ProducerState, ...]] = {}
-    refused: dict[Place, int] = {}
+    found: dict[TopicPartition, tuple[ProducerState, ...]] = {}
+    refused: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         for item in topic.partitions:
-            place = topic.name, item.partition_index
+            place = TopicPartition(topic.name, item.partition_index)
             if item.error_code:
                 refused[place] = int(item.error_code)
                 continue

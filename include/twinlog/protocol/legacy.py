@@ -1,4 +1,4 @@
-"""Turn message formats v0 and v1 (Kafka before 0.11) into record batches, before any other module reads them.
+"""Make fetched bytes safe to read: messages of formats v0 and v1 become record batches, and checksums are verified.
 
     offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | [timestamp int64, v1] | key | value
 
@@ -13,10 +13,9 @@ so does the copy.  Sources: KIP-31, KIP-32; org.apache.kafka.common.record.Legac
 
 Each message is decoded by kafka-python; wrappers are decompressed here, where their size is bounded.
 
-Verify the checksums of batches that are read and not sent on, so that no later broker will check them.
-
-Brokers verify the batches that they receive, not those that they serve; Java's consumer verifies them (`check.crcs`).
-A single flipped bit in a state topic would change progress, or turn an abort into a commit.
+Checksums are verified of batches that are read and not sent on, so that no later broker will check them.  Brokers
+verify the batches that they receive, not those that they serve; Java's consumer verifies them (`check.crcs`).  A single
+flipped bit in a state topic would change progress, or turn an abort into a commit.
 """
 
 from __future__ import annotations
@@ -43,26 +42,15 @@ from twinlog.protocol import kafka_python
 from twinlog.protocol.wire import Fetched
 
 BATCH_BYTES: Final = 512 * 1024
-
-
 """The uncompressed bytes gathered for one batch."""
 
-
 _BASE_OFFSET = struct.Struct(">q")
-
-
 _INT32 = struct.Struct(">i")
 
-
 _KEY_AT: Final = (18, 26)
-
-
 """The position of the key's length, in v0 and v1."""
 
-
 _SMALLEST: Final = 26
-
-
 """Bytes of a v0 message without key and value."""
 
 

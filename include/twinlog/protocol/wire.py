@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from twinlog.kafka_types import OfPartition, TopicPartition
+
 PRODUCE: Final = 0
 PRODUCE_VERSION: Final = 8
 FETCH: Final = 1
@@ -33,7 +35,6 @@ _ABORTED = struct.Struct(">qq")
 _PRODUCE_HEAD = struct.Struct(">hi")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _PRODUCED_PARTITION = struct.Struct(">ihqqqi")
-
 Buffer = bytes | bytearray | memoryview
 
 
@@ -59,7 +60,7 @@ NO_SESSION: Final = FetchSession()
 
 
 @dataclass(slots=True)
-class Fetched:
+class Fetched(OfPartition):
     """One partition of a fetch answer.
 
     `block` points into the receive buffer, and is valid until that buffer is given back.  `aborted` holds (producer
@@ -77,7 +78,7 @@ class Fetched:
 
 
 @dataclass(slots=True)
-class Produced:
+class Produced(OfPartition):
     """The broker's answer for one partition: error code, base (downstream) offset, and errors of single records.
 
     `record_errors` are (index in the batch, message).
@@ -114,7 +115,7 @@ def fetch_request(
     max_wait_ms: int,
     read_committed: bool,
     session: FetchSession = NO_SESSION,
-    forgotten: Iterable[tuple[str, int]] = (),
+    forgotten: Iterable[TopicPartition] = (),
 ) -> bytes:
     """Return the body of a fetch of several partitions; brokers fill their answer in the order given.
 

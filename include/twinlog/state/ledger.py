@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
@@ -16,7 +17,6 @@ from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import KnownSource, RiskSample, Waiver
-from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow, names_ever, source_ids
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
@@ -31,21 +31,22 @@ from twinlog.formats.ledger.topics import (
     Rebuild,
     TopicPause,
 )
-from twinlog.formats.ledger.writers import CopyOutcome, MapHole, TakenOver
+from twinlog.formats.ledger.writers import (
+    CopyOutcome,
+    FlowClaim,
+    MapHole,
+    ReverseFlow,
+    TakenOver,
+    names_ever,
+    source_ids,
+)
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 
 R = TypeVar("R")
 
 
-class _OfPartition(Protocol):
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def partition(self) -> int: ...
-
-
-P = TypeVar("P", bound=_OfPartition)
+P = TypeVar("P", bound=OfPartition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +232,9 @@ def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
 
 def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P]:
     """Return the records about one source partition, of a ledger's gaps, quarantined records, audits or samples."""
-    place = topic, partition
-    start = bisect_left(records, place, key=_place)
-    return records[start : bisect_right(records, place, lo=start, key=_place)]
-
-
-def _place(record: _OfPartition) -> tuple[str, int]:
-    return record.topic, record.partition
+    place, place_of = TopicPartition(topic, partition), attrgetter("topic_partition")
+    start = bisect_left(records, place, key=place_of)
+    return records[start : bisect_right(records, place, lo=start, key=place_of)]
 
 
 def why_not_own(

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, ReadRecord, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.records import Checkpoint, OffsetSync
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
 
 RECORDS_AT_ONCE = 100_000

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.cluster.values import ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey
 from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
 
@@ -24,6 +25,11 @@ class SourceIncarnation(NamedTuple):
     topic: str
     topic_id: str
     partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition, whatever its incarnation."""
+        return TopicPartition(self.topic, self.partition)
 
 
 class Maps(Mapping[SourceIncarnation, M], Generic[M]):
@@ -66,7 +72,7 @@ def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPa
         key = parse_source_key(data, flow.connector_name, flow.source.alias)
         offset = parse_offset_value(value) if key is not None else None
         if key is not None and offset is not None:
-            progress[TopicPartition(key.topic, key.partition)] = offset
+            progress[key.topic_partition] = offset
     return progress
 
 

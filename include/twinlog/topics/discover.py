@@ -7,15 +7,10 @@ from dataclasses import replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import (
-    NO_SUCH_TOPIC,
-    Answers,
-    PartitionOffsets,
-    TopicDescription,
-    TopicPartition,
-)
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
 from twinlog.topics.discovery import (

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.kafka_types import Issue, TopicPartition
 
 
 class ProblemCode(StrEnum):
@@ -49,13 +50,10 @@ BLOCKING = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with one topic: the problem, and what to do."""
+class Problem(Issue):
+    """An issue that discovery finds."""
 
     code: ProblemCode
-    topic: str
-    message: str
-    hint: str = ""
 
     @property
     def blocking(self) -> bool:

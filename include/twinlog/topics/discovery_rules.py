@@ -6,9 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, require_own
 from twinlog.topics.discovery import (
     DiscoveredPartition,

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.topics import Incarnation
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
@@ -120,7 +120,7 @@ def _loopback(ways: Iterable[ReverseState], topics: frozenset[str]) -> Mapping[T
     for way in ways:
         for life, packed in way.maps.items():
             if life.topic in topics:
-                found[TopicPartition(life.topic, life.partition)].append(packed.open())
+                found[life.topic_partition].append(packed.open())
     return _joined(found)
 
 

@@ -14,8 +14,8 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
-from twinlog.formats.ledger.identity import ReverseFlow
 from twinlog.formats.ledger.records import LedgerRecord
+from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
 from twinlog.policy.state_topics import ledger_topic, offset_map_topic, source_of_ledger

@@ -8,9 +8,9 @@ from functools import cached_property, partial
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discover import came_back, read_source, read_target

@@ -8,7 +8,7 @@ import pytest
 from twinlog.airflow.tasks import metadata
 from twinlog.airflow.xcom import MOST_BYTES, NOT_SHOWN, shortened
 from twinlog.errors import TerminalError
-from twinlog.metadata.saved.plan_file import plan_document
+from twinlog.metadata.plan_file import plan_document
 
 CLUSTERS: Any = SimpleNamespace(
     source=SimpleNamespace(cluster_id=lambda: "a"), target=SimpleNamespace(cluster_id=lambda: "b")

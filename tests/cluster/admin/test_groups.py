@@ -10,11 +10,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, GroupType, OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.values import NewTopic, TopicPartition
+from twinlog.cluster.values import NewTopic
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
+from twinlog.kafka_types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

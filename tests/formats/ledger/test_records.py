@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from strategies import int32s, names
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
-from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger.records import (
     CycleReport,
@@ -33,7 +32,7 @@ from twinlog.formats.ledger.topics import (
     RebuildPhase,
     TopicPause,
 )
-from twinlog.formats.ledger.writers import CopyOutcome
+from twinlog.formats.ledger.writers import CopyOutcome, FlowClaim, ReverseFlow
 
 POSITIONS = (GroupPosition("g", 0, 5, 6),)
 BYTES = [

@@ -18,6 +18,7 @@ from twinlog.batches.record import Record, key_and_value, key_value_headers, rec
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import copy_transaction, range_state, state_records
 from twinlog.lane.copy.copy_lane import LaneCopy
 from twinlog.lane.spec import (
@@ -31,7 +32,7 @@ from twinlog.lane.spec import (
     StateTopics,
 )
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.protocol.brokers import TopicMetadata, TopicPartition
+from twinlog.protocol.brokers import TopicMetadata
 from twinlog.protocol.errors import Code
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.ledger.identity import FlowClaim, names_ever, source_ids, written_as
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.formats.ledger.writers import LaneWriter
+from twinlog.formats.ledger.writers import FlowClaim, LaneWriter, names_ever, source_ids, written_as
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
 from twinlog.logs.log_state import KeptRecord, UndecidedRecord
 

@@ -68,7 +68,7 @@ def test_a_peer_that_goes_away_during_the_handshake_is_a_broker_that_is_away(gre
 def test_a_peer_that_refuses_the_handshake_is_a_refusal() -> None:
     """By an alert: no retry mends that."""
     with listener(lambda there: there.sendall(HANDSHAKE_FAILURE)) as (host, port):
-        with pytest.raises(ClusterRefused, match="TLS with cluster A") as caught:
+        with pytest.raises(ClusterRefused, match="TLS handshake with cluster A") as caught:
             Connection(TLS, host, port)
         assert "tls" == caught.value.code
 

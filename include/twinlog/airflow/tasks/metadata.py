@@ -61,7 +61,7 @@ def plan(flow_name: str) -> Json:
     Raises ClusterRefused if a part could not be planned and nothing else is to be done.
     """
     from twinlog.metadata.diff import plan_lines
-    from twinlog.metadata.saved.plan_file import plan_document
+    from twinlog.metadata.plan_file import plan_document
     from twinlog.metadata.sync import apply, make_plan
 
     context = get_current_context()
@@ -95,10 +95,10 @@ def apply(flow_name: str) -> Json:
 def apply_approved(flow_name: str) -> Json:
     """Apply exactly the approved plan; a plan too large for XCom is made again and must be the same.
 
-    Raises what `twinlog.metadata.saved.apply_plan` raises, and ClusterRefused if a change was refused.
+    Raises what `twinlog.metadata.apply_plan` raises, and ClusterRefused if a change was refused.
     """
-    from twinlog.metadata.saved import apply_plan
-    from twinlog.metadata.saved.plan_file import parse_plan
+    from twinlog.metadata import apply_plan
+    from twinlog.metadata.plan_file import parse_plan
 
     document = get_current_context()["ti"].xcom_pull(task_ids="plan")
     with _open(flow_name) as (flow, clusters):
@@ -110,7 +110,7 @@ def apply_approved(flow_name: str) -> Json:
 
 def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
     """Plan again; return the plan if its digest is that of the approved one, else raise TerminalError."""
-    from twinlog.metadata.saved.plan_file import plan_document
+    from twinlog.metadata.plan_file import plan_document
     from twinlog.metadata.sync import make_plan
 
     found = make_plan(flow, clusters, _due(flow))
@@ -128,7 +128,7 @@ def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
 
 @contextmanager
 def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
-    from twinlog.metadata.saved.apply_plan import with_profile
+    from twinlog.metadata.apply_plan import with_profile
 
     flow = flow_of(flow_name)
     profile = get_current_context()["params"].get("profile")

@@ -1,7 +1,4 @@
-"""Convert ranges of one side of an offset map into offsets of the other.  Pure.
-
-Look up where the offset map puts the records of an audit, quickly for offsets in order.  Pure.
-"""
+"""Look up offsets and ranges of one side of an offset map on the other, quickly for offsets in order.  Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Column
 
 SAMPLE_OFFSETS = 5_000
-
-
 """Upstream offsets in one stretch of a sample."""
 
 

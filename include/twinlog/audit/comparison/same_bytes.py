@@ -1,7 +1,4 @@
-"""Say whether two batches are equal, by their bytes.  Pure.
-
-Compare many records at once, column by column, however their batches were cut.  Pure.
-"""
+"""Say whether batches, or many records at once however batched, are equal by their bytes.  Pure."""
 
 from __future__ import annotations
 

@@ -5,20 +5,20 @@ The client library is not used: it names neither every operation nor every type 
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError
 
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.session import Asked, refusal
 from twinlog.cluster.values import Answers
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.socket.connection import Connection
 
 REQUEST_ACLS = 1_000
 ANY = 1
@@ -93,75 +93,68 @@ def describe_acls(settings: ConnectionSettings) -> tuple[AclBinding, ...]:
 
 def create_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
     """Create ACLs; one that exists already is a success."""
-    creation = kafka_python.CREATE_ACLS.request.AclCreation
-    refused: dict[AclBinding, TwinlogError] = {}
-    wanted = list(bindings)
-    with Brokers(settings) as brokers:
-        for part in _parts(wanted):
-            creations = [
-                creation(
-                    resource_type=_code(RESOURCE_TYPES, it.resource_type),
-                    resource_name=it.name,
-                    resource_pattern_type=_code(PATTERNS, it.pattern),
-                    principal=it.principal,
-                    host=it.host,
-                    operation=_code(OPERATIONS, it.operation),
-                    permission_type=_code(PERMISSIONS, it.permission),
-                )
-                for it in part
-            ]
-            answer = brokers.any_broker().call(kafka_python.CREATE_ACLS, creations=creations)
-            refused |= _refused(settings.alias, "create", part, answer.results)
-    return Answers({it: None for it in wanted if it not in refused}, refused)
+    api = kafka_python.CREATE_ACLS
+
+    def create(it: AclBinding) -> Any:
+        return api.request.AclCreation(
+            resource_type=_code(RESOURCE_TYPES, it.resource_type),
+            resource_name=it.name,
+            resource_pattern_type=_code(PATTERNS, it.pattern),
+            principal=it.principal,
+            host=it.host,
+            operation=_code(OPERATIONS, it.operation),
+            permission_type=_code(PERMISSIONS, it.permission),
+        )
+
+    def ask(broker: Connection, part: Sequence[AclBinding]) -> Sequence[Any]:
+        return broker.call(api, creations=[create(it) for it in part]).results  # type: ignore[no-any-return]
+
+    return _change(settings, "create", bindings, ask)
 
 
 def delete_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
     """Delete exactly these ACLs; one that does not exist is a success."""
-    one = kafka_python.DELETE_ACLS.request.DeleteAclsFilter
-    refused: dict[AclBinding, TwinlogError] = {}
+    api = kafka_python.DELETE_ACLS
+
+    def only(it: AclBinding) -> Any:
+        return api.request.DeleteAclsFilter(
+            resource_type_filter=_code(RESOURCE_TYPES, it.resource_type),
+            resource_name_filter=it.name,
+            pattern_type_filter=_code(PATTERNS, it.pattern),
+            principal_filter=it.principal,
+            host_filter=it.host,
+            operation=_code(OPERATIONS, it.operation),
+            permission_type=_code(PERMISSIONS, it.permission),
+        )
+
+    def ask(broker: Connection, part: Sequence[AclBinding]) -> Sequence[Any]:
+        answer = broker.call(api, filters=[only(it) for it in part])
+        return [_worst(result) for result in answer.filter_results]
+
+    return _change(settings, "delete", bindings, ask)
+
+
+def _change(
+    settings: ConnectionSettings,
+    deed: str,
+    bindings: Iterable[AclBinding],
+    ask: Callable[[Connection, Sequence[AclBinding]], Sequence[Any]],
+) -> Answers[AclBinding, None]:
     wanted = list(bindings)
+    refused: dict[AclBinding, TwinlogError] = {}
     with Brokers(settings) as brokers:
-        for part in _parts(wanted):
-            filters = [
-                one(
-                    resource_type_filter=_code(RESOURCE_TYPES, it.resource_type),
-                    resource_name_filter=it.name,
-                    pattern_type_filter=_code(PATTERNS, it.pattern),
-                    principal_filter=it.principal,
-                    host_filter=it.host,
-                    operation=_code(OPERATIONS, it.operation),
-                    permission_type=_code(PERMISSIONS, it.permission),
-                )
-                for it in part
-            ]
-            answer = brokers.any_broker().call(kafka_python.DELETE_ACLS, filters=filters)
-            results = [_worst(result) for result in answer.filter_results]
-            refused |= _refused(settings.alias, "delete", part, results)
+        for start in range(0, len(wanted), REQUEST_ACLS):
+            part = wanted[start : start + REQUEST_ACLS]
+            for it, result in zip(part, ask(brokers.any_broker(), part), strict=True):
+                if result.error_code:
+                    what = f"the ACL {it.permission} {it.right} on {it.resource}"
+                    refused[it] = _refusal(result, Asked(settings.alias, deed, what, "ALTER on the cluster"))
     return Answers({it: None for it in wanted if it not in refused}, refused)
 
 
 def _worst(result: Any) -> Any:
     """Return the failure of one filter: of the filter itself, or of a deletion of an ACL that it matched."""
     return next((it for it in (result, *result.matching_acls) if it.error_code), result)
-
-
-def _parts(bindings: Sequence[AclBinding]) -> Iterable[list[AclBinding]]:
-    items = iter(bindings)
-    return iter(lambda: list(itertools.islice(items, REQUEST_ACLS)), [])
-
-
-def _refused(
-    alias: str, deed: str, bindings: Sequence[AclBinding], results: Sequence[Any]
-) -> dict[AclBinding, TwinlogError]:
-    return {
-        binding: _refusal(result, _asked(alias, deed, binding))
-        for binding, result in zip(bindings, results, strict=True)
-        if result.error_code
-    }
-
-
-def _asked(alias: str, deed: str, it: AclBinding) -> Asked:
-    return Asked(alias, deed, f"the ACL {it.permission} {it.right} on {it.resource}", "ALTER on the cluster")
 
 
 def _refusal(answer: Any, asked: Asked) -> TwinlogError:

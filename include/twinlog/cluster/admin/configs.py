@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import admin as kafka_admin
 
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import REQUEST_SECONDS, Session, requests
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, requests
 from twinlog.cluster.values import Answers, ConfigSource, ConfigValue
 from twinlog.errors import TwinlogError
 

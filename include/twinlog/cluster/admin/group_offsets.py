@@ -1,11 +1,7 @@
-"""Read committed offsets of groups from their coordinators, and delete groups there.
+"""Read and commit offsets of groups at their coordinators, and delete groups there.
 
-This uses our own connections with kafka-python's schemas: confluent-kafka's list_consumer_group_offsets has been seen
-to garble metadata.
-
-Commit offsets for groups without members; each position is compared right before it is replaced.
-
-This uses our own connections, as reading does (twinlog.cluster.admin.group_offsets).
+Each position is compared right before it is replaced.  This uses our own connections with kafka-python's schemas:
+confluent-kafka's list_consumer_group_offsets has been seen to garble metadata.
 """
 
 from __future__ import annotations
@@ -21,28 +17,20 @@ from twinlog.cluster.admin.groups import (
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
 from twinlog.protocol.socket.connection import Connection
 
 GROUPS_PER_REQUEST = 500
-
-
 """Groups whose offsets are read in one request (KIP-709)."""
 
-
 NO_OFFSET = -1
-
-
 PATIENCE_SECONDS = 20.0
-
-
 PAUSE_SECONDS = 0.1
-
-
 _MEMBERS_IN_IT = frozenset({
     Code.UNKNOWN_MEMBER_ID,
     Code.ILLEGAL_GENERATION,
@@ -51,7 +39,6 @@ _MEMBERS_IN_IT = frozenset({
     Code.FENCED_MEMBER_EPOCH,
     Code.NON_EMPTY_GROUP,
 })
-
 
 GONE = frozenset({Code.GROUP_ID_NOT_FOUND})
 
@@ -216,10 +203,7 @@ def refusal(alias: str, code: int, doing: str, group: str) -> TwinlogError:
 
 GROUPS_AT_ONCE = 20
 
-
 POSITIONS_AT_ONCE = 500
-
-
 """Groups, and their positions, that are compared and then committed without waiting in between.
 
 Kafka takes one group a request. With a round trip each, 5,000 groups would wait for 10,000 of them. A larger number

@@ -1,8 +1,6 @@
-"""List consumer groups and their members.
+"""List and describe consumer groups, as plain frozen values.
 
 Groups are listed over our own connections: confluent-kafka leaves out groups of protocols it does not know.
-
-Consumer groups as a cluster describes them: plain frozen values.
 """
 
 from __future__ import annotations
@@ -13,14 +11,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import AclOperation, ConsumerGroupDescription
+from confluent_kafka.admin import ConsumerGroupDescription
 
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
+from twinlog.cluster.values import Answers
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.errors import error_for
+from twinlog.protocol.errors import Code, error_for
 
 
 class GroupType(StrEnum):
@@ -122,21 +120,14 @@ class OffsetChange:
 
 
 GROUP_ACTIVE = "group-active"
-
-
 """Code of the refusal to write offsets of a group that has members."""
 
-
 OFFSET_MOVED = "offset-moved"
-
-
 """Code of the refusal to write an offset that is no longer the expected one."""
 
 
 # Kafka's names of states (GroupState.java) that are neither empty, dead nor stable mean a rebalance.
 _STATES = {"Empty": GroupState.EMPTY, "Dead": GroupState.DEAD, "Stable": GroupState.STABLE}
-
-
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
@@ -176,12 +167,7 @@ def _state(name: str | None) -> GroupState:
 
 def lists_every_group(session: Session) -> bool:
     """Say whether the brokers list every group to this user: they do if it may DESCRIBE the cluster (KafkaApis)."""
-    future = session.admin.describe_cluster(
-        include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-    )
-    asked = Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
-    allowed = session.answer(future, asked).authorized_operations
-    return AclOperation.DESCRIBE in (allowed or ())
+    return "DESCRIBE" in describe_cluster(session, operations=True).operations
 
 
 def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, GroupDescription]:
@@ -194,7 +180,7 @@ def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, Grou
     missing = {
         name
         for name, error in answers.refused.items()
-        if error.data.get("kafka_error") == "GROUP_ID_NOT_FOUND"
+        if error.data.get("kafka_code") == Code.GROUP_ID_NOT_FOUND
     }
     absent = {name: GroupDescription(name, GroupType.CLASSIC, GroupState.DEAD) for name in missing}
     return Answers(

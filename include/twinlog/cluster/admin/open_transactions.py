@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.cluster.values import Answers
 from twinlog.errors import TransientError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, error_for

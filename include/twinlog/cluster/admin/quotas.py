@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
-from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.session import Asked, refusal
 from twinlog.cluster.values import Answers
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError

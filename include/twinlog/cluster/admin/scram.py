@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import KafkaError
 
 from twinlog.cluster.admin.access_values import ScramCredential, ScramUser
-from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.session import Asked, refusal
 from twinlog.cluster.values import Answers
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError

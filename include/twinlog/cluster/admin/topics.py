@@ -1,7 +1,4 @@
-"""Read, create, grow and delete topics.
-
-Read how much disk a cluster's brokers have left, and how large logs are there (KIP-113, KIP-827).
-"""
+"""Read, create, grow and delete topics; read how large their logs are and how much disk is left (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -13,25 +10,15 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import admin as kafka_admin
 
-from twinlog.cluster.brokers import describe_cluster
-from twinlog.cluster.refusals import Asked, refusal
-from twinlog.cluster.session import REQUEST_SECONDS, Session, requests
-from twinlog.cluster.values import (
-    NO_SUCH_TOPIC,
-    Answers,
-    NewTopic,
-    PartitionDescription,
-    TopicDescription,
-    TopicPartition,
-)
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster, refusal, requests
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import error_for
 
 SHOWN_SECONDS = 30.0
-
-
 SHOWN_POLL_SECONDS = 0.1
 
 

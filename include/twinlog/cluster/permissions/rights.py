@@ -1,15 +1,14 @@
 """Find out what this user may do on one cluster, without changing anything there.
 
 Brokers list the allowed operations of topics, groups and the cluster in their describe answers (KIP-430), but only of
-existing ones. For a topic that is still to be created, a request is sent that can change nothing. Brokers check the
+existing ones.  For a topic that is still to be created, requests are sent that can change nothing: brokers check the
 permission first, and only then notice that there is no such topic, or nothing to do (KafkaApis, ControllerApis).
 
-Find out whether this user may read and write topics that do not exist, with requests that do neither.
-
-- Fetch of such a topic: the broker checks READ first (KafkaApis.handleFetchRequest).
+- CreateTopics and others that only validate.
+- Fetch of such a topic, for READ (KafkaApis.handleFetchRequest).
 - InitProducerId: its answer tells about idempotent and transactional writing.
-- AddPartitionsToTxn: the broker checks WRITE on each topic first, and adds no partition once one topic is refused or
-  unknown (KafkaApis.handleAddPartitionsToTxnRequest, versions before 4).
+- AddPartitionsToTxn, for WRITE: no partition is added once one topic is refused or unknown
+  (KafkaApis.handleAddPartitionsToTxnRequest, versions before 4).
 
 The transactional id is one that no lane ever uses, since to initialise a lane's own id would fence a running copy. The
 broker forgets the id after a week.
@@ -27,8 +26,7 @@ from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.admin.topics import describe_topics
 from twinlog.cluster.permissions.needs import Kind, Need, Resource, Rights
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
@@ -39,29 +37,14 @@ from twinlog.protocol.socket.connection import Connection
 from twinlog.protocol.wire import FETCH, FETCH_VERSION, FetchPosition, fetch_request, fetch_response
 
 PROBE_TRANSACTION_MS = 1_000
-
-
 """If a topic appears in this very moment, the broker soon ends our empty transaction by itself."""
 
-
 PATIENCE_SECONDS = 20.0
-
-
 PAUSE_SECONDS = 0.2
-
-
 READ = frozenset({"READ"})
-
-
 WRITE = frozenset({"WRITE"})
-
-
 BOTH = frozenset({"WRITE", "DESCRIBE"})
-
-
 IDEMPOTENT_WRITE = frozenset({"IDEMPOTENT_WRITE"})
-
-
 Found = dict[Resource, Rights]
 
 
@@ -167,8 +150,6 @@ def _topics(
 
 
 Futures = Mapping[Any, Future[Any]]
-
-
 TOPIC_OPERATIONS = frozenset({
     "READ",
     "WRITE",
@@ -180,13 +161,9 @@ TOPIC_OPERATIONS = frozenset({
     "ALTER_CONFIGS",
 })
 
-
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 
-
 IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
-
-
 """A user who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
 
 
@@ -324,14 +301,7 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
 
 
 def _cluster(session: Session) -> Rights:
-    """Return the rights on the cluster itself: a broker tells them only to a user who may DESCRIBE it (KafkaApis)."""
-    future = session.admin.describe_cluster(
-        include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-    )
-    answer = session.answer(
-        future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
-    )
-    allowed = _operations(answer.authorized_operations)
+    allowed = describe_cluster(session, operations=True).operations
     return Rights(allowed, CLUSTER_OPERATIONS - allowed)
 
 

@@ -1,11 +1,8 @@
-"""How the relay reaches one cluster: the part of Java's client properties that a socket needs.
+"""How to reach and log in to one cluster: what both client libraries need of Java's client properties.
 
-`twinlog.config.security.client_properties` makes these from the resolved Java properties; the relay uses them.  They
-are picklable (they travel to Spark tasks) and print no secret.
-
-`${airflow:...}` in a Spark job: the Airflow task that started the job has looked the values up.
-
-They are handed over in one variable.
+`twinlog.config.security.client_properties` makes these from the resolved properties.  They are picklable (they travel
+to Spark tasks) and print no secret.  `${airflow:...}` values of a Spark job were looked up by the Airflow task that
+started it, and are handed over in one variable.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Find client properties that work but protect nothing: logins in clear, brokers not identified.  Pure.
+"""Judge Java client properties: which leave something unprotected, and which of the two client libraries follows one.
 
-Decide which of twinlog's two kinds of clients follows a Java client property: the copy, the library, or none.
-
-The copy fetches and writes over the relay's own connections, with the consumer's properties of the source and the
+The copy fetches and writes over twinlog's own connections, with the consumer's properties of the source and the
 producer's of the target.  Everything else (topics, groups, twinlog's own few records) goes through confluent-kafka, in
-the role that the property belongs to.  A table of tests changes every key and checks what changes.
+the role that the property belongs to.  A table of tests changes every key and checks what changes.  Pure.
 """
 
 from __future__ import annotations
@@ -18,14 +16,8 @@ from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import ConnectionSettings
 
 _PROTOCOL = "security.protocol"
-
-
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-
-
 _IDENTIFICATION = "ssl.endpoint.identification.algorithm"
-
-
 _IN_CLEAR = {
     "PLAIN": "with PLAIN the password crosses the network in clear",
     "OAUTHBEARER": "with OAUTHBEARER the token crosses the network in clear",
@@ -62,22 +54,13 @@ FETCH_SIZES = {
     "fetch.max.bytes": "twinlog.fetch.bytes",
     "max.partition.fetch.bytes": "twinlog.partition.fetch.bytes",
 }
-
-
 """Properties of the source's consumer, and our key whose default they are."""
 
-
 STEERING = ("isolation.level", "auto.offset.reset")
-
-
 """Properties of the source's consumer that steer the copy."""
 
-
 HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transactional.id"})
-
-
 """Properties that twinlog sets itself, because the guarantee depends on them."""
-
 
 _CONNECTION = frozenset(
     """
@@ -90,7 +73,6 @@ _CONNECTION = frozenset(
     """.split()  # noqa: SIM905 - one name a word, as in java_keys
 )
 
-
 _ACCEPTED = frozenset(
     """
     sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
@@ -98,7 +80,6 @@ _ACCEPTED = frozenset(
     ssl.engine.factory.class ssl.provider
     """.split()  # noqa: SIM905
 )
-
 
 _LIBRARY = frozenset(
     """

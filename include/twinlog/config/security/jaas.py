@@ -13,7 +13,6 @@ from twinlog.errors import ConfigError
 
 KEY = "sasl.jaas.config"
 FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
-
 _TOKEN = re.compile(
     r"""
     (?P<skip>\s+ | //[^\n]*(?:\n|$) | /\*.*?\*/)

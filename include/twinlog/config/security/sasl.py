@@ -13,7 +13,6 @@ from twinlog.config.security.jaas import parse_jaas
 from twinlog.errors import ConfigError
 
 ClientProperties = Mapping[str, str | Secret]
-
 _SECURITY = "org.apache.kafka.common.security."
 _OAUTH_CALLBACKS = frozenset(
     _SECURITY + name

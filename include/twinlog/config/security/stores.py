@@ -26,7 +26,6 @@ from twinlog.config.file.providers import Secret, reveal
 from twinlog.errors import ConfigError
 
 ClientProperties = Mapping[str, str | Secret]
-
 JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 STORE_TYPES = frozenset({"JKS", "PKCS12", "PEM", "JCEKS"})
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)

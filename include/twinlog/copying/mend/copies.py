@@ -17,6 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome, of_copy
 from twinlog.copying.mend.tails import lost_tails
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO
@@ -24,7 +25,7 @@ from twinlog.lane.open_transactions import HangingTransaction, wait_until_ended,
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import RangeSpec
 from twinlog.lane.transaction import Writer
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import DiscoveredTopic
 
@@ -55,12 +56,9 @@ def without_lost_markers(
     of `topics` that had an open transaction at discovery. Progress and map must be whole already. Raises
     TransientError and ClusterRefused.
     """
-    lives = {
-        (it.remote_topic, it.partition): SourceIncarnation(it.topic, it.topic_id, it.partition)
-        for it in settled.ranges
-    }
+    lives = {it.remote: SourceIncarnation(it.topic, it.topic_id, it.partition) for it in settled.ranges}
     copies = lives | {
-        (it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
+        TopicPartition(it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
         for it in topics
         for number in it.in_transaction
     }
@@ -72,7 +70,7 @@ def without_lost_markers(
     stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
     stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
     ranges = [
-        replace(it, copy_end=grant.copy_ends.get((it.topic, it.partition)))
+        replace(it, copy_end=grant.copy_ends.get(it.topic_partition))
         for it in _without(settled.ranges, stopped)
     ]
     stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
@@ -81,8 +79,8 @@ def without_lost_markers(
 
 
 def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
-    left = {(it.topic, it.partition) for it in stopped}
-    return [it for it in ranges if (it.topic, it.partition) not in left]
+    left = {it.topic_partition for it in stopped}
+    return [it for it in ranges if it.topic_partition not in left]
 
 
 def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
@@ -128,7 +126,7 @@ def _endings(
     endings = {}
     for place, it in found.items():
         life = copies[place]
-        last = grant.progress.get((life.topic, life.partition))
+        last = grant.progress.get(life.topic_partition)
         endings[place, it.producer_id] = of_copy(it, last, maps.seen(life))
     return endings
 

@@ -17,8 +17,9 @@ from twinlog.copying.mend.copies import LEADER_SECONDS, MARKERS_SECONDS, rewrite
 from twinlog.copying.mend.outcomes import MapSeen, Outcome, of_map, of_progress, together
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segment
+from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import FenceLogs, Grant, fence
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.lane.open_transactions import find_hanging, wait_until_ended, wait_until_led
@@ -27,13 +28,10 @@ from twinlog.logs.log_reader import read_state
 from twinlog.logs.log_state import LogState
 from twinlog.logs.partition_reader import Block, PartitionReader
 from twinlog.offsets.segments import MapSegment
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.topics.discovery import remote_name
 
 _FETCH_BYTES = 1 << 20
-
-Source = tuple[str, int]
-"""A partition of the source."""
 
 
 def take_fence(
@@ -93,10 +91,10 @@ def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost:
 
     Call this behind the fence that raised `lost`. Raises TransientError and ClusterRefused.
     """
-    maps = maps_seen(read_state(target, state.map_topic), {(it.topic, it.partition) for it in lost.records})
+    maps = maps_seen(read_state(target, state.map_topic), {it.topic_partition for it in lost.records})
     verdicts: dict[tuple[TopicPartition, int], list[Outcome]] = defaultdict(list)
     for it in lost.records:
-        source = it.topic, it.partition
+        source = it.topic_partition
         seen = maps.get(source, MapSeen())
         in_copy = _in_copy(flow, target, it, seen)
         verdict = of_progress(it, lost.progress.get(source), seen, in_copy)
@@ -109,7 +107,7 @@ def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapS
 
     Return EITHER if the records are open too, or if there are none.
     """
-    copy = remote_name(flow, lost.topic), lost.partition
+    copy = TopicPartition(remote_name(flow, lost.topic), lost.partition)
     runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
     if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
         return Outcome.EITHER
@@ -136,7 +134,7 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
     Call this behind the fence that gave `grant`, before a lane writes. Raises TerminalError (`lost-marker`) for a
     transaction whose outcome is unknown, TransientError also while a map partition has no leader, and ClusterRefused.
     """
-    places = [(state.map_topic, number) for number in range(state.map_partitions)]
+    places = [TopicPartition(state.map_topic, number) for number in range(state.map_partitions)]
     seen = wait_until_led(target, places, grant.ours, LEADER_SECONDS)
     if seen.leaderless:
         topic, number = min(seen.leaderless)
@@ -150,9 +148,9 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
     verdicts: dict[tuple[TopicPartition, int], list[Outcome]] = defaultdict(list)
     for key, it in log.undecided.items():
         if it.producer_id in grant.ours:
-            source = _source(decode_map_key(key))
+            source = decode_map_key(key).topic_partition
             verdict = of_map(it.producer_id, grant.progress.get(source), maps.get(source, MapSeen()))
-            verdicts[(state.map_topic, it.partition), it.producer_id].append(verdict)
+            verdicts[TopicPartition(state.map_topic, it.partition), it.producer_id].append(verdict)
     rewrite_markers(target, grant.writers, {key: together(it) for key, it in verdicts.items()})
     left = wait_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
     if left:
@@ -165,18 +163,18 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
         )
 
 
-def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Source, MapSeen]:
+def maps_seen(log: LogState, wanted: Collection[TopicPartition] | None) -> Mapping[TopicPartition, MapSeen]:
     """Group the map topic's records by source partition; None as `wanted` means all of them. Pure.
 
     A source partition with several incarnations is left out. Raises FormatError for a key that is not a map key.
     """
-    lives: dict[Source, set[str]] = defaultdict(set)
-    pieces: dict[Source, dict[int, bytes]] = defaultdict(dict)
-    undecided: dict[Source, list[tuple[int, MapSegment]]] = defaultdict(list)
-    aborted: dict[Source, set[int]] = defaultdict(set)
+    lives: dict[TopicPartition, set[str]] = defaultdict(set)
+    pieces: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
+    undecided: dict[TopicPartition, list[tuple[int, MapSegment]]] = defaultdict(list)
+    aborted: dict[TopicPartition, set[int]] = defaultdict(set)
     for data in {**log.committed, **log.overshadowed, **log.undecided}:
         key = decode_map_key(data)
-        source = _source(key)
+        source = key.topic_partition
         if wanted is not None and source not in wanted:
             continue
         lives[source].add(key.topic_id)
@@ -199,7 +197,3 @@ def _known(pieces: Mapping[int, bytes]) -> PackedMap | UnreadableMap | None:
         return PackedMap.of(pieces) if pieces else None
     except UnreadableMap as error:
         return error
-
-
-def _source(key: MapKey) -> Source:
-    return key.topic, key.partition

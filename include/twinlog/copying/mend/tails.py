@@ -21,10 +21,11 @@ from collections.abc import Collection, Iterable, Mapping
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.logs.committed_after import committed_behind
-from twinlog.protocol.brokers import LATEST, Brokers, TopicPartition
+from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.state.progress import SourceIncarnation, read_packed
 
 LOST_TAIL = "lost-tail"
@@ -58,8 +59,8 @@ def lost_tails(
     longer: list[RangeSpec] = []
     unknown: list[RangeSpec] = []
     for it in ranges:
-        end = ends.get((it.remote_topic, it.partition), 0)
-        if (it.topic, it.partition) not in grant.progress:
+        end = ends.get(it.remote, 0)
+        if it.topic_partition not in grant.progress:
             unknown += [it] if end else []
         elif it.copy_end is not None and (it.remote_topic, it.partition) in ends:
             if end < it.copy_end:
@@ -82,12 +83,12 @@ def _still_shorter(
     while ranges:
         time.sleep(_PAUSE_SECONDS)
         target.forget_leaders()
-        ends = target.offsets([(it.remote_topic, it.partition) for it in ranges], LATEST)
-        ranges = [it for it in ranges if ends[it.remote_topic, it.partition] < (it.copy_end or 0)]
+        ends = target.offsets([it.remote for it in ranges], LATEST)
+        ranges = [it for it in ranges if ends[it.remote] < (it.copy_end or 0)]
         if time.monotonic() > deadline:
             break
     for it in ranges:
-        yield _shorter(it, it.copy_end or 0, ends[it.remote_topic, it.partition], flow)
+        yield _shorter(it, it.copy_end or 0, ends[it.remote], flow)
 
 
 def _with_records_of_ours(
@@ -98,10 +99,10 @@ def _with_records_of_ours(
     flow: FlowSettings,
 ) -> Iterable[StoppedPartition]:
     """Return ranges whose copies hold committed records of our lanes behind the end that progress names."""
-    known = {(it.remote_topic, it.partition): it.copy_end or 0 for it in ranges}
+    known = {it.remote: it.copy_end or 0 for it in ranges}
     found = committed_behind(target, known, ends, ours)
     for it in ranges:
-        if (first := found.get((it.remote_topic, it.partition))) is not None:
+        if (first := found.get(it.remote)) is not None:
             yield _behind_progress(it, first, flow)
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.kafka_types import OfPartition
 
 KEPT_DIFFERENCES = 50
 """The most differences that a ledger record names; `difference_count` counts all of them."""
@@ -69,7 +70,7 @@ class FoundDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionAudit(LedgerEntry):
+class PartitionAudit(OfPartition, LedgerEntry):
     """The findings of audits about upstream offsets [start, end) of one partition; newest for its topic's incarnation.
 
     The next incremental audit continues at `end` upstream and `downstream_end` downstream, as long as
@@ -102,7 +103,7 @@ class PartitionAudit(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class SampleAudit(LedgerEntry):
+class SampleAudit(OfPartition, LedgerEntry):
     """The last sample of one partition: `share` of its copied records, chosen by `seed`; newest only.
 
     Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved.  Its differences, and those

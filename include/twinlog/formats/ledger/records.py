@@ -20,7 +20,6 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
-from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
 from twinlog.formats.ledger.topics import (
@@ -34,8 +33,9 @@ from twinlog.formats.ledger.topics import (
     Rebuild,
     TopicPause,
 )
-from twinlog.formats.ledger.writers import CopyOutcome, LaneWriter, MapHole, TakenOver
+from twinlog.formats.ledger.writers import CopyOutcome, FlowClaim, LaneWriter, MapHole, ReverseFlow, TakenOver
 from twinlog.formats.mm2.connect_offset import parsed_json
+from twinlog.kafka_types import OfPartition
 
 __all__ = [
     "CycleReport",
@@ -98,7 +98,7 @@ class CycleReport(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine(LedgerEntry):
+class Quarantine(OfPartition, LedgerEntry):
     """The source record at `offset` was not copied because the target cannot hold it."""
 
     KIND: ClassVar[str] = "quarantine"

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.kafka_types import OfPartition
 
 
 class GapCause(StrEnum):
@@ -83,7 +84,7 @@ class Beginning(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderEpoch(LedgerEntry):
+class LeaderEpoch(OfPartition, LedgerEntry):
     """The source's leader epoch of the last copied batch at or after upstream offset `since_offset` (KIP-101).
 
     If progress ends in an offset gap, this is the epoch of the batch behind the gap.  The source's answer about this
@@ -100,7 +101,7 @@ class LeaderEpoch(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(LedgerEntry):
+class Gap(OfPartition, LedgerEntry):
     """A lost range: upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
 
     `records_estimate` is an upper bound of the records in it.  The lost records lie between `first_ms` (timestamp of
@@ -130,7 +131,7 @@ class Gap(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class GapAcknowledged(LedgerEntry):
+class GapAcknowledged(OfPartition, LedgerEntry):
     """`by` accepts that the copy goes on without the records of a lost range, or a quarantined one, for `reason`.
 
     The range is the one that begins at `first_offset`; the part of it behind `last_offset` is not acknowledged.

@@ -1,17 +1,21 @@
-"""Define the ledger records about the writers of a flow.
+"""Define the ledger records about a flow's identity, its writers, and what they did.
 
-Define the ledger record of what a copy did to each of many partitions (twinlog.formats.ledger.records).
-
-Define the ledger records about a copy's content from before the flow was migrated from MirrorMaker 2.
+A ledger is named by the source's alias alone, a transactional id by both aliases.  So drivers that call one target by
+two names do not fence each other, and write the same progress.  The ledger's log decides between them: the state
+belongs to the flow whose claim lies first in the log (docs/decisions/0022-identity.md).  Ids stay true, while aliases
+are only names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.formats.ledger.topics import Incarnation
+from twinlog.kafka_types import OfPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class TakenOver(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class MapHole(LedgerEntry):
+class MapHole(OfPartition, LedgerEntry):
     """Upstream offsets [`start`, `end`) that the offset map leaves out on purpose: MirrorMaker 2 copied there."""
 
     KIND: ClassVar[str] = "map-hole"
@@ -75,3 +79,77 @@ class MapHole(LedgerEntry):
     start: int
     end: int
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowClaim(LedgerEntry):
+    """`flow` (both aliases) copies from one cluster to another, and owns this ledger, map and progress since `at_ms`.
+
+    Written once, behind the flow's fence: the first claim in the log counts.  Only `twinlog claim` moves it; then `by`
+    names a person, and `reason` their reason.
+    """
+
+    KIND: ClassVar[str] = "flow-claim"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("flow",)
+    flow: str
+    source_cluster_id: str
+    target_cluster_id: str
+    at_ms: int
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseFlow(LedgerEntry):
+    """The flow leaves out the records of a reverse flow, whose ledger on the source is topic `ledger_topic_id`.
+
+    Written before the first record is left out.  If that ledger is lost, it is unknown which records to leave out.
+    """
+
+    KIND: ClassVar[str] = "reverse-flow"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("ledger_topic_id",)
+    ledger_topic: str
+    ledger_topic_id: str
+    since_ms: int
+
+
+def source_ids(records: Iterable[object]) -> frozenset[str]:
+    """Return the ids of the clusters that a ledger's flow copies from; none if no record tells.
+
+    `records` are those of one ledger, with claims in the order of the log.  Releases without claims noted the cluster
+    with each topic.
+    """
+    known = list(records)
+    claim = next((it for it in known if isinstance(it, FlowClaim)), None)
+    if claim is not None:
+        return frozenset({claim.source_cluster_id})
+    return frozenset(
+        it.source_cluster_id for it in known if isinstance(it, Incarnation) and it.source_cluster_id
+    )
+
+
+def is_reverse(alias: str, records: Iterable[object], *, target_alias: str, target_cluster_id: str) -> bool:
+    """Say whether a ledger, found on a flow's source under `alias`, belongs to a flow from the flow's target.
+
+    Decided by the cluster's id, if both ids are known; else by the alias.
+    """
+    ids = source_ids(records)
+    if ids and target_cluster_id:
+        return target_cluster_id in ids
+    return alias == target_alias
+
+
+def written_as(records: Iterable[object]) -> str:
+    """Return the name of the flow whose lanes wrote last; "" if no lane wrote, or none in transactions."""
+    writers = [it for it in records if isinstance(it, LaneWriter)]
+    newest = max(writers, key=lambda it: (it.since_ms, it.producer_id), default=None)
+    named = re.fullmatch(r"twinlog-(.+)-\d+", newest.transactional_id) if newest is not None else None
+    return named[1] if named else ""
+
+
+def names_ever(records: Iterable[object]) -> frozenset[str]:
+    """Return the names of all flows whose lanes ever wrote in transactions."""
+    names = (
+        re.fullmatch(r"twinlog-(.+)-\d+", it.transactional_id) for it in records if isinstance(it, LaneWriter)
+    )
+    return frozenset(it[1] for it in names if it)

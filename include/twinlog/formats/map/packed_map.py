@@ -29,7 +29,6 @@ flow have only a handful of segments.
 """
 
 _FIRST_BYTES = 8
-
 V = TypeVar("V")
 
 

@@ -1,26 +1,20 @@
 """Encode Connect's stored source offsets, from which MM2, and so twinlog, resumes (OffsetStorageWriter, MirrorUtils).
 
 Keys are JSON without blanks, in the order that MM2's Java maps happen to have: Connect compares keys as bytes, so a
-key with another order of fields is another key.  Non-ASCII characters are not escaped.
-
-Our own records carry one header, which Connect ignores (KafkaOffsetBackingStore takes key and value):
+key with another order of fields is another key.  Nothing is escaped.  A key's partition is the one that Java's default
+partitioner chooses: a topic that both MM2 and twinlog write must be partitioned alike, or a key's newest value could
+be in two places.  Our own records carry one header, which Connect ignores (KafkaOffsetBackingStore takes key and
+value):
 
     twinlog.copy.end    the end of the copy when the offset was stored: the downstream offset behind its last record
 
-Decode the assignment of a Connect worker, as its group keeps it.
-
-Source: ConnectProtocol and IncrementalCooperativeConnectProtocol in org.apache.kafka.connect.runtime.distributed.
+The assignment of a Connect worker, as its group keeps it (ConnectProtocol, IncrementalCooperativeConnectProtocol in
+org.apache.kafka.connect.runtime.distributed):
 
     INT16 version, INT16 error, STRING leader, STRING leader URL, INT64 config offset,
     ARRAY of (STRING connector, ARRAY of INT32 task); later versions add fields behind it
 
 Task -1 is the connector itself, which also runs while it has no tasks (a stopped connector, KIP-875).
-
-Write JSON as in keys and values of internal topics: no blanks, fields in their order, nothing escaped.
-
-Choose partitions as Java's default partitioner for keyed records does: murmur2, sign bit off, modulo.
-
-A topic that both MM2 and twinlog write must be partitioned alike, or a key's newest value could be in two places.
 """
 
 from __future__ import annotations
@@ -32,6 +26,7 @@ from typing import Any
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader
+from twinlog.kafka_types import OfPartition
 
 CONNECTOR_ITSELF = -1
 
@@ -74,7 +69,7 @@ def parsed_json(data: bytes, what: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOffsetKey:
+class SourceOffsetKey(OfPartition):
     """The key of a source partition's progress: `cluster` is the source's alias, `topic` the source's name."""
 
     connector_name: str
@@ -118,10 +113,7 @@ class HeartbeatOffsetKey:
 
 
 COPY_END = "twinlog.copy.end"
-
-
 """Name of the header with the end of the copy."""
-
 
 OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
 
@@ -215,11 +207,7 @@ def _is_partition(number: int) -> bool:
 
 
 _M = 0x5BD1E995
-
-
 _SEED = 0x9747B28C
-
-
 _MASK = 0xFFFFFFFF
 
 

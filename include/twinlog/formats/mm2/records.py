@@ -1,19 +1,15 @@
-"""Encode MM2's offset sync (org.apache.kafka.connect.mirror.OffsetSync): the two offsets of one record.
-
-Encode MM2's checkpoint (org.apache.kafka.connect.mirror.Checkpoint): a group's position in target offsets.
-
-Encode MM2's heartbeat (org.apache.kafka.connect.mirror.Heartbeat): the time at which a flow was alive.
-"""
+"""Encode MM2's offset syncs, checkpoints and heartbeats (org.apache.kafka.connect.mirror)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from twinlog.formats.mm2.kafka_struct import StructReader, int16, int32, int64, string
+from twinlog.kafka_types import OfPartition
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetSync:
+class OffsetSync(OfPartition):
     """The record at `upstream_offset` of the source was written at `downstream_offset` of the target.
 
     `topic` is the source's name.  MM2 gives this record no version.
@@ -43,7 +39,7 @@ VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(OfPartition):
     """`group` committed `upstream_offset` on the source; on the target that is `downstream_offset`.
 
     `topic` is the target's name.  `metadata` is the committed text, empty if there is none.

@@ -21,6 +21,7 @@ from twinlog.batches.header import OLD_MAGIC
 from twinlog.batches.loopback import LaneWriters, LoopbackRecords
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.errors import FencedError, TerminalError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, source_checks
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
 from twinlog.lane.copy.fence_watch import FenceWatch
@@ -31,7 +32,7 @@ from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.throttle import BURST_SECONDS, Throttle
 from twinlog.lane.transaction import Writer
 from twinlog.logs.reverse_ledgers import ReverseLedgers
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import OTHER_INCARNATION, Code, Request, repeats
 from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
@@ -57,7 +58,9 @@ class LaneCopy:
         self._lane = Lane(
             target,
             Writer(transactional_id, spec.producer_id, spec.producer_epoch),
-            sequences={(topic, partition): number for topic, partition, number in spec.sequences},
+            sequences={
+                TopicPartition(topic, partition): number for topic, partition, number in spec.sequences
+            },
         )
         self._fetcher = Fetcher(
             source,
@@ -158,7 +161,7 @@ class LaneCopy:
         queues: Queues = {}
         self._arena.reset()
         for fetched in answer:
-            copy = self._by_source[fetched.topic, fetched.partition]
+            copy = self._by_source[fetched.topic_partition]
             if fetched.error:
                 self._fetch_refused(copy, fetched)
             elif copy.wanted and len(fetched.block) and fetched.asked_offset == copy.sent:

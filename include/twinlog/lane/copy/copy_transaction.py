@@ -14,13 +14,13 @@ from twinlog import clock
 from twinlog.batches import quarantine
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError, TransientError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, state_records
 from twinlog.lane.copy.range_errors import RangeError, culprits
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.in_flight import Refused, Written
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneSpec
-from twinlog.protocol.brokers import TopicPartition
 from twinlog.protocol.errors import REFUSED_RECORDS, TOO_LARGE, Code
 
 _NO_LEADER_SECONDS = 30.0
@@ -188,7 +188,7 @@ class CopyTransaction:
                 copy.stop_at(error.data["offset"], RangeError("poison-record", error.message))
                 return False
             if aside:
-                queues.setdefault((state.quarantine_topic, 0), []).extend(aside)
+                queues.setdefault(TopicPartition(state.quarantine_topic, 0), []).extend(aside)
         for part in self._in_order(queues):
             refused = self._lane.write_state(part)
             self._require_state(refused)

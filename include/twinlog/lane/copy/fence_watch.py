@@ -17,8 +17,9 @@ from twinlog.batches.record import key_and_value, read_records
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.ledger.records import LaneFence, parse_ledger
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import FenceMark
-from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
@@ -39,7 +40,7 @@ class FenceWatch:
     def __init__(self, target: ConnectionSettings, ledger_topic: str, mark: FenceMark) -> None:
         self.heard = threading.Event()
         self._target = target
-        self._ledger: TopicPartition = ledger_topic, 0
+        self._ledger = TopicPartition(ledger_topic, 0)
         self._mark = mark
         self._position = mark.ledger_offset
         self._over = threading.Event()

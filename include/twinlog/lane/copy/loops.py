@@ -21,8 +21,8 @@ from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceError
 from twinlog.lane.throttle import Throttle
 
 if TYPE_CHECKING:
+    from twinlog.kafka_types import TopicPartition
     from twinlog.lane.spec import Follow
-    from twinlog.protocol.brokers import TopicPartition
     from twinlog.protocol.wire import Fetched
 
 STALL_SECONDS = 30.0

@@ -27,10 +27,10 @@ from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
 from twinlog.formats.map.offset_map import SegmentDraft
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
 from twinlog.lane.spec import RangeReport, RangeSpec
 from twinlog.offsets.segments import Extent
-from twinlog.protocol.brokers import TopicPartition
 
 PIECE_RUNS = 128
 """The number of extents from which on a new map segment is begun.
@@ -125,12 +125,12 @@ class RangeCopy:
     @property
     def source(self) -> TopicPartition:
         """Return the partition copied from."""
-        return self.spec.topic, self.spec.partition
+        return self.spec.topic_partition
 
     @property
     def target(self) -> TopicPartition:
         """Return the partition copied to."""
-        return self.spec.remote_topic, self.spec.partition
+        return self.spec.remote
 
     @property
     def name(self) -> str:

@@ -22,9 +22,9 @@ from twinlog.formats.mm2.connect_offset import (
     partition_for,
     source_offset_key,
 )
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.spec import StateTopics
-from twinlog.protocol.brokers import TopicPartition
 
 BATCH_BYTES = 512 * 1024
 """The most bytes of records in one batch, well below Kafka's default of max.message.bytes.
@@ -34,7 +34,7 @@ Ten thousand partitions that are copied for the first time write 1.2 MB to the l
 
 
 @dataclass(frozen=True, slots=True)
-class StateRecord:
+class StateRecord(OfPartition):
     """One record for a compacted topic: its partition, its key, its value (None: a tombstone), its headers."""
 
     topic: str
@@ -69,8 +69,10 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
 
 def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
     """Return the partitions to which `of_ranges` writes progress and map of ranges, known before anything is sent."""
-    progress = {(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
-    return progress | {(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges}
+    progress = {TopicPartition(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
+    return progress | {
+        TopicPartition(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges
+    }
 
 
 def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
@@ -120,7 +122,7 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
     """Build uncompressed batches of about BATCH_BYTES for each partition, with the records in the order given."""
     grouped: dict[TopicPartition, list[Record]] = {}
     for record in records:
-        group = grouped.setdefault((record.topic, record.partition), [])
+        group = grouped.setdefault(record.topic_partition, [])
         written: Iterable[tuple[bytes, bytes | None]] = [(record.key, record.value)]
         if record.splits:
             written = in_parts(record.key, record.value, timestamp_ms)

@@ -40,6 +40,7 @@ from twinlog.formats.ledger.reading import lane_writers, of_kind
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.ledger.writers import LaneWriter
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value, partition_for
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, batches, own_key
 from twinlog.lane.fence.lost_progress import LostProgressError, lost_progress
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
@@ -89,11 +90,11 @@ class Grant:
 
     run_id: str
     lanes: tuple[GrantedLane, ...]
-    progress: Mapping[tuple[str, int], int]
+    progress: Mapping[TopicPartition, int]
     mark: FenceMark
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
-    copy_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    copy_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -285,7 +286,7 @@ def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry
         ) from None
 
 
-def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
+def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return progress; first write the committed value again where an aborted record lies above it."""
     repairs = [
         StateRecord(
@@ -338,24 +339,24 @@ def write_own(gate: Lane, records: list[StateRecord]) -> None:
     )
 
 
-def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
+def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return the progress of this flow's own keys; other connectors' keys, which may share the topic, are ignored."""
     result = {}
     for key, value in committed.items():
         parsed = own_key(state, key)
         offset = parse_offset_value(value) if parsed else None
         if parsed is not None and offset is not None:
-            result[parsed.topic, parsed.partition] = offset
+            result[parsed.topic_partition] = offset
     return result
 
 
-def copy_ends(log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
+def copy_ends(log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
     """Return the ends of the copies (downstream) stored with this flow's progress, where they are known.  Pure."""
     result = {}
     for key, headers in log.headers.items():
         parsed, end = own_key(state, key), parse_copy_end(headers)
         if parsed is not None and end is not None:
-            result[parsed.topic, parsed.partition] = end
+            result[parsed.topic_partition] = end
     return result
 
 
@@ -365,7 +366,7 @@ def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateReco
     Raises FencedError if another driver fenced the flow meanwhile, TerminalError `state-refused` if the target refuses
     a record, and TransientError if a record's partition has no leader now.  Nothing is written in these cases.
     """
-    sequences = {(topic, partition): number for topic, partition, number in gate.sequences}
+    sequences = {TopicPartition(topic, partition): number for topic, partition, number in gate.sequences}
     lane = Lane(target, gate.writer, sequences)
     refused = lane.write_state(batches(records, clock.now_ms()))
     if refused:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.connect_offset import parse_offset_value
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.copy.state_records import own_key
 from twinlog.lane.spec import StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.logs.log_state import LogState
-from twinlog.protocol.brokers import TopicPartition
 
 LOST_MARKER = "lost-marker"
 """Code of the error for a transaction whose end the target lost."""
@@ -24,7 +24,7 @@ WHAT_TO_DO = 'see docs/topics.md, "A transaction without an end"'
 
 
 @dataclass(frozen=True, slots=True)
-class LostProgress:
+class LostProgress(OfPartition):
     """Progress of a source partition that may count: its last upstream offset (None: a tombstone), producer, place."""
 
     topic: str
@@ -48,7 +48,7 @@ class LostProgressError(TerminalError):
         state: StateTopics,
         writers: Sequence[Writer],
         records: Sequence[LostProgress],
-        progress: Mapping[tuple[str, int], int],
+        progress: Mapping[TopicPartition, int],
     ) -> None:
         names = [f"{it.topic}-{it.partition}" for it in records]
         super().__init__(
@@ -69,6 +69,6 @@ def lost_progress(log: LogState, state: StateTopics, ours: Collection[int]) -> l
         own = own_key(state, key) if it.producer_id in ours else None
         if own is not None:
             last = None if it.value is None else parse_offset_value(it.value)
-            place = state.offsets_topic, it.partition
+            place = TopicPartition(state.offsets_topic, it.partition)
             found.append(LostProgress(own.topic, own.partition, last, it.producer_id, place))
-    return sorted(found, key=lambda it: (it.topic, it.partition))
+    return sorted(found, key=lambda it: it.topic_partition)

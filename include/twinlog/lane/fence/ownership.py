@@ -12,11 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.ledger.identity import FlowClaim, names_ever, source_ids
 from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import parse_ledger
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.formats.ledger.writers import LaneWriter
+from twinlog.formats.ledger.writers import FlowClaim, LaneWriter, names_ever, source_ids
 from twinlog.logs.log_state import KeptRecord, UndecidedRecord
 
 _CLAIM_KEY = b'["flow-claim"'

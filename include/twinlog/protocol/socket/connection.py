@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol import kafka_python
+from twinlog.protocol.errors import tls_failed, unreachable
 from twinlog.protocol.kafka_python import Api
 from twinlog.protocol.socket import login
 from twinlog.protocol.socket.socket_io import Receiver, Sender
 from twinlog.protocol.wire import Buffer, framed
 
 _T = TypeVar("_T")
-
 _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 
@@ -178,12 +178,7 @@ class Connection:
             ) from None
         except ssl.SSLError as error:
             plain.close()
-            raise ClusterRefused(
-                f"TLS with cluster {settings.alias} at {self._address} failed: {error.reason or error}",
-                hint="check the truststore (the chain's root), the broker's host name, and the client certificate",
-                code="tls",
-                cluster=settings.alias,
-            ) from None
+            raise tls_failed(settings.alias, error.reason or str(error), self._address) from None
         except OSError as error:
             plain.close()
             raise self._lost(error) from None
@@ -293,13 +288,7 @@ class Connection:
         )
 
     def _unreachable(self, reason: str) -> ClusterUnreachable:
-        alias = self._settings.alias
-        return ClusterUnreachable(
-            f"cluster {alias} cannot be reached at {self._address}: {reason}",
-            hint=f"check {alias}.bootstrap.servers and that the broker runs",
-            cluster=alias,
-            address=self._address,
-        )
+        return unreachable(self._settings.alias, reason, self._address)
 
 
 def _block_for(plain: socket.socket, timeout_ms: int) -> None:

@@ -1,7 +1,4 @@
-"""Obtain bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768).
-
-Set up TLS for twinlog's sockets, from PEM texts.
-"""
+"""Prepare TLS from PEM texts, and fetch bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
 
 from __future__ import annotations
 
@@ -21,17 +18,9 @@ from twinlog.config.security.connection import SaslSettings, TlsSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
 
 _TIMEOUT_SECONDS = 10
-
-
 _UNSECURED_LIFETIME_SECONDS = 3600
-
-
 MAX_ANSWER_BYTES = 1 << 20
-
-
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-
-
 _JSON_NAMES = {
     list: "list",
     str: "string",
@@ -41,10 +30,7 @@ _JSON_NAMES = {
     type(None): "null",
 }
 
-
 _LATER = frozenset({408, 429})
-
-
 """HTTP statuses that ask the client to come again, besides server errors (5xx)."""
 
 

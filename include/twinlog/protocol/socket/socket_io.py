@@ -1,6 +1,6 @@
-"""Hand buffers to the kernel; while a slow broker takes a large write, the caller can go on with other work.
+"""Hand buffers to the kernel, and fill buffers from a socket with few wake-ups, a large part of a large answer's cost.
 
-Fill buffers from a socket with few wake-ups; wake-ups are a large part of the cost of a large answer.
+While a slow broker takes a large write, the caller can go on with other work.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from typing import Final
 from twinlog.protocol.wire import Buffer
 
 GATHERED: Final = 256 * 1024
-
-
 """Bytes that the kernel gathers before it wakes us, as long as more are sure to come (SO_RCVLOWAT).
 
 The kernel doubles its receive buffer to hold them, and gathers fewer if its limits (tcp_rmem) are lower.
@@ -79,17 +77,11 @@ class Receiver:
 
 
 LARGE: Final = 1 << 20
-
-
 """From this size (bytes) a write gets a thread; smaller writes the kernel takes at once, into the socket's buffer."""
-
 
 _TIMEVAL: Final = struct.Struct("@ll")
 
-
 _MAX_BUFFERS: Final = 1000
-
-
 """The number of buffers for one sendmsg call, below its limit IOV_MAX."""
 
 

@@ -1,8 +1,6 @@
 """Apply a saved metadata plan: only on its own clusters, only if nothing has drifted since, and only once.
 
-Check whether a saved metadata plan is still as approved: each change is compared with the present target.
-
-Pure but for `read_touched`.
+Each change is compared with the present target.  Pure but for `read_touched` and `run`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
 from twinlog.formats.ledger.metadata import PlanApplied
 from twinlog.metadata import sync
-from twinlog.metadata.saved.plan_file import SavedPlan
+from twinlog.metadata.plan_file import SavedPlan
 from twinlog.metadata.scram_plan import iterations
 from twinlog.metadata.sync import MetadataResult
 from twinlog.metadata.values import (

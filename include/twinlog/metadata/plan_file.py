@@ -27,7 +27,6 @@ from twinlog.metadata.values import (
 )
 
 FORMAT = "metadata-plan-1"
-
 _READERS: Mapping[str, TypeAdapter[Any]] = {
     ChangeKind.TOPIC_CONFIG: TypeAdapter(ConfigChange),
     ChangeKind.ACL: TypeAdapter(AclChange),

@@ -1,0 +1,56 @@
+"""Name what every package speaks of: a partition of a topic, and what went wrong with one or the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; equal to the plain tuple `(topic, partition)`."""
+
+    topic: str
+    partition: int
+
+
+class _Named(Protocol):
+    """A value with the names of a topic and of a partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+class OfPartition:
+    """A value about one partition: its fields `topic` and `partition` together are its `topic_partition`."""
+
+    __slots__ = ()
+
+    @property
+    def topic_partition(self: _Named) -> TopicPartition:
+        """The partition that this value is about."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What went wrong with a topic ("": with the flow as a whole): a stable code, one line, and what to do."""
+
+    code: str
+    topic: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionIssue(Issue):
+    """What went wrong with one partition, or with a whole topic if `partition` is None."""
+
+    partition: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The name of the partition or topic; "" for the flow as a whole."""
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"

@@ -1,1 +1,0 @@
-"""Metadata plans that wait in a file for approval."""
