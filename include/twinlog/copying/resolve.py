@@ -19,6 +19,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.discovery_rules import with_beginnings
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import why_paused, why_suspended
 
@@ -101,7 +102,7 @@ def resolve_now(
     The topics may have been read before the fence, while another driver copied on.
     """
     standing, stopped, ledger = revalidated(flow, clusters, topics)
-    standing = with_later_ends(clusters.source, standing, progress)
+    standing = with_later_ends(clusters.source, with_beginnings(standing, ledger), progress)
     settled = resolve(
         flow,
         standing,

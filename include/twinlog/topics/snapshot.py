@@ -28,10 +28,12 @@ class FlowSnapshot:
     a snapshot only proposes.
 
     A copy may go on meanwhile. `read_state` keeps the order in which each value is at most the one read after it.
+    `source_before` is the source as an earlier snapshot has read it, None to read it.
     """
 
     flow: FlowSettings
     clusters: Clusters
+    source_before: SourceState | None = None
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -52,6 +54,8 @@ class FlowSnapshot:
     @cached_property
     def source(self) -> SourceState:
         """The source's topics, those the flow copied before included."""
+        if self.source_before is not None:
+            return self.source_before
         known, back = self.ledger.incarnations, partial(came_back, self.flow, self.clusters)
         return read_source(self.flow, self.clusters.source, known, back)
 
@@ -88,6 +92,4 @@ class FlowSnapshot:
 
     def after_changes(self) -> FlowSnapshot:
         """Return a snapshot for after the flow has changed its own target: only the source stays as it was read."""
-        later = FlowSnapshot(self.flow, self.clusters)
-        later.__dict__["source"] = self.source
-        return later
+        return FlowSnapshot(self.flow, self.clusters, self.source)
