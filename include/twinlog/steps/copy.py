@@ -7,6 +7,7 @@ on exactly there (docs/decisions/0001-fence.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -32,13 +33,5 @@ def run(
 
     Raises FencedError if another twinlog runs the flow.
     """
-    return copy.run(
-        flow,
-        clusters,
-        runner,
-        run_id=run_id,
-        until_ms=until_ms,
-        topics=topics,
-        on_progress=on_progress,
-        snapshot=snapshot,
-    )
+    copied = partial(copy.run, flow, clusters, runner, run_id=run_id, snapshot=snapshot)
+    return copied(until_ms=until_ms, topics=topics, on_progress=on_progress)
