@@ -50,7 +50,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import validate
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics import discover
+from twinlog.steps import discover
+from twinlog.topics.snapshot import FlowSnapshot
 
 DAY_MS = 24 * 3600 * 1000
 PER_TOPIC = 50
@@ -261,7 +262,7 @@ def files(world: World) -> Row:
         kept = record.keep(
             flow, clusters.target, answer, configuration=world.config, configuration_sha256="", key=None
         )
-        facts = validate.see(flow, clusters)
+        facts = validate.see(FlowSnapshot(flow, clusters))
         validated = validate.judge_with_pages(flow, facts, "a-run")
         found, planned = discover.run(flow, clusters), ranges.run(flow, clusters)
         report = run_cycle(flow, clusters, Request("weighed"), InProcess).report

@@ -26,7 +26,7 @@ from twinlog.monitoring.cycle_report import (
     TopicReport,
 )
 from twinlog.state.ledger import ledger_in
-from twinlog.topics import discover
+from twinlog.steps import discover
 
 
 def _run(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any], str]:

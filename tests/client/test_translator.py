@@ -219,7 +219,7 @@ def test_under_one_name_a_lost_source_leaves_the_way_back_unknown(both_ways: Any
     both_ways.lose_source()
     [found] = both_ways.translate(("t", 0, 50))
     assert (150, False, None) == (found.downstream_offset, found.exact, found.again)
-    assert Reason.WAY_BACK_UNKNOWN is found.reason
+    assert Reason.REVERSE_UNKNOWN is found.reason
     assert "by the records of A alone" in found.message
 
 

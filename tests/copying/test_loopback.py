@@ -20,7 +20,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import read_ledger
-from twinlog.topics.reverse_flows import unknown_ledgers, way_back_ledger
+from twinlog.topics.reverse_flows import reverse_ledger, unknown_ledgers
 
 BACK = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "BA"))
 """The flow B->A; the way back is A->B, whose ledger and map are on B."""
@@ -33,7 +33,7 @@ MAP = "mm2-offset-map.A.internal"
 @pytest.fixture
 def source() -> FakeCluster:
     cluster = FakeCluster("B")
-    cluster.add_topic(way_back_ledger(BACK))
+    cluster.add_topic(reverse_ledger(BACK))
     cluster.add_topic(MAP)
     return cluster
 
@@ -65,7 +65,7 @@ def test_what_was_not_compared_is_not_copied(start, end, expected):
 
 def test_a_partition_with_uncompared_records_stops_and_says_where(source):
     """The others go on; a copy that was made anew since is another."""
-    store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
+    store(source, reverse_ledger(BACK), TAKEN.key(), TAKEN.value())
     anew, other = replace(RANGE, topic_id="new life"), replace(RANGE, partition=1)
     resolved = with_loopback(BACK, both(source), ResolvedRanges((RANGE, anew, other), ()))
     assert (anew, other) == resolved.ranges
@@ -76,7 +76,7 @@ def test_a_partition_with_uncompared_records_stops_and_says_where(source):
 
 def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
     """Mirror Maker's duplicates stand between; no map has them."""
-    store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
+    store(source, reverse_ledger(BACK), TAKEN.key(), TAKEN.value())
     put_piece(source, encode_segment(MapSegment(0, 30, (Extent(0, 41, 3), Extent(3, 70, 5)))))
     (found,) = with_loopback(BACK, both(source), ResolvedRanges((replace(RANGE, start=40),), ())).ranges
     assert ((40, 60), (70, 75)) == found.loopback
@@ -86,7 +86,7 @@ def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
 def test_a_map_of_records_that_lie_there_no_more_knows_no_echoes(source, copy, echoes):
     """A topic that was made anew holds none of what the way back wrote; left out, its own records would be lost."""
     known = Incarnation("orders", "a-life", 1, "orders", copy)
-    store(source, way_back_ledger(BACK), known.key(), known.value())
+    store(source, reverse_ledger(BACK), known.key(), known.value())
     put_piece(source, encode_segment(MapSegment(0, 5, (Extent(0, 70, 5),))))
     (found,) = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ())).ranges
     assert echoes == found.loopback
@@ -133,7 +133,7 @@ class TestByClusterId:
     def test_a_ledger_of_the_targets_name_may_be_of_another_cluster(self, source: FakeCluster) -> None:
         """Its records are new here, and left out they would be lost."""
         known = life_of("another-A")
-        store(source, way_back_ledger(BACK), known.key(), known.value())
+        store(source, reverse_ledger(BACK), known.key(), known.value())
         put_piece(source, encode_segment(MapSegment(0, 5, (Extent(0, 70, 5),))))
         (found,) = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ())).ranges
         assert () == found.loopback
@@ -141,23 +141,23 @@ class TestByClusterId:
     def test_a_ledger_that_was_relied_on_and_is_gone_stops_its_topics(self, source: FakeCluster) -> None:
         """Also when it was made anew: what it said is not in the new one."""
         known = life_of("cluster-A")
-        store(source, way_back_ledger(BACK), known.key(), known.value())
+        store(source, reverse_ledger(BACK), known.key(), known.value())
         clusters = both(source)
         other = replace(RANGE, remote_topic="B.orders")
         assert () == with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ())).stopped
-        source.delete_topics([way_back_ledger(BACK)])
+        source.delete_topics([reverse_ledger(BACK)])
         for _ in range(2):
             resolved = with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ()))
             assert ((other,), ["reverse-flow-gone"]) == (
                 resolved.ranges,
                 [it.code for it in resolved.stopped],
             )
-            source.add_topic(way_back_ledger(BACK))
+            source.add_topic(reverse_ledger(BACK))
 
     def test_ledgers_that_do_not_say_whose_they_are_are_told_of(self, source: FakeCluster) -> None:
         """Not the one of the target's name, which is taken for what it is called."""
         source.add_topic("mm2-ledger.west.internal")
-        for topic in ("mm2-ledger.west.internal", way_back_ledger(BACK)):
+        for topic in ("mm2-ledger.west.internal", reverse_ledger(BACK)):
             known = life_of("")
             store(source, topic, known.key(), known.value())
         (note,) = unknown_ledgers(BACK, both(source))

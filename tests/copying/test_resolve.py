@@ -14,12 +14,15 @@ from twinlog.copying.mend import at_least_once, copies
 from twinlog.copying.mend.tails import LOST_PROGRESS
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
-from twinlog.copying.resolve import without_lost_markers
+from twinlog.copying.resolve import resolve_now, without_lost_markers
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
+from twinlog.lifecycle import sync_topics
 from twinlog.logs.log_state import LogState
+from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 RANGES = ResolvedRanges((RangeSpec("t", "id", "A.t", 0, 3, 9),), ())
 STOPPED = ResolvedRanges((), (StoppedPartition("t", 0, LOST_PROGRESS, "it lies behind"),))
@@ -80,3 +83,15 @@ def test_maps_are_cut_behind_the_last_fence_only(
     with taken:
         assert RANGES == left(monkeypatch, STOPPED, loose, last)
     assert cuts == [RANGES.ranges] * cut
+
+
+def test_a_copy_begins_where_the_ledger_of_now_says(flow, clusters, target, orders):
+    """A rebuild has moved the beginning since the topics were found: by the old one, records would be left out."""
+    sync_topics.run(flow, clusters)
+    noted = read_ledger(flow, target).beginnings["orders"]
+    write_ledger(flow, target, [replace(noted, offsets={"0": 4})])
+    found = FlowSnapshot(flow, clusters).discovery.topics
+    write_ledger(flow, target, [replace(noted, offsets={"0": 1})])
+    behind_fence: Any = SimpleNamespace(flow=flow, progress={})
+    resolved = resolve_now(behind_fence, clusters, found, {}, {})
+    assert ([4], [1]) == ([it.begins for it in found[0].partitions], [it.start for it in resolved.ranges])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.ownership import Ownership, state_topics
@@ -20,6 +21,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, Tw
 from twinlog.follow.generation import Following, Opening
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.report import RunState, prepare
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import FenceLogs, Grant
 from twinlog.lane.spec import FenceMark, LaneOutcome, LaneReport, RangeReport
 from twinlog.topics import pauses
@@ -28,12 +30,16 @@ SILENT = ClusterUnreachable("no answer")
 
 
 class Stammers(FakeCluster):
-    """A cluster that answers, and when it is asked once more does not."""
+    """A cluster that answers for `orders` `answers` times more, and then does not; None: always."""
 
-    @property
-    def fresh(self) -> FakeCluster:
-        self.refuse("offsets", "orders", SILENT)
-        return self
+    answers: int | None = None
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        if self.answers == 0:
+            self.refuse("offsets", "orders", SILENT)
+        if self.answers is not None:
+            self.answers -= 1
+        return super().offsets(partitions)
 
 
 @pytest.fixture
@@ -146,10 +152,10 @@ def following(flow: FlowSettings, clusters: Clusters, run_state: RunState, progr
     return Following(flow, clusters, None, mine, runner, prepared, far, stop, print, bool, run_state)
 
 
-def test_a_partition_whose_end_is_not_told_again_is_stopped(opened) -> None:
+def test_a_partition_whose_end_is_not_told_again_is_stopped(opened, source) -> None:
     """Progress lies beyond the end that was seen: a log that lost records, or a leader that was behind."""
     expected = (["users"], [("orders", "partition-unavailable")], True)
-    assert expected == summary(opened(lambda: None, progress=9))
+    assert expected == summary(opened(lambda: setattr(source, "answers", 1), progress=9))
 
 
 def test_a_topic_that_was_paused_meanwhile_is_left_out_until_the_next_look(opened, flow, target) -> None:

@@ -93,7 +93,7 @@ def test_the_sources_of_many_copies_are_found_in_one_look_at_the_lives(flow):
         Incarnation(f"t{n % TOPICS}", f"id{n}", n, f"A.t{n % TOPICS}") for n in range(EVERY)
     )
     lives.counted = counted
-    source_of = sources_of_copies(flow, Ledger(lives=lives))
+    source_of = sources_of_copies(flow, Ledger(every_incarnation=lives))
     assert [f"t{n}" for n in range(TOPICS)] == [source_of(f"A.t{n}") for n in range(TOPICS)]
     assert (EVERY, None) == (counted.taken, source_of("other"))
 

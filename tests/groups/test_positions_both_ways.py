@@ -71,8 +71,11 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
         assert found.offset >= min(first_unread, world.next_back, own.offset)
     again = sum(record in read for record in world.there[found.offset :])
     beyond = max(0, committed - world.next_there)
-    assert again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there])) <= found.slack
-    assert found.slack <= again + beyond
+    assert (
+        again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there]))
+        <= found.max_duplicates
+    )
+    assert found.max_duplicates <= again + beyond
 
 
 @given(events, events, st.data())
@@ -110,14 +113,14 @@ def test_echoes_alone_hold_nobody_up() -> None:
     """All that B holds came from A, and B->A has looked at it: a group of A starts at its own place, and not at 0."""
     there = PartitionOffsets(0, 30, 30)
     found = positions_both_ways(packed([Extent(0, 0, 30)], 30), packed([], 30), [0, 12, 30], there)
-    assert [(0, 0), (12, 0), (30, 0)] == [(it.offset, it.slack) for it in found if it is not None]
+    assert [(0, 0), (12, 0), (30, 0)] == [(it.offset, it.max_duplicates) for it in found if it is not None]
 
 
 def test_echoes_behind_what_came_back_hold_nobody_up() -> None:
     """After a failback: ten of B came back, and what A wrote since was copied to B, where B->A passed it over."""
     way_there, way_back = packed([Extent(10, 10, 20)], 30), packed([Extent(0, 0, 10)], 30)
     (found,) = positions_both_ways(way_there, way_back, [25], PartitionOffsets(0, 30, 30))
-    assert (25, 0) == (found.offset, found.slack) if found is not None else False
+    assert (25, 0) == (found.offset, found.max_duplicates) if found is not None else False
 
 
 def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:

@@ -47,7 +47,9 @@ from twinlog.monitoring import status
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
-from twinlog.topics import discover, pauses
+from twinlog.steps import discover
+from twinlog.topics import pauses
+from twinlog.topics.snapshot import FlowSnapshot
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 
@@ -80,7 +82,7 @@ def ledger_of(flow: FlowSettings) -> Ledger:
         found = read_ledger(flow, clusters.target)
     return replace(
         found,
-        lives=tuple(it for it in found.lives if it.topic in flow.topics.include),
+        every_incarnation=tuple(it for it in found.every_incarnation if it.topic in flow.topics.include),
         gaps=tuple(it for it in found.gaps if it.topic in flow.topics.include),
         rebuilds={name: it for name, it in found.rebuilds.items() if name in flow.topics.include},
     )
@@ -206,7 +208,7 @@ def test_append_puts_all_of_the_new_life_behind_the_old_one(cluster_a, cluster_b
     expected = ["one", "two", "three", *(f"{life}-{n}" for life in ("second", "third") for n in range(4))]
     assert expected == contents(cluster_b, f"A.{topic}")
     ledger = ledger_of(flow)
-    assert [1, 2, 3] == [life.number for life in ledger.lives]
+    assert [1, 2, 3] == [life.number for life in ledger.every_incarnation]
     downstream = map_of(flow, topic).translate(1)
     assert downstream is not None
     assert "third-1" == contents_at(cluster_b, f"A.{topic}", downstream.offset)
@@ -224,14 +226,15 @@ def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a
     produce(cluster_a, topic, values("one"))
     cycle(flow)
     with open_clusters(flow) as clusters:
-        seen = discover.run(flow, clusters)
+        seen = FlowSnapshot(flow, clusters)
+        topics = seen.discovery.topics
         produce(cluster_a, topic, values("two", "three"))
         cycle(flow)
         progress = read_progress(flow, clusters.target)
         assert [2] == [progress[it] for it in progress if it.topic == topic]
-        done = apply.run(flow, clusters, seen)
+        done = apply.run(seen)
         as_then: Any = SimpleNamespace(flow=flow, progress=progress)
-        resolved = resolve_now(as_then, clusters, seen.topics, {}, {})
+        resolved = resolve_now(as_then, clusters, topics, {}, {})
         noted = [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
     assert ((), (), []) == (done.gaps, resolved.stopped, noted)
 

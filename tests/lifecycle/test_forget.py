@@ -16,7 +16,7 @@ from twinlog.lifecycle import forget, sync_topics
 from twinlog.state import ledger
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import read_packed, read_progress
-from twinlog.topics import discover
+from twinlog.steps import discover
 from twinlog.topics.discovery import ProblemCode
 
 DAY = 86_400_000

@@ -21,7 +21,7 @@ from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_progress
-from twinlog.topics import discover
+from twinlog.topics.snapshot import FlowSnapshot
 
 ORDERS = TopicPartition("orders", 0)
 BACK = "mm2-ledger.B.internal"
@@ -138,7 +138,7 @@ def test_by_policy_a_shared_copy_is_not_rebuilt_either(flow, clusters, source, t
     source.delete_topics(["orders"])
     source.add_topic("orders")
     flow = replace(flow, lifecycle=LifecycleSettings(on_recreated=RecreatedPolicy.NEW_INCARNATION))
-    result = apply.run(flow, clusters, discover.run(flow, clusters))
+    result = apply.run(FlowSnapshot(flow, clusters))
     assert ((), [("orders", "rebuild-refused")]) == (
         result.rebuilt,
         [(it.name, it.code) for it in result.refused],
@@ -155,7 +155,7 @@ def test_a_shared_copy_outlives_its_source(flow, clusters, source, target, dry_r
     note(target, flow.ledger_topic, DeletedTopic("orders", source.topics["orders"].topic_id, "orders", 1))
     source.delete_topics(["orders"])
     flow = replace(flow, lifecycle=LifecycleSettings(delete_after_ms=1))
-    result = apply.run(flow, clusters, discover.run(flow, clusters), dry_run=dry_run)
+    result = apply.run(FlowSnapshot(flow, clusters), dry_run=dry_run)
     expected = ((), [("orders", apply.SHARED)]) if is_shared else (("orders",), [])
     assert expected == (result.deleted_copies, [(it.name, it.code) for it in result.refused])
     assert (is_shared or dry_run) == ("orders" in target.topics)

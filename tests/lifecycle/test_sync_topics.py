@@ -11,7 +11,7 @@ from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.state.ledger import read_ledger
-from twinlog.topics import discover
+from twinlog.steps import discover
 
 
 def test_a_broker_that_is_down_takes_no_replica_away_for_good(flow, clusters, source, target):

@@ -8,7 +8,6 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.remembering import remembering
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, UsageError
@@ -18,7 +17,6 @@ from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.plan_file import digest_of, parse_plan, plan_document
 from twinlog.metadata.read import Subject
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics import discover
 
 READ = AclBinding("TOPIC", "LITERAL", "A.orders", "User:jo", "*", "READ", "ALLOW")
 JO = QuotaEntity.of({"user": "jo"})
@@ -400,9 +398,7 @@ def test_a_topic_made_anew_while_it_is_read_counts_as_made_anew(
 
     monkeypatch.setattr(cluster, "topic_configs", made_anew)
     source.topics["orders"].configs |= {"retention.ms": "7"}
-    with remembering(clusters) as both:
-        discover.run(everything, both)
-        plan = sync.make_plan(everything, both)
+    plan = sync.make_plan(everything, clusters)
     assert ([], ["recreated"]) == (rows(plan.changes), [it.code for it in plan.refused])
 
 

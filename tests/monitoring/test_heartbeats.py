@@ -17,7 +17,7 @@ from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.monitoring import heartbeats
 from twinlog.monitoring.heartbeats import newest_beat
 from twinlog.policy.replication import IdentityReplicationPolicy
-from twinlog.topics import discover
+from twinlog.steps import discover
 
 
 def test_a_beat_is_mm2s_record(flow, clusters, target):

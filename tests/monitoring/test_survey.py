@@ -13,10 +13,11 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.open_at_source import undecided_partitions
 from twinlog.monitoring.survey import oldest_seconds, survey, undecided_seconds
 from twinlog.state.ledger import write_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def only_row(flow, clusters):
-    (row,) = survey(flow, clusters).rows
+    (row,) = survey(FlowSnapshot(flow, clusters)).rows
     return row
 
 
@@ -42,7 +43,7 @@ def test_half_way_the_rest_lags(flow, clusters, orders, copied):
 def test_when_all_is_copied_nothing_lags(flow, clusters, orders, copied):
     """RPO is zero."""
     copied(orders, 0, 5)
-    seen = survey(flow, clusters)
+    seen = survey(FlowSnapshot(flow, clusters))
     assert (0, None, 0.0) == (
         seen.lag_records,
         seen.rows[0].oldest_uncopied,
@@ -61,7 +62,7 @@ def test_undecided_records_are_no_lag_and_not_nothing(flow, clusters, orders, co
     """A flow that reads committed records can only copy up to the stable end; what lies behind counts, and ages."""
     copied(orders, 0, 3)
     source.topics["orders"].logs[0].undecided = 2
-    seen = survey(flow, clusters)
+    seen = survey(FlowSnapshot(flow, clusters))
     (row,) = seen.rows
     assert (0, 2, 1_003, 2) == (
         row.lag_records,
@@ -98,7 +99,7 @@ def held(orders, copied, source):
 
 
 def told(flow, clusters):
-    seen = survey(flow, clusters)
+    seen = survey(FlowSnapshot(flow, clusters))
     (it,) = undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
     return it
 
@@ -152,7 +153,7 @@ def test_only_transactions_that_last_are_asked_about(flow, clusters, held, sourc
     """Most end in milliseconds, and a cycle meets some of them."""
     monkeypatch.setattr("twinlog.clock.now_ms", lambda: 61_003)
     monkeypatch.setattr(source, "open_transactions", None)
-    assert 2 == survey(flow, clusters).undecided_records
+    assert 2 == survey(FlowSnapshot(flow, clusters)).undecided_records
 
 
 def test_a_flow_from_the_latest_owes_nothing_of_before(flow, clusters, orders):
@@ -171,7 +172,7 @@ def test_pieces_of_an_earlier_life_do_not_count(flow, clusters, orders, copied, 
 def test_a_blocked_topic_has_no_rows(flow, clusters, orders, target):
     """Its offsets would be compared with another life's."""
     write_ledger(flow, target, [Incarnation("orders", "an-earlier-id", 1, "A.orders")])
-    assert () == survey(flow, clusters).rows
+    assert () == survey(FlowSnapshot(flow, clusters)).rows
 
 
 def test_the_last_report_is_remembered(flow, clusters, orders, target):
@@ -182,7 +183,7 @@ def test_the_last_report_is_remembered(flow, clusters, orders, target):
 
 def test_surveying_changes_nothing(flow, clusters, orders, target):
     """It only reads."""
-    survey(flow, clusters)
+    survey(FlowSnapshot(flow, clusters))
     assert [] == target.calls
 
 
@@ -216,7 +217,7 @@ def test_nothing_is_said_of_what_could_not_be_looked_at(flow, clusters, orders, 
     source.add_topic("users", partitions=2)
     source.append(TopicPartition("users", 0), key=b"k", value=b"v", timestamp=1)
     source.refuse(broken, "users", ClusterRefused("no"))
-    seen = survey(flow, clusters)
+    seen = survey(FlowSnapshot(flow, clusters))
     assert (0, {"offsets": 2, "describe_topics": 1}[broken], None) == (
         seen.lag_records,
         seen.unseen,

@@ -11,6 +11,7 @@ from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import validate
 from twinlog.monitoring.survey import survey
 from twinlog.state.ledger import write_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def test_a_sound_copy_passes_every_check(flow, clusters, orders, copied):
@@ -79,7 +80,7 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
     copied(orders, 0, 5)
     target.topics["A.orders"].logs[0].end = 3
     flow = replace(flow, gate=GateSettings(reports=tmp_path))
-    facts = validate.see(flow, clusters)
+    facts = validate.see(FlowSnapshot(flow, clusters))
     with_pages = validate.judge_with_pages(flow, facts, "manual__1/2")
     assert validate.judge(flow, facts).checks == with_pages.checks
     index = Path(with_pages.data_docs)
@@ -92,7 +93,7 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
 
 def test_a_beat_that_has_yet_to_come_has_no_age(flow, clusters, orders):
     """Its clock is ahead: it would stay young until then."""
-    seen = survey(flow, clusters)
+    seen = survey(FlowSnapshot(flow, clusters))
     ages = [
         validate.flow_row(flow, seen, beat_ms)["heartbeat_age_seconds"]
         for beat_ms in (None, seen.at_ms - 1_000, seen.at_ms + 60_000, seen.at_ms + 60_001)

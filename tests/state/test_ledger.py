@@ -45,7 +45,7 @@ def test_the_newest_life_of_a_topic_counts():
     """All lives are kept, in order."""
     old, new = Incarnation("t", "one", 1, "A.t"), Incarnation("t", "two", 2, "A.t")
     ledger = ledger_from([new, old])
-    assert ({"t": new}, (old, new)) == (ledger.incarnations, ledger.lives)
+    assert ({"t": new}, (old, new)) == (ledger.incarnations, ledger.every_incarnation)
 
 
 def test_a_ledger_of_a_later_version_is_not_guessed_at(target):

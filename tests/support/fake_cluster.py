@@ -82,14 +82,10 @@ class FakeCluster(FakeAccess):
         self.fenced = 0
         self.hides_groups = False
         self.items_asked: Counter[str] = Counter()
+        self.topics_read: Counter[str] = Counter()
         self._cluster_id = cluster_id or f"cluster-{alias}"
         self._lives = 0
         self._refusals: dict[tuple[str, str], TwinlogError] = {}
-
-    @property
-    def fresh(self) -> FakeCluster:
-        """The cluster itself: it remembers nothing."""
-        return self
 
     # what tests set up
 
@@ -230,6 +226,7 @@ class FakeCluster(FakeAccess):
 
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
         """Return the last record per key; tombstoned keys are left out."""
+        self.topics_read[topic] += 1
         if topic not in self.topics:
             raise TerminalError(f"topic {topic} does not exist on {self.alias}", code="no-internal-topic")
         latest: dict[bytes, ReadRecord] = {}

@@ -14,7 +14,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
-from twinlog.topics import discover
+from twinlog.steps import discover
+from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import BLOCKING, LeftOut, ProblemCode, RemoteTopic
 
 
@@ -142,7 +143,7 @@ def test_fewer_partitions_that_may_be_added_are_no_problem(flow, clusters, sourc
     source.add_topic("orders", 3)
     target.add_topic("A.orders", 2)
     discovery = discover.run(flow, clusters)
-    assert ([], [0, 1]) == (codes(discovery), [it.partition for it in discovery.ready_topics[0].placed])
+    assert ([], [0, 1]) == (codes(discovery), [it.partition for it in discovery.ready_topics[0].provisioned])
 
 
 def test_a_refused_topic_does_not_hide_the_others(flow, clusters, source, target):
@@ -244,7 +245,7 @@ def test_ends_are_read_again_where_a_copy_went_on_meanwhile(flow, clusters, sour
     source.refuse("offsets", "quiet", TransientError("no leader", code="no-leader"))
     progress = {TopicPartition(name, 0): 3 for name in ("orders", "cut", "quiet")}
 
-    later = discover.with_later_ends(source, seen, progress)
+    later = with_later_ends(source, seen, progress)
 
     assert {"cut": [PartitionOffsets(0, 0, 0)], "orders": [PartitionOffsets(0, 4, 4)], "quiet": []} == {
         it.topic: [partition.source for partition in it.partitions] for it in later
@@ -258,6 +259,6 @@ def test_ends_that_lie_behind_what_was_copied_are_not_asked_for(flow, clusters, 
     seen = discover.run(flow, clusters).topics
     source.calls.clear()
     assert (seen, []) == (
-        discover.with_later_ends(source, seen, {TopicPartition("orders", 0): 0}),
+        with_later_ends(source, seen, {TopicPartition("orders", 0): 0}),
         source.calls,
     )

@@ -8,7 +8,8 @@ from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.lifecycle import sync_topics
 from twinlog.state.ledger import write_ledger
-from twinlog.topics import discover, pauses
+from twinlog.steps import discover
+from twinlog.topics import pauses
 
 
 def test_a_paused_topic_is_left_out_and_the_others_go_on(flow, clusters, orders, with_internal) -> None:

@@ -11,12 +11,12 @@ from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import make_plan
 from twinlog.policy.selection import NameFilter
-from twinlog.topics import discover
 from twinlog.topics.plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def planned(flow, clusters):
-    return make_plan(flow, clusters, discover.run(flow, clusters))
+    return make_plan(FlowSnapshot(flow, clusters))
 
 
 def of(plan, kind):
@@ -201,8 +201,8 @@ def test_planning_changes_nothing(flow, clusters, source, target):
     """Neither the clusters nor the discovery it is given."""
     source.add_topic("orders", 2)
     target.add_topic("A.orders", 1)
-    discovery = discover.run(flow, clusters)
-    before = copy.deepcopy((source.topics, target.topics, discovery))
-    make_plan(flow, clusters, discovery)
-    assert before == (source.topics, target.topics, discovery)
+    seen = FlowSnapshot(flow, clusters)
+    before = copy.deepcopy((source.topics, target.topics, seen.discovery))
+    make_plan(seen)
+    assert before == (source.topics, target.topics, seen.discovery)
     assert [] == target.calls

@@ -35,14 +35,13 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_packed, read_progress
-from twinlog.topics import discover
-from twinlog.topics.discovery import Discovery, refuse_unknown_topics
+from twinlog.state.progress import Maps, SourceIncarnation, read_maps
+from twinlog.topics.discovery import refuse_unknown_topics
 from twinlog.topics.other_writers import read_other_writers
+from twinlog.topics.snapshot import FlowSnapshot
 
 SETTLE_SECONDS = 2.0
 """Seconds a record at the end of the target may be ahead of the map.
@@ -68,11 +67,10 @@ def run(
     """
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), clock.now_ms()
-    progress = read_progress(flow, clusters.target)
-    packed = read_packed(flow, clusters.target)
-    discovery = discover.run(flow, clusters)
+    snapshot = FlowSnapshot(flow, clusters).read_state()
+    discovery = snapshot.discovery
     refuse_unknown_topics(discovery, request.topics, "name source topics of the flow")
-    decided = plan(flow, _state(flow, clusters, discovery, progress, packed), request)
+    decided = plan(flow, _state(snapshot), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     reports = _by_incarnation(answers)
@@ -117,13 +115,13 @@ def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneS
     )
 
 
-def _state(
-    flow: FlowSettings,
-    clusters: Clusters,
-    discovery: Discovery,
-    progress: Mapping[TopicPartition, int],
-    packed: Maps[PackedMap],
-) -> AuditState:
+def _state(snapshot: FlowSnapshot) -> AuditState:
+    """Add what an audit has to know besides.
+
+    Ledger and map are read once more, after progress and the ends of the logs: offsets that were left out on purpose
+    meanwhile must not look lost.
+    """
+    flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
     compacted = _compacted(clusters.source, names)
@@ -133,11 +131,11 @@ def _state(
         discovery,
         ledger,
         read_maps(flow, clusters.target),
-        progress,
-        {life: it.end_upstream for life, it in packed.items()},
+        snapshot.progress,
+        {incarnation: it.end_upstream for incarnation, it in snapshot.maps.items()},
         compacted,
         read_other_writers(flow, clusters, discovery),
-        deleted_early(flow, clusters, discovery, ledger, packed, clock.now_ms()),
+        deleted_early(flow, clusters, discovery, ledger, snapshot.maps, clock.now_ms()),
     )
 
 

@@ -238,7 +238,7 @@ def _without_loopback(
     )
     markers = {at for at in unsure if not read.get(at) or read[at][0].offset >= found[at].end}
     same = [at for at, it in unsure.items() if it.remote.topic == at.topic and at not in markers]
-    wrote = read_other_writers(flow, clusters, discovery).echoes if same else {}
+    wrote = read_other_writers(flow, clusters, discovery).loopback if same else {}
     loopback = {at for at in same if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]}
     return {at: it for at, it in found.items() if at not in markers | loopback}
 

@@ -244,7 +244,7 @@ def _settled(life: SourceIncarnation, offset_map: OffsetMap, state: AuditState) 
 
 
 def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -> OffsetMap | None:
-    for earlier in reversed(state.ledger.lives):
+    for earlier in reversed(state.ledger.every_incarnation):
         found = state.maps.seen(SourceIncarnation(life.topic, earlier.topic_id, life.partition))
         if earlier.topic == life.topic and isinstance(found, OffsetMap):
             return found
@@ -318,7 +318,7 @@ def _scopes(
             last,
             quarantined,
             compacted,
-            echoes=sharing.echoes.get(life.topic_partition, Spans()),
+            echoes=sharing.loopback.get(life.topic_partition, Spans()),
             others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
             shared=shared,
             beyond=beyond,

@@ -37,7 +37,7 @@ NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a l
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What the plan is made from, read in this order: progress and `settled`, the ends of the logs, ledger and map.
+    """What the plan is made from, read in this order: `settled`, progress, the ends of the logs, ledger and map.
 
     `settled` is the end of each map at that time.  `compacted` are the source topics that have `compact` in their
     cleanup.policy on either side.  `sharing` says which records in either log are not the flow's.  `early` is what was

@@ -8,7 +8,7 @@ Expectations if a person looks at the result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 Cell = str | int | float | None
@@ -57,6 +57,18 @@ class Check:
     def columns(self) -> tuple[str, ...]:
         """Return the columns it looks at."""
         return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
+
+
+def critical(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
+    """Make a check that forbids relying on the copy if it fails; `expected` is like `left >= right`."""
+    left, relation, right = expected.split()
+    side = int(right) if right.isdecimal() else right
+    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice, needs)
+
+
+def warning(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
+    """Make a check that asks for a look if it fails."""
+    return replace(critical(name, expected, meaning, advice, needs=needs), severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

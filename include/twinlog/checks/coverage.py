@@ -1,11 +1,9 @@
-"""Compute how much of the copy is proved equal, and how long ago, from the ledger's audits and the map.  Pure.
+"""Compute how much of the copy is proved equal and why the rest is not, from the ledger's audits and the map.  Pure.
 
 Records that the map no longer knows (they have left the target) count neither as copied nor as proved.  Records that
 the map does not reach although an audit has met them (`no-map`, `map-lost`) count as copied, but not as proved.
 
 Law: every copied record is proved, differs, or is counted with the reason why it is neither.
-
-Count the unproved records of a copy by reason.  Pure.
 """
 
 from __future__ import annotations
@@ -26,20 +24,12 @@ from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
 
 NOT_AUDITED: Final = "not-audited"
-
-
 """The reason of most unproved records: no audit has reached them yet."""
 
-
 GONE: Final = frozenset({Unproved.SOURCE_RETENTION, Unproved.TARGET_RETENTION, Unproved.COMPACTED})
-
-
 """Reasons that mean that a side no longer holds the record: it cannot be compared."""
 
-
 UNMAPPED: Final = frozenset({Unproved.NO_MAP, Unproved.MAP_LOST, Unproved.DELETED_EARLY})
-
-
 """Reasons that mean that the offset map may not know the record."""
 
 

@@ -1,10 +1,9 @@
-"""Great Expectations' Data Docs without internet: its own pages, without what they load from other hosts.
+"""Write Great Expectations' Data Docs, readable without internet, into the folder of reports.
 
 Great Expectations draws the page of a validation (its renderer and templates).  The page it would write loads
 Bootstrap, jQuery, fonts and its logo from ten other hosts, and stays blank without them.  Here the content is put into
-our own frame, which brings the little style and script that the content needs.
-
-The folder of reports: a subfolder per flow and kind, in it one per run; the oldest runs are deleted.
+our own frame, which brings the little style and script that the content needs.  The folder has a subfolder per flow
+and kind, in it one per run; the oldest runs are deleted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Compute what would be lost if the source were lost now, and the same over the last day.  Pure.
-
-Compute how long ago something was, across machines whose clocks differ.  Pure.
-"""
+"""Compute what would be lost if the source were lost now and over the last day, across clocks that differ.  Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ SLOT_MS = 300_000
 
 
 SLOTS = 288
-
-
 """A day in slots of five minutes."""
 
 
@@ -90,8 +85,6 @@ def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSam
 
 
 CLOCKS_APART_MS = 60_000
-
-
 """Milliseconds that a time may lie in the future and still count as now: its clock is ahead of ours."""
 
 

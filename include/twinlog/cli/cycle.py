@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twinlog.lifecycle.sync_topics import SyncTopicsResult
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.topics.discovery import Discovery
+    from twinlog.topics.snapshot import FlowSnapshot
 
 
 SHOWN = 10
@@ -136,10 +137,11 @@ def run_cycle(
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
-    from twinlog.cluster.remembering import remembering
+    from twinlog.lifecycle.sync_topics import as_left
     from twinlog.monitoring import heartbeats
-    from twinlog.steps import copy, discover, plan_ranges, sync_topics
+    from twinlog.steps import copy, plan_ranges, sync_topics
     from twinlog.topics.discovery import refuse_unknown_topics
+    from twinlog.topics.snapshot import FlowSnapshot
 
     started_ms = round(time.time() * 1000)
     not_ready = heartbeats.make_ready(flow, clusters.source)
@@ -147,15 +149,15 @@ def run_cycle(
         not_ready and flow.reverse_heartbeats is None
     ):  # the reverse flow's heartbeat is tried again at the end of the cycle, and reported then
         warn(f"{flow.name}: {not_ready}")
-    with remembering(clusters) as seen:
-        discovery = discover.run(flow, seen)
-        refuse_unknown_topics(discovery, request.topics)
-        synced = sync_topics.run(flow, seen)
-        planned = plan_ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
+    snapshot = FlowSnapshot(flow, clusters)
+    discovery, until, topics = snapshot.discovery, request.until_ms, request.topics
+    refuse_unknown_topics(discovery, topics)
+    synced = sync_topics.run(flow, clusters, snapshot=snapshot)
+    snapshot = as_left(snapshot, synced)
+    planned = plan_ranges.run(flow, clusters, until_ms=until, topics=topics, snapshot=snapshot)
     _say_planned(flow, discovery, synced, planned)
     copied = None
     if planned.ranges or planned.unended:
-        until, topics = request.until_ms, request.topics
         with shown() as on_progress:
             copied = copy.run(
                 flow,
@@ -165,6 +167,7 @@ def run_cycle(
                 until_ms=until,
                 topics=topics,
                 on_progress=on_progress,
+                snapshot=snapshot,
             )
         say(
             f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
@@ -189,21 +192,21 @@ def conclude(
 
     `refused`: some of `failures` are about topics that have no place on the target.
     """
-    from twinlog.cluster.remembering import remembering
     from twinlog.monitoring import heartbeats, publish, validate
+    from twinlog.topics.snapshot import FlowSnapshot
 
-    groups = run_groups(flow, clusters)
+    snapshot = FlowSnapshot(flow, clusters)
+    groups = run_groups(flow, clusters, snapshot)
     beat = heartbeats.run(flow, clusters)
     if beat.warning:
         warn(f"{flow.name}: {beat.warning}")
-    with remembering(clusters) as both:
-        facts = validate.see(flow, both)
-        judged = validate.judge(flow, facts)
-        for check in judged.failed:
-            warn(f"{flow.name}: {check.name}: {check.message}")
-        report = publish.run(
-            flow, both, request.run_id, to_json(copied), started_ms, facts.seen, failed=bool(failures)
-        )
+    facts = validate.see(snapshot)
+    judged = validate.judge(flow, facts)
+    for check in judged.failed:
+        warn(f"{flow.name}: {check.name}: {check.message}")
+    report = publish.run(
+        flow, clusters, request.run_id, to_json(copied), started_ms, facts, failed=bool(failures)
+    )
     return FlowRun(
         flow=flow.name,
         run_id=request.run_id,
@@ -217,18 +220,18 @@ def conclude(
     )
 
 
-def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
-    """Write offset syncs and checkpoints, and commit positions of groups.
+def run_groups(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot) -> GroupsRun:
+    """Write offset syncs and checkpoints, and commit positions of groups; the snapshot has no topics yet.
 
     A failure here is in the result and on stderr; it costs no record of the copy.
     """
     from twinlog.steps import checkpoints, offset_syncs
 
     try:
-        syncs = offset_syncs.run(flow, clusters)
+        syncs = offset_syncs.run(flow, clusters, snapshot)
         if syncs.warning:
             warn(f"{flow.name}: {syncs.warning}")
-        result = checkpoints.run(flow, clusters)
+        result = checkpoints.run(flow, clusters, snapshot)
     except ClusterRefused as error:
         # A copy does not need the ACLs for it (`twinlog check`).
         warn(f"{flow.name}: groups are not looked after: {error}")

@@ -88,13 +88,14 @@ def resume(
 
 def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
     from twinlog.cluster.open import open_clusters
-    from twinlog.topics import discover, pauses
+    from twinlog.topics import pauses
     from twinlog.topics.discovery import refuse_unknown_topics
+    from twinlog.topics.snapshot import FlowSnapshot
 
     with open_clusters(flow) as clusters:
         if topics:
             refuse_unknown_topics(
-                discover.run(flow, clusters), topics, "--topic takes the name of a source topic"
+                FlowSnapshot(flow, clusters).discovery, topics, "--topic takes the name of a source topic"
             )
         done = pauses.pause(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
     return PauseOf(flow.name, done)

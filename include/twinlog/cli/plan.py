@@ -121,16 +121,18 @@ def plan_flow(
     """
     from twinlog.cluster.open import open_clusters
     from twinlog.monitoring import heartbeats
-    from twinlog.steps import discover, plan_ranges, sync_topics
+    from twinlog.steps import plan_ranges, sync_topics
     from twinlog.topics.discovery import refuse_unknown_topics
+    from twinlog.topics.snapshot import FlowSnapshot
 
     with open_clusters(flow) as clusters:
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
-        discovery = discover.run(flow, clusters)
+        snapshot = FlowSnapshot(flow, clusters)
+        discovery = snapshot.discovery
         others.refuse(flow, discovery.target_cluster_id)
         refuse_unknown_topics(discovery, topics)
-        metadata = sync_topics.run(flow, clusters, dry_run=True)
-        ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics)
+        metadata = sync_topics.run(flow, clusters, dry_run=True, snapshot=snapshot)
+        ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics, snapshot=snapshot)
         rights = _metadata(flow, clusters)
         beaten_into = heartbeats.missing_on_source(flow, clusters.source)
     notes = metadata.notes

@@ -259,7 +259,7 @@ def _write(
         warn(f"{inexact} offset(s) in {path} are not exact: records may be read again")
     if missing := sum(it.missing for it in translated.answers):
         warn(f"{path} skips at most {missing} unread record(s): they are not on the other side")
-    if unknown := next((it for it in translated.answers if it.reason is Reason.WAY_BACK_UNKNOWN), None):
+    if unknown := next((it for it in translated.answers if it.reason is Reason.REVERSE_UNKNOWN), None):
         warn(f"{path}: {unknown.message}")
     return True
 

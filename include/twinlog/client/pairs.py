@@ -1,27 +1,22 @@
-"""Find the partition of the other cluster that a question about offsets concerns, or say why there is none.
-
-The questions to a translation, and its answers: plain values.
-"""
+"""Find the partition of the other cluster that a question about offsets concerns, or say why there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescription
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
+from twinlog.topics.discover import all_partitions
 from twinlog.topics.incarnations import copied_from, differ
 
 LARGEST = (1 << 63) - 1
-
-
 """The largest possible offset: Kafka's are signed 64-bit integers."""
 
 
@@ -60,12 +55,10 @@ class Reason(StrEnum):
     NOT_COPIED_YET = "not-copied-yet"
     NOT_MAPPED = "not-mapped"
     MAP_UNREADABLE = "map-unreadable"
-    WAY_BACK_UNKNOWN = "way-back-unknown"
+    REVERSE_UNKNOWN = "way-back-unknown"
 
 
 NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECREATED, Reason.NOT_COPIED_YET})
-
-
 """Reasons for which no offset of a partition can be translated, whatever its number."""
 
 
@@ -76,7 +69,7 @@ class Answer:
     `topic` is the name on the target, `source_topic` the name on the source.  Offsets are the next ones to read; one
     of them is None if there is no answer.  `exact` says that the answer is the first record not yet read.  `ahead`
     says that the reader was beyond the copy and goes on at its end.  An answer that is not exact is early rather than
-    late; with the reason WAY_BACK_UNKNOWN, that holds only for the records of this flow.  `again` is how many records
+    late; with the reason REVERSE_UNKNOWN, that holds only for the records of this flow.  `again` is how many records
     may be read again at most, None if unknown.  `missing` is how many unread records at most are not on the other
     side, although the reader's own side may have them; no such answer is exact.  `reason` and `message` say why there
     is no answer, or what else is noteworthy.
@@ -162,13 +155,14 @@ class Pairing:
         sources = {names[0] for names in wanted.values()} - {""}
         remotes = {names[1] for names in wanted.values()} - {""}
         described = self._clusters.target.describe_topics(sorted(remotes))
-        lives = self._lives(sorted(sources))
+        here = self._source_topics(sorted(sources))
         view = _View(
-            lives=lives,
-            remotes=described.found,
-            refused=described.refused,
-            target=self._clusters.target.offsets(_partitions(described.found)).found,
-            source=self._clusters.source.offsets(_partitions(lives.found)).found if lives.found else {},
+            incarnations=here,
+            remotes=described,
+            target=self._clusters.target.offsets(all_partitions(described.found.values())).found,
+            source=self._clusters.source.offsets(all_partitions(here.found.values())).found
+            if here.found
+            else {},
         )
         return {it: self._pair(it, *names, view) for it, names in wanted.items()}
 
@@ -180,11 +174,8 @@ class Pairing:
             return topic, known.remote_topic if known is not None else remote
         return copied_from(self._flow, self._ledger, topic) or "", topic
 
-    def _lives(self, topics: Sequence[str]) -> _Incarnations:
-        if not self._source_reachable:
-            return _Incarnations()
-        found = self._clusters.source.describe_topics(topics)
-        return _Incarnations(found.found, found.refused)
+    def _source_topics(self, topics: Sequence[str]) -> Answers[str, TopicDescription]:
+        return self._clusters.source.describe_topics(topics) if self._source_reachable else Answers({})
 
     def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
         if not source:
@@ -194,7 +185,7 @@ class Pairing:
         problem = self._trouble(it, source, remote, view)
         if problem is not None:
             return Impossible(source, remote, *problem)
-        life = view.lives.found.get(source)
+        life = view.incarnations.found.get(source)
         return Pair(
             source,
             remote,
@@ -202,20 +193,20 @@ class Pairing:
             life.topic_id if life is not None else self._last_life(source, it.partition),
             view.source.get(TopicPartition(source, it.partition)),
             view.target[TopicPartition(remote, it.partition)],
-            view.remotes[remote].topic_id,
+            view.remotes.found[remote].topic_id,
         )
 
     def _trouble(
         self, it: TopicPartition, source: str, remote: str, view: _View
     ) -> tuple[Reason, str] | None:
-        error = view.lives.refused.get(source) or view.refused.get(remote)
+        error = view.incarnations.refused.get(source) or view.remotes.refused.get(remote)
         if error is not None and error.code != NO_SUCH_TOPIC:
             raise error
-        if source in view.lives.refused:
+        if source in view.incarnations.refused:
             return Reason.UNKNOWN_TOPIC, f"{self._flow.source.alias} has no topic {source}"
-        if remote in view.refused:
+        if remote in view.remotes.refused:
             return Reason.NOT_COPIED_YET, f"{self._flow.target.alias} has no topic {remote}"
-        life = view.lives.found.get(source)
+        life = view.incarnations.found.get(source)
         if life is not None and TopicPartition(source, it.partition) not in view.source:
             return (
                 Reason.UNKNOWN_PARTITION,
@@ -231,7 +222,7 @@ class Pairing:
     def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
         """Say which side is not the incarnation that the map covers."""
         known = self._ledger.incarnations.get(source)
-        life, copy = view.lives.found.get(source), view.remotes.get(remote)
+        life, copy = view.incarnations.found.get(source), view.remotes.found.get(remote)
         if life is not None and known is not None and known.topic_id != life.topic_id:
             return (
                 Reason.RECREATED,
@@ -249,32 +240,19 @@ class Pairing:
         known = self._ledger.incarnations.get(topic)
         if known is not None:
             return known.topic_id
-        lives = {
+        ids = {
             life.topic_id
             for life in [*self._packed, *self._packed.broken]
             if life.topic_partition == (topic, partition)
         }
-        return lives.pop() if len(lives) == 1 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Incarnations:
-    """The source's topics; empty if it cannot be asked."""
-
-    found: Mapping[str, TopicDescription] = field(default_factory=dict)
-    refused: Mapping[str, TwinlogError] = field(default_factory=dict)
+        return ids.pop() if len(ids) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What both clusters say about the topics asked about."""
+    """What both clusters say about the topics asked about; `incarnations` is empty if the source cannot be asked."""
 
-    lives: _Incarnations
-    remotes: Mapping[str, TopicDescription]
-    refused: Mapping[str, TwinlogError]
+    incarnations: Answers[str, TopicDescription]
+    remotes: Answers[str, TopicDescription]
     target: Mapping[TopicPartition, PartitionOffsets]
     source: Mapping[TopicPartition, PartitionOffsets]
-
-
-def _partitions(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, it.partition) for topic in topics.values() for it in topic.partitions]

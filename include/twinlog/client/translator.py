@@ -1,8 +1,7 @@
-"""Translate a flow's offsets exactly, and back, by its map; by MM2's offset-syncs if the map does not reach.
+"""Translate offsets, groups and times of a flow exactly, and back: for commands, the Dag and programs.  Only reads.
 
-Reads only.  The source may be gone: the map and the ledger are on the target.
-
-Translate groups and times: for the command line, the Dag `translate_group` and programs.
+Translated is by the map, or by MM2's offset-syncs if the map does not reach.  The source may be gone: map and ledger
+are on the target.
 """
 
 from __future__ import annotations
@@ -35,13 +34,11 @@ from twinlog.state.progress import Maps, SourceIncarnation, read_packed
 from twinlog.topics.reverse_flows import ReverseState, read_reverse_state
 
 Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
-
-
 """Upstream offsets [first, end) that are in no copy."""
 
 
 @dataclass(frozen=True, slots=True)
-class _WayBack:
+class _Reverse:
     """What the reverse flow knows, and what it never copied."""
 
     known: ReverseState
@@ -121,29 +118,29 @@ class FlowTranslator:
                 answers[number] = _refused(it, against, back=back)
             else:
                 by_partition[place].append(number)
-        way_back = self._way_back(it for it in pairs.values() if isinstance(it, Pair))
+        reverse = self._reverse(it for it in pairs.values() if isinstance(it, Pair))
         for place, numbers in by_partition.items():
             pair = pairs[place]
             assert isinstance(pair, Pair)
             asked = [asks[number] for number in numbers]
-            found_here = self._in_partition(pair, asked, way_back, back=back)
+            found_here = self._in_partition(pair, asked, reverse, back=back)
             for number, answer in zip(numbers, found_here, strict=True):
                 answers[number] = answer
         return tuple(answers[number] for number in range(len(asks)))
 
-    def _way_back(self, pairs: Iterable[Pair]) -> _WayBack | None:
+    def _reverse(self, pairs: Iterable[Pair]) -> _Reverse | None:
         """Read what the reverse flow keeps on the source, if there is one that counts and can be asked."""
         same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
         if not same or not self.source_reachable:
             return None
         found = read_reverse_state(self.flow, self._clusters, same)
-        return None if found is None else _WayBack(found, never_copied(found.ledger))
+        return None if found is None else _Reverse(found, never_copied(found.ledger))
 
     def _in_partition(
-        self, pair: Pair, asks: Sequence[Ask], way_back: _WayBack | None, *, back: bool
+        self, pair: Pair, asks: Sequence[Ask], reverse: _Reverse | None, *, back: bool
     ) -> list[Answer]:
         try:
-            found = self._positions(pair, [it.offset for it in asks], way_back, back=back)
+            found = self._positions(pair, [it.offset for it in asks], reverse, back=back)
         except UnreadableMap as error:
             unreadable = Impossible(pair.source_topic, pair.topic, Reason.MAP_UNREADABLE, error.message)
             return [_refused(it, unreadable, back=back) for it in asks]
@@ -152,16 +149,16 @@ class FlowTranslator:
         ]
 
     def _positions(
-        self, pair: Pair, offsets: Sequence[int], way_back: _WayBack | None, *, back: bool
+        self, pair: Pair, offsets: Sequence[int], reverse: _Reverse | None, *, back: bool
     ) -> list[Position | None]:
         life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
         packed, gaps = self._packed.get(life), _in(self._lost, life)
-        both_ways = way_back is not None and pair.same_name and way_back.known.concerns(pair.source_topic)
-        if way_back is not None and both_ways and pair.source is not None:
+        both_ways = reverse is not None and pair.same_name and reverse.known.concerns(pair.source_topic)
+        if reverse is not None and both_ways and pair.source is not None:
             their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
-            theirs, nothing = way_back.known.maps.get(their_life), PackedMap.of({})
+            theirs, nothing = reverse.known.maps.get(their_life), PackedMap.of({})
             if back:
-                their_gaps = _in(way_back.lost, their_life)
+                their_gaps = _in(reverse.lost, their_life)
                 return positions_both_ways(
                     theirs, packed or nothing, offsets, pair.source, their_gaps, pair.target
                 )
@@ -187,14 +184,14 @@ class FlowTranslator:
         # Only the source could say whether a reverse flow copies; the target's own records may count, too.
         unknown = pair.same_name and not self.source_reachable
         if unknown:
-            reason, message = Reason.WAY_BACK_UNKNOWN, self._way_back_unknown(pair)
+            reason, message = Reason.REVERSE_UNKNOWN, self._reverse_unknown(pair)
         return replace(
             base,
             upstream_offset=position.offset if back else base.upstream_offset,
             downstream_offset=base.downstream_offset if back else position.offset,
             exact=position.exact and not unknown,
             ahead=position.ahead,
-            again=None if unknown else position.slack,
+            again=None if unknown else position.max_duplicates,
             missing=position.missing,
             basis=Basis.MAP,
             reason=reason,
@@ -214,7 +211,7 @@ class FlowTranslator:
             message="by MM2's offset-syncs: not later than right, and maybe much earlier",
         )
 
-    def _way_back_unknown(self, pair: Pair) -> str:
+    def _reverse_unknown(self, pair: Pair) -> str:
         here, there = self.flow.source.alias, self.flow.target.alias
         return (
             f"by the records of {here} alone: a flow {there}->{here} that calls {pair.topic} the same keeps its map on"

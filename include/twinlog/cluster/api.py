@@ -42,10 +42,6 @@ class ClusterReader(Protocol):
     def alias(self) -> str:
         """The cluster's name in the configuration file."""
 
-    @property
-    def fresh(self) -> ClusterReader:
-        """The cluster as it is now, for callers that cannot use a remembered answer (twinlog.cluster.remembering)."""
-
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
 

@@ -65,10 +65,6 @@ class KafkaCluster:
     def alias(self) -> str:
         return self._settings.alias
 
-    @property
-    def fresh(self) -> KafkaCluster:
-        return self
-
     @cached_property
     def _session(self) -> Session:
         return Session(self.alias, client_properties(self._settings, "admin"))

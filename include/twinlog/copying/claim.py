@@ -21,7 +21,7 @@ from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.state.ledger import Ledger, ledger_from, records_in
 from twinlog.topics.incarnations import differ
-from twinlog.topics.reverse_flows import gone_ways
+from twinlog.topics.reverse_flows import gone_reverse_flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _planned(
     ours = before is not None and why_not_ours(identity, ledger.claims, (), ()) is None
     claim = before if before is not None and ours else identity.claim(clock.now_ms(), by, reason)
     kept, others = _incarnations(clusters, ledger, identity.source_cluster_id)
-    forgotten = gone_ways(clusters, ledger.reverse_flows)
+    forgotten = gone_reverse_flows(clusters, ledger.reverse_flows)
     moved = () if ours else [it for it in ledger.claims if it.flow != flow.name]
     changes = [
         *((it.key(), None) for it in (*moved, *forgotten)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -19,7 +20,8 @@ from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
 from twinlog.errors import TransientError
-from twinlog.topics import discover
+from twinlog.topics.discover import with_offsets_now
+from twinlog.topics.snapshot import FlowSnapshot
 
 MAX_ROUNDS = 6
 """Most fences in one copy. Each round has fewer ranges than the one before, unless a cluster keeps failing."""
@@ -37,14 +39,18 @@ def run(
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> CopyResult:
     """Copy all records (up to `until_ms`, of `topics`), in as many rounds as needed; copy nothing while paused.
 
-    `on_progress` is called every few seconds with the lanes' progress. Raises FencedError if another twinlog runs the
-    flow, and errors of clusters that cannot be reached.
+    `snapshot` says what there is, as it was before the fence; the ends of its logs are read
+    again. `on_progress` is called every few seconds with the lanes' progress. Raises FencedError if another twinlog
+    runs the flow, and errors of clusters that cannot be reached.
     """
     started = time.monotonic()
-    discovery = discover.run(flow, clusters)
+    discovery = (snapshot or FlowSnapshot(flow, clusters)).discovery
+    if snapshot is not None:
+        discovery = replace(discovery, topics=with_offsets_now(clusters.source, discovery.topics))
     chosen = choose(discovery, topics)
     ends = ends_at(clusters.source, chosen, until_ms)
     limits = message_limits(clusters.target, [it.remote_topic for it in chosen])

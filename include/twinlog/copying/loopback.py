@@ -29,7 +29,7 @@ from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import source_of_ledger
 from twinlog.state.ledger import ledger_in, read_ledger, write_ledger
 from twinlog.topics.incarnations import differ
-from twinlog.topics.reverse_flows import ReverseState, gone_ways, read_ways_back
+from twinlog.topics.reverse_flows import ReverseState, gone_reverse_flows, read_reverse_states
 
 COPIED_TWICE = "copied-twice"
 
@@ -52,7 +52,7 @@ def copied_by_others(
         if alias is None or name == flow.ledger_topic or not wanted:
             continue
         try:
-            incarnations = ledger_in(clusters.target, name).lives
+            incarnations = ledger_in(clusters.target, name).every_incarnation
         except (ClusterRefused, FormatError):
             continue
         for incarnation in incarnations:
@@ -86,7 +86,7 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
     if not any(item.remote_topic == item.topic for item in resolved.ranges):
         return resolved
     ids = {item.topic: item.topic_id for item in resolved.ranges if item.remote_topic == item.topic}
-    flows = read_ways_back(flow, clusters, ids)
+    flows = read_reverse_states(flow, clusters, ids)
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in flows):
         raise TerminalError(
             f"{flow.name} and its reverse flow keep topic names, and {flow.name} copies at_least_once",
@@ -128,7 +128,7 @@ def _note_reverse_flows(
     new = [it for it in flows if it.ledger_topic_id and it.ledger_topic_id not in known]
     now = clock.now_ms()
     write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
-    return gone_ways(clusters, noted)
+    return gone_reverse_flows(clusters, noted)
 
 
 def _stopped_by(

@@ -16,9 +16,9 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import assign
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
-from twinlog.state.progress import read_progress
-from twinlog.topics import discover
+from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+from twinlog.topics.snapshot import FlowSnapshot
 
 ASSUMED_SLOTS = 2
 """Lanes that a plan takes to run at once; only the runner of a copy knows the real number."""
@@ -99,11 +99,12 @@ def run(
     *,
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> RangePlan:
     """Plan the next copy. `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
-    discovery = discover.run(flow, clusters)
-    progress = read_progress(flow, clusters.target)
-    chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
+    discovery, progress = snapshot.discovery, snapshot.progress
+    chosen = with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
     limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
     resolved = resolve(flow, chosen, progress, ends, limits)
@@ -115,7 +116,7 @@ def run(
         stopped=resolved.stopped,
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
         records=sum(item.end - item.start for item in resolved.ranges),
-        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.unended),
+        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.in_transaction),
         undecided=tuple(undecided_ranges(flow, chosen)),
     )
 
@@ -183,7 +184,7 @@ def resolve(
     for topic in topics:
         stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
-        for partition in topic.placed:
+        for partition in topic.provisioned:
             place = TopicPartition(topic.topic, partition.partition)
             last = progress.get(place)
             start = _start(flow, partition, last)

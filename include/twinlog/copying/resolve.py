@@ -21,8 +21,9 @@ from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.discovery_rules import with_beginnings
 from twinlog.topics.incarnations import differ
-from twinlog.topics.pauses import why_paused, why_standing_by
+from twinlog.topics.pauses import why_paused, why_suspended
 
 MEANT = frozenset({"standing-by", "paused"})
 """Reasons that are a person's decision: no failure of the copy."""
@@ -68,9 +69,8 @@ def resolve_now(
         if (reason := reasons[it.topic]) is not None and reason[0] not in MEANT
         for partition in it.partitions
     )
-    allowed = with_later_ends(
-        clusters.source, (it for it in topics if reasons[it.topic] is None), owned.progress
-    )
+    standing = with_beginnings((it for it in topics if reasons[it.topic] is None), ledger)
+    allowed = with_later_ends(clusters.source, standing, owned.progress)
     resolved = resolve(
         flow,
         allowed,
@@ -90,7 +90,7 @@ def resolve_now(
 def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | None) -> tuple[str, str] | None:
     """Return code and reason why a topic may not be copied as it was found; None if it may. Pure."""
     known, rebuild = ledger.incarnations.get(topic.topic), ledger.rebuilds.get(topic.topic)
-    suspended, paused = why_standing_by(ledger), why_paused(ledger, topic.topic)
+    suspended, paused = why_suspended(ledger), why_paused(ledger, topic.topic)
     rebuilding = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
     recreated = known is not None and differ(known.topic_id, topic.topic_id)
     replaced = known is not None and copy is not None and differ(known.remote_topic_id, copy.topic_id)
@@ -115,7 +115,7 @@ def without_lost_markers(
     Raises as `copies.without_lost_markers` or `cut_maps`, and FencedError if another driver has fenced since: records
     it copied look like a progress regression.
     """
-    if not resolved.ranges and not any(it.unended for it in topics):
+    if not resolved.ranges and not any(it.in_transaction for it in topics):
         return resolved
     with Brokers(owned.flow.target.connection) as target:
         if owned.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:

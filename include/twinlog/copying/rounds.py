@@ -14,7 +14,7 @@ from twinlog.copying.ownership import Ownership
 from twinlog.copying.result import Totals
 from twinlog.errors import ClusterRefused, TransientError
 from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeSpec
-from twinlog.topics.reverse_flows import way_back_ledger
+from twinlog.topics.reverse_flows import reverse_ledger
 
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
@@ -83,7 +83,7 @@ def lane_specs(
             transaction_ms=settings.transaction_ms,
             fetch_bytes=settings.fetch_bytes,
             partition_fetch_bytes=settings.partition_fetch_bytes,
-            reverse_ledger=way_back_ledger(flow),
+            reverse_ledger=reverse_ledger(flow),
             bytes_per_second=share,
             follow=follow,
         )

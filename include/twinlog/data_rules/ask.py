@@ -18,8 +18,8 @@ from twinlog.data_rules.suite import TopicRules, read_suite
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
             f"{flow.name} has no rules of its own", hint="set twinlog.data.quality.suite", code="no-suite"
         )
     suite = read_suite(settings.suite)
-    partitions = newest(discover.run(flow, clusters), settings)
+    partitions = newest(FlowSnapshot(flow, clusters).discovery, settings)
     topics = ask(suite, settings.suite, partitions)
     broken = sorted(it.topic for it in topics if it.broken)
     paused = _pause(flow, clusters, broken) if settings.stop else ()

@@ -32,8 +32,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
 from twinlog.state.progress import SourceIncarnation, read_packed
-from twinlog.topics import discover
 from twinlog.topics.discovery import ProblemCode
+from twinlog.topics.snapshot import FlowSnapshot
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
@@ -163,7 +163,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     read_committed = following.flow.copy.read_committed
     unread: list[StoppedPartition] = []
     try:
-        discovery = discover.run(following.flow, following.clusters)
+        discovery = FlowSnapshot(following.flow, following.clusters).discovery
         # Whether all of these was copied is not known now: their lane may not have noticed yet.
         unread = [
             unavailable(following.flow, topic, number)

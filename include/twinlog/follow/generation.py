@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ownership import PAUSED, Ownership
@@ -21,7 +20,7 @@ from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import Prepared, RunState, prepare
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
-from twinlog.topics.discover import with_offsets
+from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.discovery import DiscoveredTopic
 
 PREPARE_SECONDS = 3.0
@@ -194,10 +193,11 @@ class Following:
         Raises TransientError if the source answers for none of them, and as `resolve_behind_fence`.
         """
         prepared = self.prepared
-        seen = _seen_now(self.clusters.source, prepared.topics)
+        # The prepared offsets are older than what the last generation copied: progress beyond an end is no truncation.
+        seen = with_offsets_now(self.clusters.source, prepared.topics)
         resolved = resolve_behind_fence(self.owned, self.clusters, seen, {}, prepared.max_bytes, follow=True)
         told = {it.topic_partition for found in (resolved.ranges, resolved.stopped) for it in found}
-        wanted = {(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
+        wanted = {(topic.topic, it.partition) for topic in prepared.topics for it in topic.provisioned}
         # A partition in neither list was paused just now: no error, but it may be resumed before the next refresh.
         return Opening(resolved.ranges, resolved.stopped, seen, bool(resolved.stopped or wanted - told))
 
@@ -353,17 +353,3 @@ class Following:
 
 def _totals(totals: Totals) -> tuple[int, int]:
     return sum(it.records for it in totals.ranges.values()), sum(it.bytes for it in totals.ranges.values())
-
-
-def _seen_now(source: ClusterReader, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
-    """Read again, behind the fence, where the source's logs begin and end.
-
-    The prepared offsets are older than what the last lane generation copied, and progress beyond the end of a log
-    would look like a truncated log.
-    """
-    names = [TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions]
-    answers = source.offsets(names)
-    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
-    if away is not None and not answers.found:
-        raise away
-    return with_offsets(topics, answers.found)

@@ -15,7 +15,6 @@ from twinlog.checks.check import Severity
 from twinlog.checks.coverage import copied_from
 from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.remembering import remembering
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import TransientError
@@ -25,9 +24,9 @@ from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, validate
 from twinlog.monitoring.survey import Survey
 from twinlog.state.progress import SourceIncarnation
-from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(slots=True)
@@ -62,12 +61,9 @@ class Reporter:
 
         Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
         """
-        with remembering(clusters) as seen_clusters:
-            facts = validate.see(flow, seen_clusters)
-            outcome = self.outcome(facts.seen)
-            publish.run(
-                flow, seen_clusters, self.run_state.run_id, outcome, self.run_state.started_ms, facts.seen
-            )
+        facts = validate.see(FlowSnapshot(flow, clusters))
+        outcome, run = self.outcome(facts.seen), self.run_state
+        publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts)
         failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(
@@ -132,7 +128,7 @@ class Prepared:
 
 def _shape(prepared: Prepared) -> object:
     topics = [
-        (it.topic, it.topic_id, it.remote, [partition.partition for partition in it.placed])
+        (it.topic, it.topic_id, it.remote, [partition.partition for partition in it.provisioned])
         for it in prepared.topics
     ]
     return prepared.discovery.stands_by, topics, dict(prepared.max_bytes)
@@ -143,8 +139,9 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
 
     Raises as the steps sync_topics and discover.
     """
-    synced = sync_topics.run(flow, clusters, run_id=run_id)
-    discovery = discover.run(flow, clusters)
+    snapshot = FlowSnapshot(flow, clusters)
+    synced = sync_topics.run(flow, clusters, run_id=run_id, snapshot=snapshot)
+    discovery = sync_topics.as_left(snapshot, synced).discovery
     chosen = choose(discovery, topics)
     limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
     return Prepared(discovery, chosen, limits, synced.refused)

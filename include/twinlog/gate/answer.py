@@ -1,7 +1,4 @@
-"""Turn the results of the checks into one answer: ready or not, and which failures were waived by whom.  Pure.
-
-Measure how long those parts of a failover take that the gate performs as well.
-"""
+"""Turn the results of the checks into one answer: ready or not, which failures were waived by whom, and timings."""
 
 from __future__ import annotations
 

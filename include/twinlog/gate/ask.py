@@ -19,7 +19,6 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
-from twinlog.gate import canary
 from twinlog.gate import facts as gate_facts
 from twinlog.gate import groups as gate_groups
 from twinlog.gate import metadata as gate_metadata
@@ -33,14 +32,14 @@ from twinlog.gate.answer import (
     waived_by,
     weigh,
 )
+from twinlog.gate.at_source import fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.source_fence import moving_topics
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
+from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import topic_facts
 from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
-from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.heartbeats import (
     copied_heartbeats,
     newest_beat,
@@ -49,11 +48,12 @@ from twinlog.monitoring.heartbeats import (
     tail_of,
 )
 from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
-from twinlog.monitoring.survey import survey
+from twinlog.monitoring.survey import Survey, read_gaps, survey
+from twinlog.monitoring.topic_facts import TopicFacts
 from twinlog.monitoring.validate import nothing_blocked
-from twinlog.state.ledger import read_ledger, require_own
-from twinlog.state.progress import read_packed, read_progress
+from twinlog.state.ledger import require_own
 from twinlog.topics.discover import all_partitions
+from twinlog.topics.snapshot import FlowSnapshot
 
 Validator = Callable[[Suite, Sequence[Row]], Validated]
 
@@ -153,22 +153,24 @@ def _with_source(
 ) -> _Judged:
     asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
     try:
-        seconds = canary.fly(flow, clusters, sleep=sleep) if request.canary else None
+        seconds = fly(flow, clusters, sleep=sleep) if request.canary else None
         watch = Stopwatch()
         moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
         watch.lap("watch the ends of the source")
-        seen = survey(flow, clusters)
+        heartbeat_ms = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
+        positions = read_positions(flow, clusters)
+        snapshot = FlowSnapshot(flow, clusters)
+        seen = survey(snapshot)
+        facts = topic_facts.read(snapshot, seen.discovery.topics)
         names = [topic.topic for topic in seen.discovery.topics]
-        facts = topic_facts.read(flow, clusters, names)
-        beats = own_heartbeats(flow, clusters.source, names)
-        remote = [topic.remote_topic for topic in seen.discovery.topics]
-        state = read_target(flow, clusters.target, remote, clusters.source)
+        heartbeat_topics = own_heartbeats(flow, clusters.source, names)
+        state = read_target(snapshot, seen, facts)
         watch.lap("read the state of both clusters")
-        groups = gate_groups.read_both(flow, clusters, state)
+        groups = gate_groups.read_both(snapshot, positions, state)
         watch.lap("translate the positions of all groups")
         disks = read_disks(clusters.source)
         schemas = differing_schemas(flow, clusters, seen.discovery)
-        metadata = gate_metadata.read(flow, clusters)
+        metadata = gate_metadata.read(snapshot)
         watch.lap("plan rights, users, quotas and configs")
     except (ClusterUnreachable, TransientError) as error:
         if error.data.get("cluster") != flow.source.alias:
@@ -178,12 +180,14 @@ def _with_source(
         source_answers=True,
         topics=len(names),
         moving=moving,
-        heartbeat_ms=newest_beat(tail_of(clusters.target, remote_heartbeats(flow))),
+        heartbeat_ms=heartbeat_ms,
         canary_seconds=seconds,
         metadata=metadata,
         schemas_differing=schemas,
     )
-    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, beats, still_writing=request.still_writing)
+    topic_rows = gate_facts.topic_rows(
+        flow, seen, facts, state, heartbeat_topics, still_writing=request.still_writing
+    )
     validated = _validate(
         flow,
         asked,
@@ -191,7 +195,7 @@ def _with_source(
         {
             "flow": (gate_facts.flow_row(flow, state, known),),
             "topics": topic_rows,
-            "partitions": gate_facts.partition_rows(flow, seen, beats),
+            "partitions": gate_facts.partition_rows(flow, seen, heartbeat_topics),
             "groups": groups.rows,
         },
     )
@@ -217,14 +221,14 @@ def _source_is_gone(
     checks = [check for suite in raised(asked, flow.gate.blocking) for check in suite.checks]
     why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
     results = not_checked([(it.name, it.severity, it.expected) for it in checks], why)
-    return _Judged(results, read_target(flow, clusters.target, ()))
+    return _Judged(results, read_target(FlowSnapshot(flow, clusters)))
 
 
 def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _Judged:
     watch = Stopwatch()
     answers = source_answers(clusters.source)
     watch.lap("find the source silent")
-    state = read_target(flow, clusters.target, ())
+    state = read_target(FlowSnapshot(flow, clusters))
     topics = gate_facts.known_topics(flow, state)
     watch.lap("read the state on the target")
     groups = gate_groups.read_target(flow, clusters.target, state)
@@ -259,22 +263,24 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
 
 
 def read_target(
-    flow: FlowSettings,
-    target: ClusterReader,
-    remote_topics: Sequence[str],
-    source: ClusterReader | None = None,
+    snapshot: FlowSnapshot, seen: Survey | None = None, facts: TopicFacts | None = None
 ) -> StandbyState:
-    """Read the state on the target; `remote_topics` are copies to look at in addition to those the ledger knows.
+    """Add to the snapshot's state all that the target tells of the copies that the ledger knows.
 
-    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError if the state belongs to another flow.  If
-    the map of a partition cannot be read, nothing of that partition counts as proved.
+    `seen` and `facts` are what both clusters told; without them the source is not asked for anything.  Raises
+    ClusterUnreachable, ClusterRefused, FormatError, and TerminalError if the state belongs to another flow.  If the
+    map of a partition cannot be read, nothing of that partition counts as proved.
     """
-    ledger, maps = read_ledger(flow, target), read_packed(flow, target)
+    flow, target, ledger = snapshot.flow, snapshot.clusters.target, snapshot.read_state().ledger
     require_own(flow, ledger, "", target.cluster_id())
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
-    sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
+    known = facts.target if facts is not None else {}
+    more = target.describe_topics(sorted({*remote.values()} - set(known))).found
+    sides = {**known, **topic_facts.with_configs(target, more)}
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
-    offsets = target.offsets(all_partitions(side.description for side in sides.values())).found
+    offsets = target.offsets(all_partitions(more.values())).found
+    if seen is not None:
+        offsets = {**snapshot.target.offsets.found, **offsets}
     topics = {name: topic for topic, name in remote.items()}
     starts = {
         TopicPartition(topics[at.topic], at.partition): it.log_start
@@ -284,14 +290,14 @@ def read_target(
     now_ms = clock.now_ms()
     return StandbyState(
         ledger=ledger,
-        progress=read_progress(flow, target),
-        maps=maps,
-        coverage=coverage(ledger, maps, ids, starts),
+        progress=snapshot.progress,
+        maps=snapshot.maps,
+        coverage=coverage(ledger, snapshot.maps, ids, starts),
         sides=sides,
         offsets=offsets,
         disks=read_disks(target),
-        at_ms=now_ms,
-        gaps=read_gaps(flow, target, ledger, now_ms, source),
+        at_ms=seen.at_ms if seen is not None else now_ms,
+        gaps=seen.gaps if seen is not None else read_gaps(flow, target, ledger, now_ms),
     )
 
 

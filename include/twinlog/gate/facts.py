@@ -107,13 +107,13 @@ def state_age(state: StandbyState) -> float | None:
     )
 
 
-def partition_rows(flow: FlowSettings, seen: Survey, beats: frozenset[str]) -> tuple[Row, ...]:
-    """Make one row per partition of the source; `beats` are the heartbeat topics."""
+def partition_rows(flow: FlowSettings, seen: Survey, heartbeat_topics: frozenset[str]) -> tuple[Row, ...]:
+    """Make one row per partition of the source; `heartbeat_topics` are the heartbeat topics."""
     return tuple(
         {
             **columns_of(row),
             # Heartbeats go on after the producers have stopped, so they are never all copied.
-            "lag_allowed": FOREVER if row.topic in beats else flow.tier_of(row.topic).lag_records,
+            "lag_allowed": FOREVER if row.topic in heartbeat_topics else flow.tier_of(row.topic).lag_records,
             "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
         for row in seen.rows
@@ -191,11 +191,11 @@ def topic_rows(
     seen: Survey,
     facts: TopicFacts,
     state: StandbyState,
-    beats: frozenset[str],
+    heartbeat_topics: frozenset[str],
     *,
     still_writing: bool = False,
 ) -> tuple[Row, ...]:
-    """Make one row per topic about which both clusters were asked; `beats` are the heartbeat topics."""
+    """Make one row per topic about which both clusters were asked; `heartbeat_topics` are the heartbeat topics."""
     wanted = MOST_OF_IT if still_writing else ALL_OF_IT
     rows_of = rows_by_topic(seen.rows)
     gaps, covered = gaps_by_topic(state.gaps), by_topic(state.coverage)
@@ -206,7 +206,7 @@ def topic_rows(
         sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
-            **_promised(flow, it.topic, gaps, covered, state.at_ms, beats, wanted),
+            **_promised(flow, it.topic, gaps, covered, state.at_ms, heartbeat_topics, wanted),
             **ages_of(flow, it, rows_of.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
@@ -215,11 +215,15 @@ def topic_rows(
 
 
 def known_topic_rows(
-    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int, beats: frozenset[str]
+    flow: FlowSettings,
+    topics: Iterable[str],
+    state: StandbyState,
+    brokers: int,
+    heartbeat_topics: frozenset[str],
 ) -> tuple[Row, ...]:
     """Make one row per known topic, from the target alone; facts of the source are those the last cycle saw.
 
-    `beats` are the heartbeat topics.
+    `heartbeat_topics` are the heartbeat topics.
     """
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
@@ -232,7 +236,7 @@ def known_topic_rows(
         pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
-            **_promised(flow, topic, gaps, covered, state.at_ms, beats, MOST_OF_IT),
+            **_promised(flow, topic, gaps, covered, state.at_ms, heartbeat_topics, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": last.records_at_risk if pictured else None,
@@ -269,12 +273,12 @@ def _promised(
     gaps: Mapping[str, int],
     covered: Mapping[str, Sequence[PartitionCoverage]],
     at_ms: int,
-    beats: frozenset[str],
+    heartbeat_topics: frozenset[str],
     wanted: int,
 ) -> Row:
     audited = total(covered.get(topic, ()))
     # No failover is made for the sake of heartbeats, and a canary may just have created their copy.
-    judged = audited.held > 0 and topic not in beats
+    judged = audited.held > 0 and topic not in heartbeat_topics
     # An audit that compared nothing does not count as an audit.
     age = audited.age_seconds(at_ms) if audited.compared else None
     return {

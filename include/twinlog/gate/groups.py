@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from twinlog.checks.check import Row
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
@@ -21,10 +20,12 @@ from twinlog.gate.answer import GroupAtRisk
 from twinlog.gate.facts import StandbyState, known_topics
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.groups.view import GroupPositions, look
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
+from twinlog.topics.snapshot import FlowSnapshot
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
 """Verdicts on groups beyond their translation: they keep that position, or the next cycle moves them back."""
@@ -39,18 +40,18 @@ class GroupFacts:
     checkpoint_ms: int | None = None
 
 
-def read_both(flow: FlowSettings, clusters: Clusters, state: StandbyState) -> GroupFacts:
-    """Read the groups' committed positions on both clusters, and what of them reached the target.
+def read_both(snapshot: FlowSnapshot, positions: GroupPositions, state: StandbyState) -> GroupFacts:
+    """Find what of the groups' positions on the source reached the target; they were read before the snapshot.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
-    report = checkpoints.run(flow, clusters, dry_run=True)
-    noted, _ = newest_checkpoints(flow, clusters.target)
-    same = same_record.read(clusters, state, report.rows)
+    flow, seen = snapshot.flow, look(snapshot, positions)
+    report = checkpoints.preview(flow, seen)
+    same = same_record.read(snapshot.clusters, state, report.rows)
     rows = [
         group_row(
             it,
-            noted.get(GroupPartition(it.group, it.remote_topic, it.partition)),
+            seen.checkpoints.get(GroupPartition(it.group, it.remote_topic, it.partition)),
             state.offsets,
             same.get(place),
         )
@@ -129,9 +130,12 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
     waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
     groups = sorted({it.group for it in (*noted, *waiting)})
     committed = target.committed_offsets(groups).found if groups else {}
-    placed = [it for place, it in noted.items() if place not in waiting]
+    noted_here = [it for place, it in noted.items() if place not in waiting]
     return GroupFacts(
-        (*known_rows(flow, placed, committed, state.offsets), *(missing_row(it) for it in sorted(waiting))),
+        (
+            *known_rows(flow, noted_here, committed, state.offsets),
+            *(missing_row(it) for it in sorted(waiting)),
+        ),
         tuple(GroupAtRisk(group, None) for group in groups),
         min((it.at_ms for it in noted.values()), default=None),
     )

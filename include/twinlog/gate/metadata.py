@@ -1,6 +1,4 @@
-"""What the readiness gate knows of ACLs, users, quotas and configs: the changes that the metadata sync would make.
-
-What the readiness gate knows of schemas: whether the copy of a schema registry's topic equals its source.
+"""Read what the gate knows beside the records: pending metadata changes, and schemas that differ in the copy.
 
 Confluent's and Karapace's registries keep each subject, version and id as the latest record of a key.
 """
@@ -17,6 +15,7 @@ from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.metadata import sync
 from twinlog.metadata.values import ChangeKind, MetadataPlan
 from twinlog.topics.discovery import Discovery
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,13 @@ class MetadataFacts:
         }
 
 
-def read(flow: FlowSettings, clusters: Clusters) -> MetadataFacts:
-    """Plan the metadata sync and count its changes; if it cannot be planned, nothing is known.
+def read(snapshot: FlowSnapshot) -> MetadataFacts:
+    """Plan the metadata sync by the snapshot's ledger and count its changes; if that fails, nothing is known.
 
     Raises ClusterUnreachable.
     """
     try:
-        return facts_of(sync.make_plan(flow, clusters))
+        return facts_of(sync.make_plan(snapshot.flow, snapshot.clusters, ledger=snapshot.ledger))
     except ClusterUnreachable:
         raise
     except TwinlogError:

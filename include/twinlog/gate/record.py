@@ -1,7 +1,4 @@
-"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger.
-
-The gate's answer as an HTML page: one file that needs no other.
-"""
+"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger."""
 
 from __future__ import annotations
 

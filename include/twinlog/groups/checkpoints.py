@@ -27,37 +27,49 @@ from twinlog.groups.report import (
     SyncReason,
     SyncState,
 )
-from twinlog.groups.verdict import PositionVerdict, settled
-from twinlog.groups.view import GroupView, look
+from twinlog.groups.verdict import PositionVerdict, final_row
+from twinlog.groups.view import GroupView, look, read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import rebuild
 from twinlog.topics.incarnations import differ
+from twinlog.topics.snapshot import FlowSnapshot
 
 CHECKPOINTS_PARTITION = 0
 
 
-def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> CheckpointsResult:
+def run(
+    flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None, *, dry_run: bool = False
+) -> CheckpointsResult:
     """Translate, commit and write checkpoints; with `dry_run` only report what would be done.
 
-    Positions that a rebuild has kept come first: those that the copy has reached by now are committed. Raises
-    ClusterUnreachable, ClusterRefused, and FormatError for an offset map that cannot be read: nothing is written then.
-    An error with one group is in its rows.
+    `snapshot` has not read any topics yet: they are read after the positions. Positions that a rebuild has kept come
+    first: those that the copy has reached by now are committed. Raises ClusterUnreachable, ClusterRefused, and
+    FormatError for an offset map that cannot be read: nothing is written then. An error with one group is in its rows.
     """
     if not dry_run:
         rebuild.restore_reached(flow, clusters)
-    seen = look(flow, clusters)
-    plan = make_plan(flow, seen)
+    positions = read_positions(flow, clusters)
+    seen = look(snapshot or FlowSnapshot(flow, clusters), positions)
     if dry_run:
-        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset(), Deleted())
+        return preview(flow, seen)
+    plan = make_plan(flow, seen)
     others = _not_as_seen(clusters.target, seen, plan)
     plan = _refusals_told(without(plan, seen, others), others)
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
     deleted = _delete_old(flow, clusters.target, seen, plan)
-    rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
+    rows = [
+        final_row(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided
+    ]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
     return _result(flow, seen, plan, rows, written, synced, deleted)
+
+
+def preview(flow: FlowSettings, seen: GroupView) -> CheckpointsResult:
+    """Report what the step would do by what was seen. Pure."""
+    plan = make_plan(flow, seen)
+    return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset(), Deleted())
 
 
 def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapping[str, TwinlogError | None]:

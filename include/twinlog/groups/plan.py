@@ -157,7 +157,7 @@ def _of_partition(
         checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
         if checkpoint is not None and (refused := too_long(checkpoint)) is not None:
             verdict, checkpoint = refused, None
-        if group in seen.there_refused and sync.on and _rewinds(standing, checkpoint):
+        if group in seen.positions.there.refused and sync.on and _rewinds(standing, checkpoint):
             checkpoint = None  # as in `after_commits`: it is not known now whether the position there is ours
         again, skipped = _again(route, standing, verdict), _skipped(route, standing, verdict)
         row = row_of(standing, verdict, again, seen.at_ms, skipped)
@@ -167,12 +167,12 @@ def _of_partition(
 def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
     if route.target is None:
         return [None for _ in committed]
-    packed, way_back = _usable(route.packed), _usable(route.way_back)
+    packed, reverse = _usable(route.packed), _usable(route.reverse)
     if route.back:
         known = route.begun_empty
         return positions_back(packed, committed, route.target, route.source, route.gaps, begun_empty=known)
-    if way_back is not None:
-        return positions_both_ways(packed, way_back, committed, route.target, route.gaps, route.source)
+    if reverse is not None:
+        return positions_both_ways(packed, reverse, committed, route.target, route.gaps, route.source)
     return positions(packed, committed, route.target, route.gaps, route.source)
 
 
@@ -186,7 +186,7 @@ def _standing(
     flow: FlowSettings, seen: GroupView, group: str, partition: TopicPartition, position: Position | None
 ) -> GroupStanding:
     route = seen.routes[partition]
-    listed = seen.states.get(group)
+    listed = seen.positions.states.get(group)
     return GroupStanding(
         group=group,
         topic=partition.topic,
@@ -195,7 +195,7 @@ def _standing(
         source=route.source,
         target=route.target,
         position=position,
-        there=seen.there.get(group, {}).get(route.remote),
+        there=seen.positions.there.found.get(group, {}).get(route.remote),
         there_state=listed.state if listed is not None else GroupState.DEAD,
         last=_last(seen, group, partition, route.remote),
         policy=flow.group_sync.of(group),
@@ -229,7 +229,7 @@ def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicP
 
 
 def _refused_there(seen: GroupView, group: str) -> PositionVerdict | None:
-    error = seen.there_refused.get(group)
+    error = seen.positions.there.refused.get(group)
     return None if error is None else PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
 
 
@@ -280,7 +280,7 @@ def _stopped(
 ) -> GroupPartitionRow:
     known = seen.unread[partition] if partition in seen.unread else seen.routes[partition]
     remote = known.remote
-    there = seen.there.get(group, {}).get(remote)
+    there = seen.positions.there.found.get(group, {}).get(remote)
     committed = seen.committed[group][partition]
     return stopped_row(group, partition.topic, remote, committed, there, reason, text, seen.at_ms)
 

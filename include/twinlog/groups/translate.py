@@ -26,10 +26,10 @@ class Position:
 
     `offset` lies within the log there.
 
-    `slack` is how many records may be read again although the group starts exactly at `offset`. It is 0 if `exact` and
-    not `ahead`. For a group ahead of the copy, it is what the group has read beyond the copy. In a range that no map
-    segment covers, it is the distance from the last record known to be read. Both are counted in offsets, so they are
-    upper bounds.
+    `max_duplicates` is how many records may be read again although the group starts exactly at `offset`. It is 0 if
+    `exact` and not `ahead`. For a group ahead of the copy, it is what the group has read beyond the copy. In a range
+    that no map segment covers, it is the distance from the last record known to be read. Both are counted in offsets,
+    so they are upper bounds.
 
     `missing` is an upper bound of the records that the group has not read, and its own side still has, but not the
     other side: they have expired there, or were never copied. Such a position is not `exact`.
@@ -38,7 +38,7 @@ class Position:
     offset: int
     exact: bool
     ahead: bool
-    slack: int = 0
+    max_duplicates: int = 0
     missing: int = 0
 
 
@@ -104,7 +104,7 @@ def positions(
         return opened.covers_all(still, begins)
 
     way = _Way(opened.translate_many, packed.records_between, known, froms, tos, length, there)
-    return way.placed(committed, unread)
+    return way.held_within(committed, unread)
 
 
 def positions_back(
@@ -137,12 +137,12 @@ def positions_back(
         return opened.covers_all(found.offset, min(there.log_start, opened.end_upstream))
 
     way = _Way(translate, packed.upstream_records_between, known, froms, tos, length, there)
-    return way.placed(committed, unread)
+    return way.held_within(committed, unread)
 
 
 def positions_both_ways(
     packed: PackedMap | None,
-    way_back: PackedMap,
+    reverse: PackedMap,
     committed: Sequence[int],
     there: PartitionOffsets,
     gaps: Iterable[tuple[int, int]] = (),
@@ -151,18 +151,18 @@ def positions_both_ways(
     """Translate between logs of flows both ways with unchanged names: each log has its own records and the other's.
 
     A group that moves over must find every record it has not read: the source's, by the map of the flow there, and the
-    other side's own, by the map of the reverse flow (`way_back`). So the position is the earlier of the two:
+    other side's own, by the map of the reverse flow (`reverse`). So the position is the earlier of the two:
 
         there:   ...... others ............ own ......
                         |                   translation by the map of the flow there
                         first unread record of the other side, by the map of the reverse flow
                  the group goes on at min(others, own)
 
-    `slack` counts exactly the copied records after that position that the group has read already, and, for a group
-    ahead of the copy, the offsets read beyond it. The result is None below everything that was copied there, as in
-    `positions`: the reverse flow's map knows nothing of the source's own records.
+    `max_duplicates` counts exactly the copied records after that position that the group has read already, and, for a
+    group ahead of the copy, the offsets read beyond it. The result is None below everything that was copied there, as
+    in `positions`: the reverse flow's map knows nothing of the source's own records.
     """
-    opened = way_back.open()
+    opened = reverse.open()
     unread = _still_unread(committed, here)
     result: list[Position | None] = []
     ways_there = positions(packed, committed, there, gaps, here)
@@ -176,57 +176,59 @@ def positions_both_ways(
             continue
         beyond = max(0, offset - (packed.end_upstream if packed is not None else 0))
         if own is None:
-            result.append(Position(others, exact=False, ahead=beyond > 0, slack=beyond, missing=gone))
+            result.append(
+                Position(others, exact=False, ahead=beyond > 0, max_duplicates=beyond, missing=gone)
+            )
             continue
         start = min(own.offset, others)
         again = packed.records_between(start, own.offset) if packed is not None else 0
         again += _copied_back(opened, start, others)
-        slack = (beyond if own.ahead else own.slack) + again
+        max_duplicates = (beyond if own.ahead else own.max_duplicates) + again
         exact, missing = own.exact and not gone, own.missing + gone
-        result.append(Position(start, exact, own.ahead, slack, missing))
+        result.append(Position(start, exact, own.ahead, max_duplicates, missing))
     return result
 
 
-def _unread_of_the_other_side(way_back: OffsetMap, committed: int, log_start: int) -> int:
+def _unread_of_the_other_side(reverse: OffsetMap, committed: int, log_start: int) -> int:
     """Return the offset there of the other side's first record whose copy here is missing, or at or after `committed`.
 
-    Offsets that the map covers without an extent need no reading: they are loopback records, placed by the map of the
+    Offsets that the map covers without an extent need no reading: they are loopback records, found by the map of the
     flow there. The result lies before a range that the map does not cover: other writers may have copied there, and
     their copies here may also lie after `committed`.
     """
-    if not len(way_back.length):
-        return _covered_to(way_back, log_start)
-    row = int(np.searchsorted(way_back.downstream + way_back.length, committed, side="right"))
-    if row == len(way_back.length):
-        return _covered_to(way_back, int(way_back.upstream[-1] + way_back.length[-1]))
-    into = committed - int(way_back.downstream[row])
-    first = int(way_back.upstream[row])
+    if not len(reverse.length):
+        return _covered_to(reverse, log_start)
+    row = int(np.searchsorted(reverse.downstream + reverse.length, committed, side="right"))
+    if row == len(reverse.length):
+        return _covered_to(reverse, int(reverse.upstream[-1] + reverse.length[-1]))
+    into = committed - int(reverse.downstream[row])
+    first = int(reverse.upstream[row])
     if into > 0:
         return first + into
-    before = int(way_back.upstream[row - 1] + way_back.length[row - 1]) if row else log_start
-    return min(first, _covered_to(way_back, before))
+    before = int(reverse.upstream[row - 1] + reverse.length[row - 1]) if row else log_start
+    return min(first, _covered_to(reverse, before))
 
 
-def _covered_to(way_back: OffsetMap, offset: int) -> int:
+def _covered_to(reverse: OffsetMap, offset: int) -> int:
     """Return the end of the covered range that `offset` lies in; `offset` itself if the map does not cover it."""
-    stretch = int(np.searchsorted(way_back.covered_from, offset, side="right")) - 1
-    return max(offset, int(way_back.covered_to[stretch])) if stretch >= 0 else offset
+    stretch = int(np.searchsorted(reverse.covered_from, offset, side="right")) - 1
+    return max(offset, int(reverse.covered_to[stretch])) if stretch >= 0 else offset
 
 
-def _copied_back(way_back: OffsetMap, start: int, end: int) -> int:
+def _copied_back(reverse: OffsetMap, start: int, end: int) -> int:
     """Count records of the other side in [start, end) there that have a copy here."""
-    inside = np.minimum(way_back.upstream + way_back.length, end) - np.maximum(way_back.upstream, start)
+    inside = np.minimum(reverse.upstream + reverse.length, end) - np.maximum(reverse.upstream, start)
     return int(np.maximum(inside, 0).sum())
 
 
-def _gone_there(way_back: OffsetMap, unread: int, log_start: int) -> int:
+def _gone_there(reverse: OffsetMap, unread: int, log_start: int) -> int:
     """Count records of the other side that have expired there, and whose copies here lie at or after `unread`.
 
     If the map does not cover their whole range, count offsets instead: copies by other writers may be unread here.
     """
-    first = _unread_of_the_other_side(way_back, unread, log_start)
-    known = way_back.covers_all(first, min(log_start, way_back.end_upstream))
-    return _copied_back(way_back, first, log_start) if known else max(0, log_start - first)
+    first = _unread_of_the_other_side(reverse, unread, log_start)
+    known = reverse.covers_all(first, min(log_start, reverse.end_upstream))
+    return _copied_back(reverse, first, log_start) if known else max(0, log_start - first)
 
 
 def _upstream_of(opened: OffsetMap, downstream: int) -> int:
@@ -265,7 +267,7 @@ class _Way:
     length: Column
     there: PartitionOffsets
 
-    def placed(self, committed: Sequence[int], unread: Sequence[int]) -> list[Position | None]:
+    def held_within(self, committed: Sequence[int], unread: Sequence[int]) -> list[Position | None]:
         """Clamp translations to the log there; `unread` is where each reader would go on in its own log.
 
         A position is never outside of the log there:
@@ -286,11 +288,11 @@ class _Way:
             if below and int(self.tos[0]) > there.log_start:
                 result.append(None)  # the unread records may lie there before the first mapped record
                 continue
-            slack = max(0, offset - read_to[row]) if one.ahead or not (one.exact or below) else 0
+            max_duplicates = max(0, offset - read_to[row]) if one.ahead or not (one.exact or below) else 0
             missing = self._missing(following.one(row), unread[row])
             exact = (one.exact or below) and one.offset <= there.end and not missing
             held = min(max(one.offset, there.log_start), there.end)
-            result.append(Position(held, exact, one.ahead, slack, missing))
+            result.append(Position(held, exact, one.ahead, max_duplicates, missing))
         return result
 
     def _missing(self, following: Translation, unread: int) -> int:
@@ -314,7 +316,7 @@ def _without_records(
     if there.log_start != there.end:
         return None
     if opened is None or not len(opened.covered_to) or committed > opened.end_upstream:
-        return Position(there.end, exact=False, ahead=True, slack=committed)
+        return Position(there.end, exact=False, ahead=True, max_duplicates=committed)
     end = opened.end_upstream
     missing = 0 if opened.covers_all(unread, end) else end - unread
     return Position(there.end, exact=not missing, ahead=False, missing=missing)

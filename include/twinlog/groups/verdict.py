@@ -214,7 +214,7 @@ def row_of(
         state=verdict.state,
         reason=verdict.reason,
         text=f"{verdict.text}; {_missing_there(missing)}" if missing else verdict.text,
-        expected_duplicates=None if again is None or position is None else again + position.slack,
+        expected_duplicates=None if again is None or position is None else again + position.max_duplicates,
         at_ms=at_ms,
         records_skipped=skipped,
         records_missing=missing,
@@ -254,7 +254,7 @@ def stopped_row(
     )
 
 
-def settled(
+def final_row(
     row: GroupPartitionRow, verdict: PositionVerdict, refused: PositionVerdict | None
 ) -> GroupPartitionRow:
     """Put the outcome of a write into the row; if the target accepted the write, no record is skipped any more."""

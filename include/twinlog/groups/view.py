@@ -9,7 +9,7 @@ from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import PartitionOffsets
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -17,12 +17,12 @@ from twinlog.groups.report import UncoveredGroup
 from twinlog.groups.translate import begun_empty, never_copied
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
-from twinlog.topics import discover
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
 from twinlog.topics.reverse_flows import read_reverse_state
+from twinlog.topics.snapshot import FlowSnapshot
 
 ASKED_SECONDS = 3_600
 """Age of a group's newest checkpoint after which a missing group is not asked for by name any more."""
@@ -36,7 +36,7 @@ class Route:
 
     - `back` is set for a topic that is itself a copy from the target (`B.t` on A is `t` on B). Then the map is that of
       the flow which copied it, read backwards.
-    - `way_back` is the map of the reverse flow if both flows keep the topic's name.
+    - `reverse` is the map of the reverse flow if both flows keep the topic's name.
     - Either map may instead be the reason why it cannot be read.
     - `gaps` are offsets that are in no copy, by the ledger of the flow that has the map.
     - `begun_empty`, for a partition that goes `back`, says that its copy held no record at its beginning.
@@ -50,7 +50,7 @@ class Route:
     packed: PackedMap | UnreadableMap | None
     gaps: tuple[tuple[int, int], ...] = ()
     back: bool = False
-    way_back: PackedMap | UnreadableMap | None = None
+    reverse: PackedMap | UnreadableMap | None = None
     trouble: str = ""
     remote_id: str = ""
     begun_empty: bool = False
@@ -65,57 +65,74 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupView:
-    """The flow's groups at `at_ms`.
+class GroupPositions:
+    """What the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`)."""
 
-    `committed` are the positions on the source of all groups the flow follows, `there` those on the target, `states`
-    the target's groups. `routes` has the partitions on the target to which the positions go. `unread` has the
+    at_ms: int
+    listed: tuple[GroupListing, ...]
+    committed: Answers[str, Offsets]
+    there: Answers[str, Offsets]
+    states: Mapping[str, GroupListing]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The flow's groups.
+
+    `routes` has the partitions on the target to which the positions go. `unread` has the
     partitions whose offsets cannot be read now. `checkpoints` is the topic's content; `gone` are groups in it that no
     longer exist on the source.
     """
 
-    at_ms: int
-    committed: Mapping[str, Offsets]
+    positions: GroupPositions
     uncovered: tuple[UncoveredGroup, ...]
     routes: Mapping[TopicPartition, Route]
     unread: Mapping[TopicPartition, Unread]
-    there: Mapping[str, Offsets]
-    there_refused: Mapping[str, TwinlogError]
-    states: Mapping[str, GroupListing]
     checkpoints: Mapping[GroupPartition, DatedCheckpoint]
     gone: frozenset[str]
     ledger: Ledger
     notes: tuple[str, ...]
 
+    @property
+    def at_ms(self) -> int:
+        """When the positions were read."""
+        return self.positions.at_ms
 
-def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
-    """Read groups, positions, topics, maps and checkpoints.
+    @property
+    def committed(self) -> Mapping[str, Offsets]:
+        """The positions on the source."""
+        return self.positions.committed.found
 
-    Committed offsets are read before the logs' ends, so that no valid position lies beyond an end. Raises
-    ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
-    """
+
+def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
+    """Read the groups and their positions.  Raises ClusterUnreachable, ClusterRefused."""
     at_ms = clock.now_ms()
-    listed = [it for it in clusters.source.groups() if flow.groups.accepts(it.group)]
-    followed = [it.group for it in listed if it.type.commits_offsets]
-    committed = clusters.source.committed_offsets(followed)
+    listed = tuple(it for it in clusters.source.groups() if flow.groups.accepts(it.group))
+    committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
-    states = {it.group: it for it in clusters.target.groups()}
-    ledger = read_ledger(flow, clusters.target)
+    return GroupPositions(at_ms, listed, committed, there, {it.group: it for it in clusters.target.groups()})
+
+
+def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
+    """Read what else is to know of the groups: topics, maps and checkpoints.
+
+    `positions` were read before the topics of the snapshot, so that no valid position lies beyond the end of a log.
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
+    """
+    flow, clusters, committed = snapshot.flow, snapshot.clusters, positions.committed
     wanted = {it for offsets in committed.found.values() for it in offsets}
+    ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
     topic = flow.policy.checkpoints_topic(flow.source.alias)
-    discovery = discover.run(flow, clusters) if wanted else None
     return GroupView(
-        at_ms=at_ms,
-        committed=committed.found,
-        uncovered=(*_uncovered(listed), *_refused(committed.refused)),
-        routes=dict(_routes(flow, clusters, ledger, discovery, wanted)) if discovery is not None else {},
-        unread=dict(_unread(flow, discovery, wanted)) if discovery is not None else {},
-        there=there.found,
-        there_refused=there.refused,
-        states=states,
+        positions=positions,
+        uncovered=(*_uncovered(positions.listed), *_refused(committed.refused)),
+        routes=dict(_routes(snapshot, wanted)) if wanted else {},
+        unread=dict(_unread(flow, snapshot.discovery, wanted)) if wanted else {},
         checkpoints=checkpoints,
-        gone=_gone(flow, clusters.source, (it.group for it in listed), checkpoints, at_ms),
+        gone=_gone(
+            flow, clusters.source, (it.group for it in positions.listed), checkpoints, positions.at_ms
+        ),
         ledger=ledger,
         notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
     )
@@ -161,16 +178,10 @@ def _gone(
     return frozenset(long_gone | {group for group, offsets in asked.items() if not offsets})
 
 
-def _routes(
-    flow: FlowSettings,
-    clusters: Clusters,
-    ledger: Ledger,
-    discovery: Discovery,
-    wanted: set[TopicPartition],
-) -> Iterator[tuple[TopicPartition, Route]]:
-    packed = read_packed(flow, clusters.target)
-    ways_back = _ways_back(flow, clusters, discovery)
-    gaps = never_copied(ledger)
+def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
+    flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
+    reverse_maps = _reverse_maps(flow, clusters, discovery)
+    gaps = never_copied(snapshot.ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
@@ -183,9 +194,9 @@ def _routes(
                         remote=TopicPartition(topic.remote_topic, partition.partition),
                         source=partition.source,
                         target=partition.target,
-                        packed=packed.seen(life),
+                        packed=snapshot.maps.seen(life),
                         gaps=tuple(gaps.get(life, ())),
-                        way_back=ways_back.get(it),
+                        reverse=reverse_maps.get(it),
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
                         remote_id=topic.remote.topic_id if topic.remote is not None else "",
                     ),
@@ -208,7 +219,7 @@ def _unread(
             yield it, Unread(TopicPartition(remote_name(flow, it.topic), it.partition), problems[it.topic])
 
 
-def _ways_back(
+def _reverse_maps(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery
 ) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
     """Return maps of the reverse flow, for topics that both flows call the same; empty if there is no such flow."""
@@ -252,12 +263,12 @@ def _routes_back(
     way = read_reverse_state(flow, clusters, {name: it.topic_id for name, it in copies.items()})
     maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
-    lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
+    originals_now = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)
-    there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)
+    there = clusters.target.offsets(it for it in originals.values() if it.topic in originals_now)
     for it, original in originals.items():
         if it in here.found:
-            topic_id = lives[original.topic].topic_id if original.topic in lives else ""
+            topic_id = originals_now[original.topic].topic_id if original.topic in originals_now else ""
             life = SourceIncarnation(original.topic, topic_id, original.partition)
             yield (
                 it,

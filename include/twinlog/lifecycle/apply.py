@@ -27,11 +27,12 @@ from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
 from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
-from twinlog.topics import discover
+from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.plan import Refusal
+from twinlog.topics.snapshot import FlowSnapshot
 
 SHARED = "copy-shared"
 """Code of the refusal to delete a copy that has other writers."""
@@ -60,22 +61,16 @@ class LifecycleResult:
         )
 
 
-def run(
-    flow: FlowSettings,
-    clusters: Clusters,
-    discovery: Discovery,
-    *,
-    dry_run: bool = False,
-    run_id: str | None = None,
-) -> LifecycleResult:
+def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = None) -> LifecycleResult:
     """Update the flow's records about its topics, and do what its policies say.
 
     Changes that need the fence take it. If the caller is a driver that holds the fence itself, they take it as the
     caller's `run_id`. The driver's lanes then end with an indeterminate outcome and fence again. Raises FencedError if
     another twinlog takes the flow meanwhile, and errors of clusters.
     """
+    flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     progress = read_progress(flow, clusters.target)
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_ledger(flow, clusters.target)  # again: after progress, as `make_plan` says
     if not ledger.incarnations:
         return LifecycleResult()
     todo = make_plan(flow, clusters, discovery, ledger, progress)
@@ -107,7 +102,7 @@ def make_plan(
     A copy may go on meanwhile, and must not look like a source that lost records. So the order of reading is: log
     starts (in the discovery), progress, the ledger with the leader epochs of what was copied, log ends.
     """
-    topics = discover.with_later_ends(clusters.source, discovery.topics, progress)
+    topics = with_later_ends(clusters.source, discovery.topics, progress)
     noted = {it.topic_partition: it.epoch for it in epochs_of(discovery, ledger)}
     read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
     ends = clusters.source.epoch_ends(read)
@@ -136,7 +131,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
     """Adopt incarnations and cross gaps, by the state read once no other writer is left."""
     owned = Ownership.taken(flow, clusters, "lifecycle", run_id)
     ledger = read_ledger(flow, clusters.target)
-    discovery = discover.run(flow, clusters)
+    discovery = FlowSnapshot(flow, clusters).discovery
     todo = make_plan(flow, clusters, discovery, ledger, owned.progress)
     now, records = clock.now_ms(), list[StateRecord]()
     for topic in todo.adopted:

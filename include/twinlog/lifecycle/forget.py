@@ -34,7 +34,7 @@ from twinlog.state.ledger import Ledger, latest_or_empty, read_ledger, write_led
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
-from twinlog.topics.pauses import why_standing_by
+from twinlog.topics.pauses import why_suspended
 
 REFUSED = "forget-refused"
 """Code of the refusal to forget a topic."""
@@ -94,7 +94,7 @@ def forget_due(
         return ()
     ledger, now = read_ledger(flow, clusters.target), clock.now_ms()
     deleted = [it for it in ledger.deleted.values() if it.topic in gone]
-    asked = clusters.target.fresh.describe_topics([it.remote_topic for it in deleted])
+    asked = clusters.target.describe_topics([it.remote_topic for it in deleted])
     # A copy that this user may not see counts as existing.
     there = {*asked.found, *(name for name, error in asked.refused.items() if error.code != NO_SUCH_TOPIC)}
     noted = [seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it]
@@ -135,7 +135,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
 
     Return the names of its copies. Raises as `run`.
     """
-    incarnations = [it for it in ledger.lives if it.topic == topic]
+    incarnations = [it for it in ledger.every_incarnation if it.topic == topic]
     copied = any(it.topic == topic for it in read_progress(flow, clusters.target))
     if not incarnations and not copied:
         raise UsageError(
@@ -144,11 +144,11 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
             flow=flow.name,
             topic=topic,
         )
-    standing_by = why_standing_by(ledger)
-    if standing_by:
-        raise _refused(flow, topic, f"the flow is {standing_by}", "`twinlog resume` first")
+    suspended = why_suspended(ledger)
+    if suspended:
+        raise _refused(flow, topic, f"the flow is {suspended}", "`twinlog resume` first")
     known = incarnations[-1].source_cluster_id if incarnations else ""
-    seen = clusters.source.fresh.cluster_id()
+    seen = clusters.source.cluster_id()
     if differ(known, seen):
         why = (
             f"{flow.source.alias} is another cluster than the one it was copied from, and has deleted nothing"
@@ -169,7 +169,7 @@ def _missing(cluster: ClusterReader, names: Collection[str]) -> set[str]:
 
     Raises any other refusal: the cluster does not say then whether the topic exists.
     """
-    refused = cluster.fresh.describe_topics(names).refused
+    refused = cluster.describe_topics(names).refused
     for error in refused.values():
         if error.code != NO_SUCH_TOPIC:
             raise error

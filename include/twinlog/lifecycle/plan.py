@@ -180,9 +180,9 @@ def _deletions(
 ) -> tuple[tuple[DeletedTopic, ...], tuple[DeletedTopic, ...], tuple[DeletedTopic, ...]]:
     """Return topics first seen to be gone, topics that exist again, and topics whose copies are due to be deleted."""
     gone = {it.topic: it for it in discovery.problems if it.code is ProblemCode.DELETED}
-    lives = ledger.incarnations
+    known = ledger.incarnations
     new = tuple(
-        DeletedTopic(name, lives[name].topic_id, lives[name].remote_topic, now_ms)
+        DeletedTopic(name, known[name].topic_id, known[name].remote_topic, now_ms)
         for name in gone
         if name not in ledger.deleted
     )

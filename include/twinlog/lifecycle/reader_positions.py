@@ -104,8 +104,8 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
     of its own meanwhile keeps that. A group with members waits until they are gone. A group in a partition whose new
     map cannot be read waits until the map can be read.
     """
-    lives = {SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
-    maps = read_maps(flow, clusters.target, lives)
+    incarnations = {SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
+    maps = read_maps(flow, clusters.target, incarnations)
     progress = read_progress(flow, clusters.target)
     ready: dict[GroupPosition, int] = {}
     for it in rebuilt.groups:
@@ -116,8 +116,8 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
         downstream = new_position(it.upstream, begins.get(str(it.partition), 0), known, last)
         if downstream is not None:
             ready[it] = downstream
-    settled = _commit(clusters, rebuilt.remote_topic, ready)
-    groups = tuple(replace(it, restored=True) if it in settled else it for it in rebuilt.groups)
+    committed_now = _commit(clusters, rebuilt.remote_topic, ready)
+    groups = tuple(replace(it, restored=True) if it in committed_now else it for it in rebuilt.groups)
     waiting = any(it.awaited for it in groups)
     return replace(rebuilt, groups=groups, phase=RebuildPhase.COPYING if waiting else RebuildPhase.DONE)
 

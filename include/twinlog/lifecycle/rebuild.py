@@ -42,11 +42,11 @@ from twinlog.lifecycle.rebuild_plan import (
 from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import stored_segments
-from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import other_writers
-from twinlog.topics.pauses import why_paused, why_standing_by
+from twinlog.topics.pauses import why_paused, why_suspended
 from twinlog.topics.plan import clamped, creation_configs, excluded_configs
+from twinlog.topics.snapshot import FlowSnapshot
 
 GONE_SECONDS = 30.0
 
@@ -173,7 +173,7 @@ def run(
     ledger = read_ledger(flow, clusters.target)
     before = ledger.rebuilds.get(topic)
     if before is not None and before.phase is not RebuildPhase.DELETING:
-        outlived = stale(discover.run(flow, clusters), topic)
+        outlived = stale(FlowSnapshot(flow, clusters).discovery, topic)
         if not outlived and serves(before, request):
             return _restore(flow, clusters, before, ledger)
     begun = _note(flow, clusters, topic, before, by=by, reason=reason, request=request, run_id=run_id)
@@ -207,7 +207,7 @@ def _note(
             # Otherwise a retry of this request would find a rebuild of another request, and begin anew.
             owned.write([noted(owned.state, joined)])
         return joined
-    todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
+    todo = plan_of(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, topic)
     refuse_while_shared(flow, todo)
     refuse_while_read(flow, todo)
     begun = Rebuild(
@@ -234,7 +234,7 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     Raises TerminalError `rebuild-refused` if the new copy holds records that the flow did not copy, and TransientError
     if the copy or the rebuild was replaced meanwhile.
     """
-    discovery = discover.run(flow, clusters)
+    discovery = FlowSnapshot(flow, clusters).discovery
     topic = wanted(flow, discovery, begun.topic)
     created = make_copy(flow, clusters, discovery, topic, begun)
     owned = Ownership.taken(flow, clusters, "rebuild", run_id)
@@ -268,7 +268,7 @@ def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
     """
     ledger = read_ledger(flow, clusters.target)
     for it in ledger.rebuilds.values():
-        held_up = why_standing_by(ledger) or why_paused(ledger, it.topic)
+        held_up = why_suspended(ledger) or why_paused(ledger, it.topic)
         if it.phase is RebuildPhase.COPYING and not held_up:
             _restore(flow, clusters, it, ledger)
 

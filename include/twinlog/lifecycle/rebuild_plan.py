@@ -14,12 +14,12 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation, read_maps
-from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
+from twinlog.topics.snapshot import FlowSnapshot
 
 REFUSED = "rebuild-refused"
 """Code of the refusal to begin a rebuild."""
@@ -63,8 +63,8 @@ def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
 
     Raises TerminalError `rebuild-refused` for a topic the flow does not copy.
     """
-    discovery = discover.run(flow, clusters)
-    return plan_of(flow, clusters, discovery, read_ledger(flow, clusters.target), topic)
+    snapshot = FlowSnapshot(flow, clusters)
+    return plan_of(flow, clusters, snapshot.discovery, snapshot.ledger, topic)
 
 
 def stale(discovery: Discovery, topic: str) -> bool:
@@ -138,7 +138,7 @@ def _notes(
             " copy has cannot be copied again"
         )
     if not same_life:
-        yield f"{topic} lives another life on {flow.source.alias}: nothing of the earlier one comes back"
+        yield f"{topic} is another incarnation on {flow.source.alias}: nothing of the earlier one comes back"
     unknown = sorted({it.group for it in groups if it.upstream is None})
     if unknown:
         yield f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"

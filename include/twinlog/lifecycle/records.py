@@ -1,8 +1,6 @@
-"""Make the records that change which incarnation stored progress and the offset map are about. Pure.
+"""Make the records that change which incarnation progress and map are about, and those of lost ranges.
 
 All records of a change go into one transaction behind the fence, so progress, map and ledger always agree.
-
-Make a gap's ledger record: with its cause, and the times between which its records lay.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic
 
 Stored = Mapping[SourceIncarnation, Sequence[int]]
-
-
 """First upstream offsets of the stored segments of each map."""
 
 
@@ -208,7 +204,7 @@ def erasure(
         if it.topic == topic
     )
     yield from (forgotten(state, it) for it in records)
-    for one in ledger.lives:
+    for one in ledger.every_incarnation:
         if one.topic == topic:  # the ledger shows the beginning of the newest incarnation only
             yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
     if topic in ledger.deleted:
@@ -216,8 +212,6 @@ def erasure(
 
 
 LOOK_BACK = 64
-
-
 """Downstream offsets searched for the last copied record: the very last offsets may be transaction markers."""
 
 

@@ -16,17 +16,17 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.formats.ledger.records import Incarnation, LedgerRecord
-from twinlog.lifecycle import apply as lives
+from twinlog.lifecycle import apply as lifecycle
 from twinlog.lifecycle import forget
 from twinlog.lifecycle.apply import LifecycleResult
 from twinlog.lifecycle.records import beginning
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery, Problem, ProblemCode
 from twinlog.topics.own_topic_rules import InternalState
 from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan
 from twinlog.topics.reverse_flows import unknown_ledgers
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,28 @@ class SyncTopicsResult:
 
 
 def run(
-    flow: FlowSettings, clusters: Clusters, dry_run: bool = False, run_id: str | None = None
+    flow: FlowSettings,
+    clusters: Clusters,
+    dry_run: bool = False,
+    run_id: str | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> SyncTopicsResult:
     """Create remote and internal topics, add partitions, and update the records of topics' incarnations.
 
     A flow that is paused, or failing over, changes nothing. `run_id` is the caller's if the caller holds the fence
-    itself. Raises TerminalError `cleanup-policy`, ClusterUnreachable, and ClusterRefused if a topic that exactly-once
-    depends on cannot be created.
+    itself. `snapshot` is one of just now; `as_left` renews it afterwards. Raises TerminalError `cleanup-policy`,
+    ClusterUnreachable, and ClusterRefused if a topic that exactly-once depends on cannot be created.
     """
-    discovery = discover.run(flow, clusters)
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
+    discovery = snapshot.discovery
     if discovery.stands_by:
         note = f"flow {flow.name} is {discovery.stands_by}: nothing is changed and nothing copied"
         return SyncTopicsResult(flow.name, dry_run, (), (), discovery.problems, (note,))
-    done_to_lives = lives.run(flow, clusters, discovery, dry_run=dry_run, run_id=run_id)
-    if done_to_lives.changed and not dry_run:
-        discovery = discover.run(flow, clusters)
-    todo = make_plan(flow, clusters, discovery)
+    lifecycle_done = lifecycle.run(snapshot, dry_run=dry_run, run_id=run_id)
+    if lifecycle_done.changed and not dry_run:
+        snapshot = snapshot.after_changes()
+        discovery = snapshot.discovery
+    todo = make_plan(snapshot)
     kept: tuple[str, ...] = ()
     if dry_run:
         done, refused = todo.changes, todo.refused
@@ -75,10 +81,10 @@ def run(
         flow.name,
         dry_run,
         done,
-        (*done_to_lives.refused, *refused),
+        (*lifecycle_done.refused, *refused),
         discovery.problems,
-        (*done_to_lives.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
-        done_to_lives,
+        (*lifecycle_done.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
+        lifecycle_done,
     )
 
 
@@ -88,15 +94,22 @@ def _unknown(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tu
     return unknown_ledgers(flow, clusters) if keeps_names else ()
 
 
-def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> TopicPlan:
-    """Read what planning needs beyond the discovery, and plan."""
+def as_left(snapshot: FlowSnapshot, done: SyncTopicsResult) -> FlowSnapshot:
+    """Return the snapshot, renewed if the step has changed the target or its ledger."""
+    now = read_ledger(snapshot.flow, snapshot.clusters.target)
+    return snapshot.after_changes() if done.changes or now != snapshot.ledger else snapshot
+
+
+def make_plan(snapshot: FlowSnapshot) -> TopicPlan:
+    """Read what planning needs beyond the snapshot, and plan."""
+    flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
     return plan(
         flow,
         discovery,
         clusters.source.topic_configs(new),
         read_internal(flow, clusters.target),
-        read_ledger(flow, clusters.target),
+        snapshot.ledger,
     )
 
 

@@ -143,8 +143,8 @@ def _configs(
     remote = {topic: name for topic, name in remote.items() if name in there}
     source, target = clusters.source.topic_configs(remote), clusters.target.topic_configs(remote.values())
     # Ids are read after configs: a topic recreated in between shows that the configs may be another incarnation's.
-    lives = clusters.source.fresh.describe_topics(remote).found
-    described = clusters.target.fresh.describe_topics(remote.values()).found
+    lives = clusters.source.describe_topics(remote).found
+    described = clusters.target.describe_topics(remote.values()).found
     copied = {topic: described[name] for topic, name in remote.items() if name in described}
     copies, refused = copied_incarnations(flow, ledger, lives, copied)
     asking.refused += refused

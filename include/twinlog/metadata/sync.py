@@ -64,14 +64,19 @@ def run(flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject] | N
 
 
 def make_plan(
-    flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject] | None = None
+    flow: FlowSettings,
+    clusters: Clusters,
+    subjects: frozenset[Subject] | None = None,
+    ledger: Ledger | None = None,
 ) -> MetadataPlan:
-    """List what would change on the target; `subjects` None means all that the flow syncs.  Changes nothing.
+    """List what would change on the target, by `ledger` or the one of now.  Changes nothing.
+
+    `subjects` None means all that the flow syncs.
 
     Raises ClusterUnreachable, and TerminalError `promoted` if the flow was failed over and the profile would take back
     what producers need.
     """
-    ledger = read_ledger(flow, clusters.target)
+    ledger = ledger or read_ledger(flow, clusters.target)
     _respect_phase(flow, ledger)
     chosen = subjects_of(flow) if subjects is None else subjects & subjects_of(flow)
     state = read_state(flow, clusters, chosen, ledger)

@@ -1,10 +1,7 @@
-"""The report of a cycle: what the cycle did to each topic and partition, and what is left to do.  Values.
+"""Describe what a cycle did to each topic and partition and what is left to do, as values and as metrics.
 
-Group partitions by topic, for the cycle report and `status`.
-
-The numbers of a cycle for Prometheus: one text file per flow, for node_exporter's textfile collector.
-
-`publish` writes it into `twinlog.metrics.folder`.  The file is replaced atomically, so no reader sees half of it.
+`publish` writes the metrics into `twinlog.metrics.folder`: one text file per flow, for node_exporter's textfile
+collector.  The file is replaced atomically, so no reader sees half of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Step `heartbeats`: write an MM2-compatible heartbeat, and measure the age of the newest one copied from upstream.
+"""Write MM2-compatible heartbeats, and read those that were copied: from which clusters, over how many hops, how old.
 
 MM2's rule also applies to disabled flows: `A.heartbeats` appears on B only if heartbeats are written on A, and that is
-done by the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).  config/flow/beats.py decides which flow
-writes heartbeats for which pair.
-
-Read the heartbeats on a cluster: which clusters its data comes from, over how many hops, and how fresh it is.
+done by the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).
 """
 
 from __future__ import annotations

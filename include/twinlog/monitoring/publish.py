@@ -15,7 +15,7 @@ from twinlog.copying.result import completed
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring import at_risk, topic_facts
+from twinlog.monitoring import at_risk
 from twinlog.monitoring.cycle_report import (
     FlowReport,
     PartitionReport,
@@ -24,8 +24,10 @@ from twinlog.monitoring.cycle_report import (
     write_metrics,
 )
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
-from twinlog.monitoring.survey import Survey, oldest_seconds, survey, unseen_of
+from twinlog.monitoring.survey import Survey, oldest_seconds, unseen_of
+from twinlog.monitoring.validate import CycleFacts, see
 from twinlog.state.ledger import drop_left_over, write_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ def run(
     run_id: str,
     copy_result: Mapping[str, Any] | None,
     started_ms: int,
-    seen: Survey | None = None,
+    facts: CycleFacts | None = None,
     *,
     failed: bool = False,
 ) -> FlowReport:
@@ -44,15 +46,16 @@ def run(
 
     The records at risk and a picture of the source are kept beside it: the gate reads them if the source is lost.
 
-    `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `seen` is a survey made just now;
-    if it is None, one is made.  `failed` says that something failed in the cycle that the copy's result does not
+    `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `facts` were read just now; if
+    None, they are read.  `failed` says that something failed in the cycle that the copy's result does not
     mention.  Raises ClusterUnreachable and ClusterRefused.
     """
-    seen = seen or survey(flow, clusters)
+    facts = facts or see(FlowSnapshot(flow, clusters))
+    seen = facts.seen
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
     _alarm(flow, report.undecided)
     cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
-    write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
+    write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, facts)])
     drop_left_over(flow, clusters.target, seen.ledger)
     if flow.metrics_folder is not None:
         try:
@@ -69,11 +72,10 @@ def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:
             log.error("%s: %s; %s", flow.name, it.message, it.hint)
 
 
-def _at_risk(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
-    facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
-    drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))
-    topics = at_risk.topics_at_risk(flow, seen, at_risk.read_disks(clusters.source), drift)
-    return [at_risk.known_source(flow, seen, topics), at_risk.risk_sample(seen, topics)]
+def _at_risk(flow: FlowSettings, clusters: Clusters, facts: CycleFacts) -> list[LedgerRecord]:
+    drift, disks = at_risk.drift_by_topic(facts.topics), at_risk.read_disks(clusters.source)
+    topics = at_risk.topics_at_risk(flow, facts.seen, disks, drift)
+    return [at_risk.known_source(flow, facts.seen, topics), at_risk.risk_sample(facts.seen, topics)]
 
 
 def make_report(

@@ -19,13 +19,13 @@ from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.monitoring.at_risk import read_disks, topics_at_risk
 from twinlog.monitoring.cycle_report import rows_by_topic
-from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
-from twinlog.monitoring.survey import Survey, survey
+from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import Orphan, Problem
-from twinlog.topics.pauses import why_standing_by
+from twinlog.topics.pauses import why_suspended
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     Raises ClusterUnreachable if the target cannot be reached, ClusterRefused.
     """
     try:
-        found = seen_status(flow, survey(flow, clusters), read_disks(clusters.source))
+        found = seen_status(flow, survey(FlowSnapshot(flow, clusters)), read_disks(clusters.source))
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
@@ -159,7 +159,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         gaps=seen.gaps,
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
-        held=why_standing_by(seen.ledger),
+        held=why_suspended(seen.ledger),
         paused=_pauses(seen.ledger),
         orphans=seen.discovery.orphans,
         risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
@@ -188,7 +188,7 @@ def last_known_status(
         gaps=gaps,
         incarnations=_incarnations(ledger),
         problems=(),
-        held=why_standing_by(ledger),
+        held=why_suspended(ledger),
         paused=_pauses(ledger),
         risk_history=of_the_last_day(ledger.risk_samples, now_ms),
     )
@@ -226,4 +226,6 @@ def _pauses(ledger: Ledger) -> tuple[PauseStatus, ...]:
 
 
 def _incarnations(ledger: Ledger) -> tuple[IncarnationStatus, ...]:
-    return tuple(IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.lives)
+    return tuple(
+        IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.every_incarnation
+    )

@@ -1,7 +1,8 @@
-"""The present state of every partition of a flow: read once, used by validate, publish and status.  Changes nothing.
+"""Describe the present state of every partition of a flow, for the gate, validate, publish and status.  Only reads.
 
 Topics with a blocking problem have no rows: their offsets would be compared with those of another incarnation, or with
-nothing.  Partitions without a row are counted as `unseen`: their lag must not be reported as 0.
+nothing.  Partitions without a row are counted as `unseen`: their lag must not be reported as 0.  Gaps come with the
+retention of their topics on both clusters.
 """
 
 from __future__ import annotations
@@ -12,23 +13,59 @@ from dataclasses import dataclass, field
 from twinlog import clock
 from twinlog.audit.deleted_early import DeletedEarly, deleted_early
 from twinlog.checks.check import Row
-from twinlog.checks.gaps import GapReport
+from twinlog.checks.gaps import GapReport, gap_reports, keeps_ms
 from twinlog.checks.map_holes import bounds_of, lost_in
 from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_segments, waiting_from
 from twinlog.checks.risk import greatest, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TransientError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.open_at_source import Holders, who_holds
-from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
-from twinlog.topics import discover
-from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+def read_gaps(
+    flow: FlowSettings,
+    target: ClusterReader,
+    ledger: Ledger,
+    now_ms: int,
+    source: ClusterReader | None = None,
+) -> tuple[GapReport, ...]:
+    """List the gaps of a flow as of `now_ms`.
+
+    If `source` is None or does not answer, nothing is left of the records there, so the copy's retention counts.
+    Without gaps no cluster is asked.  Raises ClusterUnreachable for the target.
+    """
+    names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
+    if not names:
+        return ()
+    remote = {name: _remote(flow, ledger, name) for name in names}
+    copies = target.topic_configs(sorted(set(remote.values()))).found
+    try:
+        origins = source.topic_configs(names) if source is not None else None
+    except TransientError:
+        origins = None
+    keeps = {}
+    for name in names:
+        sides = [copies.get(remote[name], {})]
+        if origins is not None:
+            sides.append(origins.found.get(name, {}))
+        keeps[name] = keeps_ms(sides)
+    return gap_reports(ledger, keeps, now_ms)
+
+
+def _remote(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
+    life = ledger.incarnations.get(topic)
+    return life.remote_topic if life is not None else remote_name(flow, topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +131,24 @@ class Seen:
     early: Mapping[TopicPartition, DeletedEarly] = field(default_factory=dict)
 
 
-def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
-    """Read both clusters and make one row per partition.
+def survey(snapshot: FlowSnapshot) -> Survey:
+    """Make one row per partition from a snapshot taken just now, and from the first records it does not have.
 
-    A copy may go on meanwhile.  So the state is read in an order in which each value is at most the one read after it:
-    the ledger, the map, progress, the ends of the logs.  Then no check fails because of the running copy.  Raises
+    The state is read before the ends of the logs, so that no check fails because of a running copy.  Raises
     ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.
     """
-    ledger = read_ledger(flow, clusters.target)
-    maps = read_packed(flow, clusters.target)
-    progress = read_progress(flow, clusters.target)
-    copied = Copied(progress, maps, reported_progress(ledger), ledger)
-    discovery = discover.run(flow, clusters)
+    flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.read_state().ledger
+    progress, discovery = snapshot.progress, snapshot.discovery
+    copied = Copied(progress, snapshot.maps, reported_progress(ledger), ledger)
     waiting = _first_of(
         clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
     )
     undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
     holders = who_holds(clusters.source, undecided, clock.now_ms())
-    now_ms = clock.now_ms()
-    early = deleted_early(flow, clusters, discovery, ledger, maps, now_ms)
+    early = deleted_early(flow, clusters, discovery, ledger, snapshot.maps, snapshot.at_ms)
     rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found, early))
-    gaps = read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
-    return Survey(discovery, ledger, maps, rows, now_ms, gaps, holders)
+    gaps = read_gaps(flow, clusters.target, ledger, snapshot.at_ms, clusters.source)
+    return Survey(discovery, ledger, snapshot.maps, rows, snapshot.at_ms, gaps, holders)
 
 
 def _first_of(

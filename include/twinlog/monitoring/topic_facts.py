@@ -9,11 +9,12 @@ from twinlog.checks.check import Row
 from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.topics import TopicSide, topic_columns
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of
-from twinlog.topics.discovery import DiscoveredTopic, remote_name
+from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.snapshot import FlowSnapshot
 
 Sides = Mapping[str, TopicSide]
 
@@ -27,22 +28,23 @@ class TopicFacts:
     target_brokers: int
 
 
-def read(flow: FlowSettings, clusters: Clusters, topics: Iterable[str]) -> TopicFacts:
-    """Read layout and configuration of source topics and their copies.
+def read(snapshot: FlowSnapshot, topics: Iterable[DiscoveredTopic]) -> TopicFacts:
+    """Read the configuration of discovered topics and of their copies, whose layout the snapshot has.
 
     Raises ClusterUnreachable; a topic that a cluster refuses to describe is left out.
     """
-    names = tuple(topics)
+    wanted, clusters = tuple(topics), snapshot.clusters
+    here, there = snapshot.source.topics.found, snapshot.target.topics.found
+    copies = [it.remote_topic for it in wanted if it.remote_topic in there]
     return TopicFacts(
-        source=read_sides(clusters.source, names),
-        target=read_sides(clusters.target, [remote_name(flow, name) for name in names]),
-        target_brokers=clusters.target.broker_count(),
+        source=with_configs(clusters.source, {it.topic: here[it.topic] for it in wanted}),
+        target=with_configs(clusters.target, {name: there[name] for name in copies}),
+        target_brokers=snapshot.target.brokers,
     )
 
 
-def read_sides(cluster: ClusterReader, names: Iterable[str]) -> Sides:
-    """Read topics of one cluster."""
-    described = cluster.describe_topics(names).found
+def with_configs(cluster: ClusterReader, described: Mapping[str, TopicDescription]) -> Sides:
+    """Read the configuration of topics that one cluster described."""
     configs = cluster.topic_configs(described).found
     return {name: TopicSide(it, configs[name]) for name, it in described.items() if name in configs}
 

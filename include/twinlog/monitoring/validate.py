@@ -25,6 +25,7 @@ from twinlog.monitoring.heartbeats import newest_beat, remote_heartbeats, tail_o
 from twinlog.monitoring.open_at_source import UndecidedPartition, named, undecided_partitions
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.topics.discovery import Discovery
+from twinlog.topics.snapshot import FlowSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -65,29 +66,38 @@ class CycleFacts:
     @property
     def partitions(self) -> int:
         """Count the judged partitions."""
-        return sum(len(rows) for suite, rows in self.rows if suite is PARTITIONS)
+        return len(self._of(PARTITIONS))
+
+    @property
+    def topics(self) -> tuple[Row, ...]:
+        """Return the rows of the topics that are not blocked."""
+        return self._of(TOPICS)
+
+    def _of(self, wanted: Suite) -> tuple[Row, ...]:
+        return next(rows for suite, rows in self.rows if suite is wanted)
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> ValidationResult:
     """Check counts by the map, progress, lag, parity, ranges, replicas and retention.
 
-    Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.  A failed check is an answer,
-    not an error.
+    Raises as `see`.  A failed check is an answer, not an error.
     """
-    return judge(flow, see(flow, clusters))
+    return judge(flow, see(FlowSnapshot(flow, clusters)))
 
 
-def see(flow: FlowSettings, clusters: Clusters) -> CycleFacts:
-    """Read the facts to judge."""
-    seen = survey(flow, clusters)
-    topics = [topic.topic for topic in seen.discovery.topics if not topic.blocked]
-    facts = topic_facts.read(flow, clusters, topics)
-    beat = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
-    return facts_of(flow, seen, facts, beat)
+def see(snapshot: FlowSnapshot) -> CycleFacts:
+    """Read the facts to judge.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.
+    """
+    flow, seen = snapshot.flow, survey(snapshot)
+    facts = topic_facts.read(snapshot, (topic for topic in seen.discovery.topics if not topic.blocked))
+    heartbeat_ms = newest_beat(tail_of(snapshot.clusters.target, remote_heartbeats(flow)))
+    return facts_of(flow, seen, facts, heartbeat_ms)
 
 
 def facts_of(
-    flow: FlowSettings, seen: Survey, facts: topic_facts.TopicFacts, beat_ms: int | None
+    flow: FlowSettings, seen: Survey, facts: topic_facts.TopicFacts, heartbeat_ms: int | None
 ) -> CycleFacts:
     """Make the rows of every suite.  Pure."""
     return CycleFacts(
@@ -95,17 +105,17 @@ def facts_of(
         (
             (PARTITIONS, tuple(columns_of(row) for row in seen.rows)),
             (TOPICS, topic_facts.topic_rows(flow, seen, facts)),
-            (FLOW, (flow_row(flow, seen, beat_ms),)),
+            (FLOW, (flow_row(flow, seen, heartbeat_ms),)),
         ),
     )
 
 
-def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
+def flow_row(flow: FlowSettings, seen: Survey, heartbeat_ms: int | None) -> Row:
     """Make the one row about the flow itself.  Pure."""
     return {
         "flow": flow.name,
         "gaps": len(open_gaps(seen.gaps)),
-        "heartbeat_age_seconds": seconds_since(beat_ms, seen.at_ms),
+        "heartbeat_age_seconds": seconds_since(heartbeat_ms, seen.at_ms),
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
     }
 

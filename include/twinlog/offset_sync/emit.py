@@ -21,8 +21,9 @@ from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty
 from twinlog.state.mm2_topics import syncs_place
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.own_topics import ensure_topics
+from twinlog.topics.snapshot import FlowSnapshot
 
 SYNCS_PARTITION = 0
 
@@ -42,7 +43,9 @@ class OffsetSyncsResult:
     warning: str = ""
 
 
-def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
+def run(
+    flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None, *, dry_run: bool = False
+) -> OffsetSyncsResult:
     """Write the syncs that are due; running this again writes nothing until more was copied.
 
     Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map topic that cannot be read. A
@@ -52,7 +55,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
     nothing = OffsetSyncsResult(flow.name, host.alias, topic.name)
     if not flow.emit_offset_syncs:
         return nothing
-    packed = read_packed(flow, clusters.target)
+    packed = (snapshot or FlowSnapshot(flow, clusters)).maps
     try:
         known = [*packed, *packed.broken]
         topics = clusters.source.describe_topics({it.topic for it in known}).found

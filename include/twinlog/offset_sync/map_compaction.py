@@ -37,9 +37,10 @@ from twinlog.lane.fence.fence import GrantedLane, compaction_id, init_writer, wr
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
-from twinlog.state.ledger import read_ledger
-from twinlog.state.progress import SourceIncarnation, packed_maps, read_packed
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.progress import SourceIncarnation, packed_maps
 from twinlog.topics.incarnations import differ
+from twinlog.topics.snapshot import FlowSnapshot
 
 JOINED_RUNS = 4_000
 """Most extents of a joined segment: 12 KB if they are small, 100 KB if they are the largest possible."""
@@ -69,7 +70,7 @@ class CompactionResult:
     note: str = ""
 
 
-def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
+def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None) -> CompactionResult:
     """Read the map, and compact it if that is worth it.
 
     Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read. If a single
@@ -80,9 +81,10 @@ def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
         return CompactionResult(
             flow.name, 0, note="a map is compacted in transactions, which this flow does without"
         )
-    seen = read_packed(flow, clusters.target)
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
+    seen = snapshot.maps
     pieces = sum(len(it.values) for it in seen.values())
-    if not make_plan(seen, _log_starts(flow, clusters.target, seen)):
+    if not make_plan(seen, _log_starts(snapshot.ledger, clusters.target, seen)):
         return CompactionResult(flow.name, pieces)
     try:
         done = _write(flow, clusters.target)
@@ -149,15 +151,14 @@ def _join(incarnation: SourceIncarnation, packed: PackedMap, rows: list[int]) ->
 
 
 def _log_starts(
-    flow: FlowSettings, target: ClusterReader, maps: Mapping[SourceIncarnation, PackedMap]
+    ledger: Ledger, target: ClusterReader, maps: Mapping[SourceIncarnation, PackedMap]
 ) -> Mapping[SourceIncarnation, int]:
     """Return the target's log starts for the newest incarnation of each topic: only its offsets are of this log.
 
     Offsets are asked for by topic name, so the topic's id is read before and after: a copy that was made anew begins
     elsewhere. Partitions with a single segment are not asked for: their segment stays wherever the log begins.
     """
-    asked = target.fresh
-    incarnations = read_ledger(flow, asked).incarnations
+    incarnations = ledger.incarnations
     remotes = {
         incarnation: TopicPartition(incarnations[incarnation.topic].remote_topic, incarnation.partition)
         for incarnation, packed in maps.items()
@@ -166,7 +167,7 @@ def _log_starts(
         and incarnations[incarnation.topic].topic_id == incarnation.topic_id
     }
     copies = {it.remote_topic: it.remote_topic_id for it in incarnations.values()}
-    before = asked.describe_topics({it.topic for it in remotes.values()}).found
+    before = target.describe_topics({it.topic for it in remotes.values()}).found
     known = [
         it
         for it in remotes.values()
@@ -174,8 +175,8 @@ def _log_starts(
         and it.partition < len(before[it.topic].partitions)
         and not differ(copies[it.topic], before[it.topic].topic_id)
     ]
-    offsets = asked.offsets(known).found
-    after = asked.describe_topics({it.topic for it in offsets}).found
+    offsets = target.offsets(known).found
+    after = target.describe_topics({it.topic for it in offsets}).found
     same = {name for name, it in after.items() if it.topic_id == before[name].topic_id}
     return {
         incarnation: offsets[it].log_start
@@ -201,7 +202,7 @@ def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
             for key, it in log.records.items()
         }
         maps = packed_maps(flow.offset_map_topic, latest)
-        plan = make_plan(maps, _log_starts(flow, cluster, maps))
+        plan = make_plan(maps, _log_starts(read_ledger(flow, cluster), cluster, maps))
         count = len(target.metadata([flow.offset_map_topic])[flow.offset_map_topic].leaders)
         records = [record for it in plan for record in records_of(flow.offset_map_topic, count, it)]
         if records:

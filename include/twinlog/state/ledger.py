@@ -64,8 +64,8 @@ class MetadataMemory:
 class Ledger:
     """All that a flow remembers.
 
-    - `incarnations` holds the incarnation of each source topic that is copied now, by topic; `lives` holds all, oldest
-      first.
+    - `incarnations` holds the incarnation of each source topic that is copied now, by topic; `every_incarnation` holds
+      all, oldest first.
     - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now.
     - Gaps and quarantined records are in order of topic, partition and offset.
     - Waivers are in order of check, risk samples oldest first.
@@ -81,7 +81,7 @@ class Ledger:
     """
 
     incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
-    lives: tuple[Incarnation, ...] = ()
+    every_incarnation: tuple[Incarnation, ...] = ()
     gaps: tuple[Gap, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
     beginnings: Mapping[str, Beginning] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class _Memory:
 
 
 _KNOWN: dict[tuple[str, str], _Memory] = {}
-"""By alias and topic, for as long as the process lives: a ledger is read dozens of times in a cycle."""
+"""By alias and topic, for as long as the process runs: a ledger is read dozens of times in a cycle."""
 
 
 def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
@@ -185,11 +185,11 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     known: defaultdict[type, list[Any]] = defaultdict(list)
     for record in records:
         known[type(record)].append(record)
-    lives = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
-    current = {it.topic: it for it in lives}
+    known_incarnations = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
+    current = {it.topic: it for it in known_incarnations}
     return Ledger(
         incarnations=current,
-        lives=tuple(lives),
+        every_incarnation=tuple(known_incarnations),
         gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
         quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
         beginnings={

@@ -101,9 +101,9 @@ def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[Pack
 
 
 def read_maps(
-    flow: FlowSettings, cluster: ClusterReader, lives: Iterable[SourceIncarnation] | None = None
+    flow: FlowSettings, cluster: ClusterReader, wanted: Iterable[SourceIncarnation] | None = None
 ) -> Maps[OffsetMap]:
-    """Read and open the flow's offset map: one exact map per partition of each incarnation (or of `lives`).
+    """Read and open the flow's offset map: one exact map per partition of each incarnation (or of `wanted`).
 
     All of it is in memory then, 24 bytes an extent; for maps of any size use `read_packed`. Raises as `read_packed`.
     """
@@ -111,7 +111,7 @@ def read_maps(
     opened: dict[SourceIncarnation, OffsetMap] = {}
     broken = dict(packed.broken)
     for life, it in packed.items():
-        if lives is None or life in lives:
+        if wanted is None or life in wanted:
             try:
                 opened[life] = it.open()
             except UnreadableMap as error:

@@ -10,8 +10,11 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult
+from twinlog.topics.snapshot import FlowSnapshot
 
 
-def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> CheckpointsResult:
+def run(
+    flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None, *, dry_run: bool = False
+) -> CheckpointsResult:
     """Translate, commit and write checkpoints; with `dry_run` only report what would be done."""
-    return checkpoints.run(flow, clusters, dry_run=dry_run)
+    return checkpoints.run(flow, clusters, snapshot, dry_run=dry_run)

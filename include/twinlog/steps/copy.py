@@ -7,6 +7,7 @@ on exactly there (docs/decisions/0001-fence.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -14,6 +15,7 @@ from twinlog.copying import copy
 from twinlog.copying.progress import CopyProgress
 from twinlog.copying.result import CopyResult
 from twinlog.copying.rounds import LaneRunner
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(
@@ -25,11 +27,11 @@ def run(
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> CopyResult:
-    """Copy with `runner`, as the run `run_id`.
+    """Copy with `runner`, as the run `run_id`; `snapshot` is one from before the fence.
 
     Raises FencedError if another twinlog runs the flow.
     """
-    return copy.run(
-        flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=on_progress
-    )
+    copied = partial(copy.run, flow, clusters, runner, run_id=run_id, snapshot=snapshot)
+    return copied(until_ms=until_ms, topics=topics, on_progress=on_progress)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
@@ -16,4 +16,4 @@ def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
 
     Raises TerminalError `same-cluster`.
     """
-    return discover.run(flow, clusters)
+    return FlowSnapshot(flow, clusters).discovery

@@ -12,13 +12,17 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.offset_sync import emit, map_compaction
 from twinlog.offset_sync.emit import OffsetSyncsResult
+from twinlog.topics.snapshot import FlowSnapshot
 
 log = logging.getLogger(__name__)
 
 
-def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
+def run(
+    flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None, *, dry_run: bool = False
+) -> OffsetSyncsResult:
     """Write the syncs that are due; with `dry_run` only count them."""
-    result = emit.run(flow, clusters, dry_run=dry_run)
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
+    result = emit.run(flow, clusters, snapshot, dry_run=dry_run)
     if not dry_run:
-        log.info("%s", map_compaction.run(flow, clusters))
+        log.info("%s", map_compaction.run(flow, clusters, snapshot))
     return result

@@ -12,6 +12,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.copying.ranges import RangePlan
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(
@@ -20,6 +21,7 @@ def run(
     *,
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
+    snapshot: FlowSnapshot | None = None,
 ) -> RangePlan:
     """Plan the next copy, of records before `until_ms` (epoch ms) and of source topics `topics`."""
-    return ranges.run(flow, clusters, until_ms=until_ms, topics=topics)
+    return ranges.run(flow, clusters, until_ms=until_ms, topics=topics, snapshot=snapshot)

@@ -11,8 +11,11 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import SyncTopicsResult
+from twinlog.topics.snapshot import FlowSnapshot
 
 
-def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> SyncTopicsResult:
+def run(
+    flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False, snapshot: FlowSnapshot | None = None
+) -> SyncTopicsResult:
     """Create what is missing on the target; with `dry_run` only say what would be created."""
-    return sync_topics.run(flow, clusters, dry_run=dry_run)
+    return sync_topics.run(flow, clusters, dry_run=dry_run, snapshot=snapshot)

@@ -9,6 +9,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import validate
 from twinlog.monitoring.validate import ValidationResult
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(flow: FlowSettings, clusters: Clusters, run_id: str, *, copied: bool) -> ValidationResult:
@@ -17,6 +18,6 @@ def run(flow: FlowSettings, clusters: Clusters, run_id: str, *, copied: bool) ->
     If something was `copied` or a check failed, Great Expectations judges the same rows by the same suites, and keeps
     its Data Docs under `run_id`. Its import costs seconds, which an idle cycle saves.
     """
-    facts = validate.see(flow, clusters)
+    facts = validate.see(FlowSnapshot(flow, clusters))
     result = validate.judge(flow, facts)
     return validate.judge_with_pages(flow, facts, run_id) if copied or result.failed else result

@@ -1,43 +1,29 @@
-"""Step `discover`: read both clusters and decide what the flow replicates. This step changes nothing."""
+"""Read what both clusters have of a flow's topics; `topics.discovery_rules` decides what that means."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
-from twinlog.state.ledger import read_ledger
 from twinlog.topics.discovery import (
     DiscoveredTopic,
-    Discovery,
     LeftOut,
     SourceState,
     TargetState,
     remote_name,
 )
-from twinlog.topics.discovery_rules import decide
 from twinlog.topics.reverse_flows import reverse_aliases
 
 
-def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
-    """Find the flow's topics on both sides, with incarnations, offsets and the problems of each.
-
-    Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`.
-    """
-    ledger = read_ledger(flow, clusters.target)
-    source = read_source(flow, clusters.source, ledger.incarnations, partial(_came_back, flow, clusters))
-    target = read_target(flow, clusters.target, source.topics.found)
-    return decide(flow, source, target, ledger)
-
-
-def _came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
+def came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
     """Return reasons to leave out topics that a reverse flow copied here under its own alias for the target.
 
     MM2's cycle rule does not recognise the target under that alias. Copied back and forth, these topics would get
@@ -114,9 +100,25 @@ def with_later_ends(
     passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
     if not passed:
         return found
-    now = source.fresh.offsets(passed).found
+    now = source.offsets(passed).found
     later = {it: replace(offsets, log_start=passed[it].log_start) for it, offsets in now.items()}
     return with_offsets(found, {it: old for it, old in seen.items() if it not in passed} | later)
+
+
+def with_offsets_now(
+    source: ClusterReader, topics: tuple[DiscoveredTopic, ...]
+) -> tuple[DiscoveredTopic, ...]:
+    """Read again where the source's logs begin and end; partitions whose leader does not answer are `unread`.
+
+    Raises TransientError if no leader answers.
+    """
+    answers = source.offsets(
+        TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions
+    )
+    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
+    if away is not None and not answers.found:
+        raise away
+    return with_offsets(topics, answers.found)
 
 
 def with_offsets(

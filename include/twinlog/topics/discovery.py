@@ -149,13 +149,13 @@ class DiscoveredTopic:
         return tuple(number for number in range(self.partition_count) if number not in read)
 
     @property
-    def unended(self) -> tuple[int, ...]:
+    def in_transaction(self) -> tuple[int, ...]:
         """Partitions whose copy has an open transaction: a lane is writing, or the target lost the commit marker."""
         found = ((it.partition, it.target) for it in self.partitions)
         return tuple(number for number, copy in found if copy is not None and copy.stable_end < copy.end)
 
     @property
-    def placed(self) -> tuple[DiscoveredPartition, ...]:
+    def provisioned(self) -> tuple[DiscoveredPartition, ...]:
         """The partitions that are provisioned on the target; partitions added since wait for the next cycle."""
         count = self.remote.partitions if self.remote is not None else 0
         return tuple(it for it in self.partitions if it.partition < count)

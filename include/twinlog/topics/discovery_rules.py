@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
@@ -23,7 +24,7 @@ from twinlog.topics.discovery import (
     remote_name,
 )
 from twinlog.topics.incarnations import incarnation_problems, orphans, registry_problems
-from twinlog.topics.pauses import why_paused, why_standing_by
+from twinlog.topics.pauses import why_paused, why_suspended
 
 
 def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
@@ -61,7 +62,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
         problems=tuple(problems),
         orphans=orphans(flow, source, target, ledger),
         phase=ledger.phase,
-        stands_by=why_standing_by(ledger),
+        stands_by=why_suspended(ledger),
     )
 
 
@@ -85,7 +86,7 @@ def _topic(
                 it.partition,
                 offsets,
                 target.offsets.found.get(TopicPartition(remote, it.partition)),
-                begins(ledger, described, it.partition),
+                begins(ledger, described.name, described.topic_id, it.partition),
             )
             for it in described.partitions
             if (offsets := source.offsets.found.get(TopicPartition(described.name, it.partition))) is not None
@@ -96,14 +97,31 @@ def _topic(
     )
 
 
-def begins(ledger: Ledger, described: TopicDescription, partition: int) -> int | None:
+def with_beginnings(topics: Iterable[DiscoveredTopic], ledger: Ledger) -> tuple[DiscoveredTopic, ...]:
+    """Put into topics where their copies begin by a ledger that was read after them, behind the fence. Pure.
+
+    A rebuild may have moved a beginning forward or back since; by the earlier one, records would be left out.
+    """
+    return tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(it, begins=begins(ledger, topic.topic, topic.topic_id, it.partition))
+                for it in topic.partitions
+            ),
+        )
+        for topic in topics
+    )
+
+
+def begins(ledger: Ledger, topic: str, topic_id: str, partition: int) -> int | None:
     """Return the upstream offset where the copy of a partition begins; None if none is recorded for its topic.
 
     A partition without an offset of its own in that record was added later. Its copy begins at 0, so that no record of
     it is left out.
     """
-    noted = ledger.beginnings.get(described.name)
-    if noted is None or noted.topic_id != described.topic_id:
+    noted = ledger.beginnings.get(topic)
+    if noted is None or noted.topic_id != topic_id:
         return None
     return noted.offsets.get(str(partition), 0)
 

@@ -46,7 +46,7 @@ def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str
     The ledger records which topic was copied where. A name alone tells less: `x.y` may be the target's own topic, and
     an alias that contains the separator cannot be found again in the names made with it.
     """
-    known = {life.remote_topic: life.topic for life in ledger.lives}
+    known = {life.remote_topic: life.topic for life in ledger.every_incarnation}
 
     def source(remote_topic: str) -> str | None:
         if remote_topic in known:
@@ -78,7 +78,7 @@ def about_source_incarnation(at_ms: int, topic: str, ledger: Ledger) -> bool:
     life = ledger.incarnations.get(topic)
     if life is None or about_incarnation(at_ms, life):
         return True
-    only = all(it.topic_id == life.topic_id for it in ledger.lives if it.topic == topic)
+    only = all(it.topic_id == life.topic_id for it in ledger.every_incarnation if it.topic == topic)
     return only and life.reason is IncarnationReason.REBUILD and life.topic_id not in _NO_ID
 
 

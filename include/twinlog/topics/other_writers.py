@@ -28,8 +28,8 @@ from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import (
     ReverseState,
-    gone_ways,
-    read_ways_back,
+    gone_reverse_flows,
+    read_reverse_states,
     sorted_ledgers,
 )
 
@@ -38,11 +38,11 @@ from twinlog.topics.reverse_flows import (
 class OtherWriters:
     """Records that the flow did not write.
 
-    `echoes` are upstream offsets, by source partition, that the reverse flow wrote. `others` are downstream offsets,
+    `loopback` are upstream offsets, by source partition, that the reverse flow wrote. `others` are downstream offsets,
     by partition of the copy, that other flows wrote. `shared` are copies to which the target's own producers write.
     """
 
-    echoes: Mapping[TopicPartition, Spans] = field(default_factory=dict)
+    loopback: Mapping[TopicPartition, Spans] = field(default_factory=dict)
     others: Mapping[TopicPartition, Spans] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
 
@@ -54,8 +54,8 @@ def read_other_writers(flow: FlowSettings, clusters: Clusters, discovery: Discov
     be its own. Raises FormatError for unreadable state of the reverse flow, and errors of the clusters.
     """
     ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
-    ways = read_ways_back(flow, clusters, ids) if ids else ()
-    same = frozenset(ids) & {life.topic for way in ways for life in way.ledger.lives}
+    ways = read_reverse_states(flow, clusters, ids) if ids else ()
+    same = frozenset(ids) & {life.topic for way in ways for life in way.ledger.every_incarnation}
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
     return OtherWriters(_loopback(ways, same), _other_flows(flow, clusters.target, copies), same)
 
@@ -76,10 +76,10 @@ def other_writers(
         alias = source_of_ledger(name)
         if alias is None or name == flow.ledger_topic:
             continue
-        lives = _incarnations(clusters.target, name)
-        if lives is None:
+        found_here = _incarnations(clusters.target, name)
+        if found_here is None:
             found += [] if named else [f"whoever {name} tells of, which cannot be read"]
-        elif any(_goes_into(it, remote_topic, remote_topic_id) for it in lives):
+        elif any(_goes_into(it, remote_topic, remote_topic_id) for it in found_here):
             found.append(f"the flow {alias}->{flow.target.alias}")
     return tuple(found)
 
@@ -99,13 +99,13 @@ def _reverse_writers(flow: FlowSettings, clusters: Clusters, topic: str) -> Iter
                 yield f"whoever {ledger.ledger_topic} on {here} tells of, which does not say which cluster that is"
     except (ClusterRefused, FormatError) as error:
         yield f"whoever the ledgers on {here} tell of, of which one cannot be read: {error.message}"
-    for it in gone_ways(clusters, read_ledger(flow, clusters.target).reverse_flows):
+    for it in gone_reverse_flows(clusters, read_ledger(flow, clusters.target).reverse_flows):
         yield f"producers of {there}: the flow from there, whose ledger {it.ledger_topic} was deleted from {here}"
 
 
 def _incarnations(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
     try:
-        return ledger_in(cluster, ledger_topic).lives
+        return ledger_in(cluster, ledger_topic).every_incarnation
     except (ClusterRefused, FormatError):
         return None
 
@@ -146,7 +146,11 @@ def _written_by(
 ) -> Iterable[tuple[TopicPartition, OffsetMap]]:
     """Return the maps of the flow from `alias`, for the records it writes into these copies."""
     theirs = ledger_in(target, ledger_topic(alias))
-    goes_to = {(it.topic, it.topic_id): it.remote_topic for it in theirs.lives if it.remote_topic in copies}
+    goes_to = {
+        (it.topic, it.topic_id): it.remote_topic
+        for it in theirs.every_incarnation
+        if it.remote_topic in copies
+    }
     if goes_to:
         for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():
             remote = goes_to.get((life.topic, life.topic_id))

@@ -29,7 +29,7 @@ class PauseResult:
     topics: tuple[TopicPause, ...]
 
 
-def why_standing_by(ledger: Ledger) -> str:
+def why_suspended(ledger: Ledger) -> str:
     """Say who suspended the whole flow and why; "" if it is active. Pure."""
     state = ledger.flow_state
     if state is None or ledger.copies:
@@ -106,7 +106,7 @@ def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
     ledger = read_ledger(flow, target)
     if ledger.phase.failed_over:
         raise TerminalError(
-            f"flow {flow.name} is {why_standing_by(ledger)}",
+            f"flow {flow.name} is {why_suspended(ledger)}",
             hint="a later release of twinlog failed it over: go on with that one",
             code="phase",
             flow=flow.name,

@@ -1,10 +1,8 @@
-"""Plan what `sync_topics` changes on the target: a list of changes in the order they are made. Pure.
+"""Plan what `sync_topics` changes on the target: a list of changes in the order they are made, and refusals. Pure.
 
 The rules are MM2's (MirrorSourceConnector): new remote topics get the source's partition count and its configuration;
 existing ones grow to the source's count and never shrink. One rule is twinlog's own: replication factors are clamped
 to the number of brokers, with a note, instead of failing.
-
-A refusal: a row in a step's report of something it could not do on the target.
 """
 
 from __future__ import annotations

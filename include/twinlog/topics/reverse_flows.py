@@ -59,18 +59,18 @@ class ReverseState:
 
     def writes_to(self, topics: Collection[str]) -> bool:
         """Say whether the reverse flow copies, or copied, into one of these topics of the source."""
-        return any(life.remote_topic in topics for life in self.ledger.lives)
+        return any(life.remote_topic in topics for life in self.ledger.every_incarnation)
 
     def may_write_to(self, topics: Collection[str]) -> bool:
         """Say whether the reverse flow writes to them, or has not yet recorded what it copies."""
-        return self.writes_to(topics) or not self.ledger.lives
+        return self.writes_to(topics) or not self.ledger.every_incarnation
 
     def concerns(self, topic: str) -> bool:
         """Say whether records written by the reverse flow may lie in this topic of the source."""
         return self.may_write_to({topic})
 
 
-def way_back_ledger(flow: FlowSettings) -> str:
+def reverse_ledger(flow: FlowSettings) -> str:
     """Return the ledger topic, on the source, of a reverse flow that calls the target by the same name."""
     return ledger_topic(flow.target.alias)
 
@@ -89,7 +89,7 @@ def sorted_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[tuple[Rev
 
     Empty ledgers are left out, except that of the target's name. Raises as `reverse_ledgers`.
     """
-    own, target_id = way_back_ledger(flow), clusters.target.cluster_id()
+    own, target_id = reverse_ledger(flow), clusters.target.cluster_id()
     seen = (name for name in clusters.source.topic_names() if source_of_ledger(name) is not None)
     for name in sorted({own, *seen}):
         alias = source_of_ledger(name) or ""
@@ -149,7 +149,7 @@ def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
     )
 
 
-def read_ways_back(
+def read_reverse_states(
     flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
 ) -> tuple[ReverseState, ...]:
     """Read map and then ledger of each reverse flow.
@@ -178,9 +178,9 @@ def read_reverse_state(
 ) -> ReverseState | None:
     """Read all reverse flows that write to `copies` as one; None without any.
 
-    Nearly always there is only one. Raises as `read_ways_back`.
+    Nearly always there is only one. Raises as `read_reverse_states`.
     """
-    ways = tuple(it for it in read_ways_back(flow, clusters, copies) if it.may_write_to(copies))
+    ways = tuple(it for it in read_reverse_states(flow, clusters, copies) if it.may_write_to(copies))
     if len(ways) < 2:
         return ways[0] if ways else None
     aliases = {it.alias for it in ways}
@@ -201,7 +201,7 @@ def _maps(clusters: Clusters, alias: str) -> Maps[PackedMap]:
 def _current(maps: Maps[PackedMap], ledger: Ledger, copies: Mapping[str, str]) -> Maps[PackedMap]:
     outlived = {
         (it.topic, it.topic_id)
-        for it in ledger.lives
+        for it in ledger.every_incarnation
         if differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
     }
     return Maps(
@@ -215,7 +215,7 @@ def _topic_ids(clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
     return {name: described.topic_id for name, described in found.items()}
 
 
-def gone_ways(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
+def gone_reverse_flows(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
     """Return the recorded reverse flows whose ledger on the source is gone, or is another topic now."""
     wanted = tuple(noted)
     if not wanted:

@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 MOST_GROUPS = 100
 """Groups listed in an event and in a task's result: XCom is a table of the metadata database."""
 
-
 REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
 
 
@@ -41,13 +40,13 @@ def discover(flow_name: str) -> Json:
 
     Before that, `heartbeats` is created on the source, unless this is a dry run.
     """
-    from twinlog.monitoring import heartbeats as beats
+    from twinlog.monitoring import heartbeats as emitting
     from twinlog.steps import discover as step
 
     request = _request()
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        if not request.dry_run and (warning := beats.make_ready(flow, clusters.source)):
+        if not request.dry_run and (warning := emitting.make_ready(flow, clusters.source)):
             log.warning("%s", warning)
         discovery = step.run(flow, clusters)
     known = {topic.topic for topic in discovery.topics}

@@ -62,7 +62,7 @@ def without_lost_markers(
     copies = incarnations | {
         TopicPartition(it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
         for it in topics
-        for number in it.unended
+        for number in it.in_transaction
     }
     seen = wait_until_led(target, copies, grant.ours, LEADER_SECONDS)
     still_open = seen.open

@@ -2,166 +2,108 @@
 
 from __future__ import annotations
 
-from twinlog.checks.check import Check, Relation, Severity
+from functools import partial
 
-CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
+from twinlog.checks import check
 
-HAS_RUN = Check(
+# What the gate does not know counts against a failover, unless a check says needs=False.
+critical, warning = partial(check.critical, needs=True), partial(check.warning, needs=True)
+
+HAS_RUN = critical(
     "flow-has-run",
-    CRITICAL,
-    "cycles",
-    Relation.AT_LEAST,
-    1,
+    "cycles >= 1",
     "the flow has run",
     "nothing was ever copied and reported by this flow; run `twinlog run --once` or its Dag",
-    needs=True,
 )
-LAST_CYCLE = Check(
+LAST_CYCLE = critical(
     "last-cycle-succeeded",
-    CRITICAL,
-    "last_cycle_failed",
-    Relation.EQUAL,
-    0,
+    "last_cycle_failed = 0",
     "the last cycle failed in nothing",
     "see its report (`twinlog status`, or the Dag's last run) and run it again",
-    needs=True,
 )
-STATE_AGE = Check(
+STATE_AGE = critical(
     "state-age",
-    CRITICAL,
-    "state_age_seconds",
-    Relation.AT_MOST,
-    "state_age_allowed",
+    "state_age_seconds <= state_age_allowed",
     "the last cycle is young enough to rely upon",
     "run a cycle; if the source is gone, all numbers of it are this old: decide, and waive it",
-    needs=True,
 )
-HAS_TOPICS = Check(
-    "has-topics",
-    CRITICAL,
-    "topics",
-    Relation.AT_LEAST,
-    1,
-    "the flow has topics",
-    "see `twinlog explain` for what its filters select",
-    needs=True,
+HAS_TOPICS = critical(
+    "has-topics", "topics >= 1", "the flow has topics", "see `twinlog explain` for what its filters select"
 )
-IN_SERVICE = Check(
+IN_SERVICE = critical(
     "flow-in-service",
-    CRITICAL,
-    "out_of_service",
-    Relation.EQUAL,
-    0,
+    "out_of_service = 0",
     "the flow has not been failed over",
     "it was promoted, or is being failed over: go on with that (`twinlog failover`), or fail back",
-    needs=True,
 )
-SOURCE_ANSWERS = Check(
+SOURCE_ANSWERS = critical(
     "source-answers",
-    CRITICAL,
-    "source_answers",
-    Relation.EQUAL,
-    1,
+    "source_answers = 1",
     "the source answers",
     "a planned failover needs it; if it is lost, ask with --mode source-dead",
-    needs=True,
 )
-SOURCE_SILENT = Check(
+SOURCE_SILENT = critical(
     "source-silent",
-    CRITICAL,
-    "source_answers",
-    Relation.EQUAL,
-    0,
+    "source_answers = 0",
     "the source does not answer",
     "it is alive, and its records can still be copied: ask with --mode planned; waive this only if clients cannot"
     " write to it any more",
-    needs=True,
 )
-FENCED = Check(
+FENCED = critical(
     "source-fenced",
-    CRITICAL,
-    "moving_partitions",
-    Relation.EQUAL,
-    0,
+    "moving_partitions = 0",
     "nothing is written to the source: its partitions' ends stood still, no transaction is open",
     "stop the producers that write to the topics named in the table of moving topics, and ask again",
-    needs=True,
 )
-FREE_DISK = Check(
+FREE_DISK = warning(
     "free-disk",
-    WARNING,
-    "free_disk_percent",
-    Relation.AT_LEAST,
-    "free_disk_wanted",
+    "free_disk_percent >= free_disk_wanted",
     "every broker of the target has disk left for what producers will write to it",
     "add disk to the target, or shorten retention there",
-    needs=True,
 )
-CANARY = Check(
+CANARY = critical(
     "canary",
-    CRITICAL,
-    "canary_seconds",
-    Relation.AT_MOST,
-    "canary_allowed",
+    "canary_seconds <= canary_allowed",
     "a record written to the source now arrived on the target in time",
     "nothing copies, or too slowly: run cycles meanwhile (`twinlog run --for 5m`, or the Dag), and ask again",
-    needs=True,
 )
 
-ACLS = Check(
+ACLS = critical(
     "acl-parity",
-    CRITICAL,
-    "pending_acls",
-    Relation.EQUAL,
-    0,
+    "pending_acls = 0",
     "who may use a topic on the source may use its copy, as the metadata profile has it",
     "see `twinlog metadata plan`, and apply it",
-    needs=True,
 )
-USERS = Check(
+USERS = critical(
     "principal-parity",
-    CRITICAL,
-    "pending_users",
-    Relation.EQUAL,
-    0,
+    "pending_users = 0",
     "the declared users can log in on the target",
     "see `twinlog metadata plan`, and apply it",
-    needs=True,
 )
-QUOTAS = Check(
+QUOTAS = warning(
     "quota-parity",
-    WARNING,
-    "pending_quotas",
-    Relation.EQUAL,
-    0,
+    "pending_quotas = 0",
     "clients have the quotas on the target that they have on the source",
     "see `twinlog metadata plan`, and apply it",
+    needs=False,
 )
-CONFIGS = Check(
+CONFIGS = warning(
     "config-drift",
-    WARNING,
-    "drifting_configs",
-    Relation.EQUAL,
-    0,
+    "drifting_configs = 0",
     "no config of a copy differs from its source's",
     "see `twinlog metadata plan`, changes and drift",
+    needs=False,
 )
-SCHEMAS = Check(
+SCHEMAS = critical(
     "schema-parity",
-    CRITICAL,
-    "schemas_differing",
-    Relation.EQUAL,
-    0,
+    "schemas_differing = 0",
     "the copy of the schema registry's topic, if the flow has one, holds what the source's does, ids included",
     "run a cycle; what still differs was changed on the target: `twinlog audit` names it",
+    needs=False,
 )
-METADATA = Check(
+METADATA = warning(
     "metadata-known",
-    WARNING,
-    "metadata_unknown",
-    Relation.EQUAL,
-    0,
+    "metadata_unknown = 0",
     "configs, rights, users and quotas of both clusters could be compared",
     "see `twinlog metadata plan` for what was refused; without the source nothing of it is known",
-    needs=True,
 )

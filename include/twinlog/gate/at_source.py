@@ -1,0 +1,95 @@
+"""Prove at the source that producers have stopped, and send a canary over the way that every record takes.
+
+The ends of the source's logs stand still for a while if nobody produces.  Heartbeats do not count: MM2 and twinlog
+write them whether producers run or not, and the canary is one: a heartbeat as the flow in the opposite direction would
+write it (MM2 writes heartbeats for disabled flows too).  So it leaves nothing unusual on the source.  The gate does
+not copy it: the running Dag or `twinlog run` does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.monitoring.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
+from twinlog.state.internal_topics import heartbeats_topics
+from twinlog.topics.discover import all_partitions, left_out_reason
+from twinlog.topics.own_topics import ensure_topics
+
+Ends = Answers[TopicPartition, PartitionOffsets]
+
+
+def moving_topics(
+    flow: FlowSettings, source: ClusterReader, *, sleep: Callable[[float], None] = time.sleep
+) -> frozenset[str]:
+    """Watch the flow's topics for the configured time; return those that are written to or could not be watched.
+
+    Raises ClusterUnreachable, ClusterRefused.
+    """
+    names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
+    heartbeat_topics = own_heartbeats(flow, source, names)
+    described = source.describe_topics(name for name in names if name not in heartbeat_topics)
+    partitions = all_partitions(described.found.values())
+    before = source.offsets(partitions)
+    sleep(flow.gate.fence_seconds)
+    # Of a topic that cannot be described, it is unknown whether it stands still.
+    return moved(partitions, before, source.offsets(partitions)) | frozenset(described.refused)
+
+
+def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[str]:
+    """Return the topics whose end offsets differ, that have open transactions, or whose ends are unknown.  Pure."""
+    return frozenset(it.topic for it in partitions if not _stood_still(before.found, after.found, it))
+
+
+def _stood_still(
+    before: Mapping[TopicPartition, PartitionOffsets],
+    after: Mapping[TopicPartition, PartitionOffsets],
+    partition: TopicPartition,
+) -> bool:
+    first, second = before.get(partition), after.get(partition)
+    return first is not None and second is not None and first.end == second.end == second.stable_end
+
+
+POLL_SECONDS = 0.2
+
+
+def fly(
+    flow: FlowSettings,
+    clusters: Clusters,
+    *,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> float | None:
+    """Write a heartbeat to the source, wait for it on the target, and return the seconds it took.
+
+    Returns None if it did not arrive.  Raises TerminalError `canary` if the flow does not copy heartbeats,
+    ClusterUnreachable and ClusterRefused.
+    """
+    if not flow.heartbeats_replication:
+        raise TerminalError(
+            f"{flow.name} copies no heartbeats (heartbeats.replication.enabled=false): a canary would not arrive",
+            hint="ask the gate without --canary",
+            code="canary",
+        )
+    sent = clock()
+    beat = Heartbeat(flow.target.alias, flow.source.alias, int(sent * 1000))
+    ensure_topics(clusters.source, heartbeats_topics(flow))
+    record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=beat.timestamp_ms)
+    clusters.source.produce(flow.policy.heartbeats_topic(), [record])
+    while clock() < sent + flow.gate.canary_seconds:
+        if any(is_the_canary(it, beat) for it in tail_of(clusters.target, remote_heartbeats(flow))):
+            return round(clock() - sent, 3)
+        sleep(POLL_SECONDS)
+    return None
+
+
+def is_the_canary(record: ReadRecord, beat: Heartbeat) -> bool:
+    """Say whether a record on the target is this very heartbeat."""
+    return parsed_beat(record) == beat
