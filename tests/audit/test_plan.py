@@ -56,14 +56,14 @@ def state(
     target: PartitionOffsets = TARGET,
     remote: RemoteTopic | None = REMOTE,
     topic_id: str = "id",
-    settled: int | None = 120,
+    map_ends: int | None = 120,
 ) -> AuditState:
     partition = DiscoveredPartition(0, source, target if remote else None)
     topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
     discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
     found = Maps({LIFE: MAP} if maps is None else maps, {})
     progress = {TopicPartition("t", 0): 119}
-    ends = {} if settled is None else {LIFE: settled}
+    ends = {} if map_ends is None else {LIFE: map_ends}
     return AuditState(discovery, ledger or Ledger(), found, progress, ends, ())
 
 
@@ -86,16 +86,16 @@ def test_the_first_audit_compares_all_there_is():
 
 def test_what_was_copied_while_the_ends_were_read_is_left_to_the_next_audit():
     """The map knows more than stood below the ends; strangers behind it are looked for then, too."""
-    assert [(0, 80, 0, 71)] == ranges(plan(FLOW, state(settled=80), AuditRequest()))
+    assert [(0, 80, 0, 71)] == ranges(plan(FLOW, state(map_ends=80), AuditRequest()))
     ledger = ledger_from([BEFORE])
-    assert [] == ranges(plan(FLOW, state(ledger, settled=60), AuditRequest()))
-    (moving,) = plan(FLOW, state(ledger, settled=80), AuditRequest()).partitions
+    assert [] == ranges(plan(FLOW, state(ledger, map_ends=60), AuditRequest()))
+    (moving,) = plan(FLOW, state(ledger, map_ends=80), AuditRequest()).partitions
     assert (0, 80, 71) == (moving.start, moving.end, moving.downstream_end)
 
 
 def test_what_was_first_copied_while_the_ends_were_read_is_left_to_the_next_audit():
     """A partition that had no map a moment before; nothing of it is below the ends that were read."""
-    (new,) = plan(FLOW, state(settled=None), AuditRequest()).partitions
+    (new,) = plan(FLOW, state(map_ends=None), AuditRequest()).partitions
     assert ((), 0, 0) == (new.specs, new.start, new.end)
 
 
@@ -107,7 +107,7 @@ def test_what_could_not_be_compared_ends_where_its_copies_do():
     (gone,) = plan(flow, state(source=expired), AuditRequest()).partitions
     assert ((), 120, 101) == (gone.specs, gone.end, gone.downstream_end)
     earlier = OffsetMap.of([MapSegment(20, 40, (Extent(20, 300, 10),))])
-    (new,) = plan(FLOW, state(maps={LIFE: earlier}, settled=None), AuditRequest()).partitions
+    (new,) = plan(FLOW, state(maps={LIFE: earlier}, map_ends=None), AuditRequest()).partitions
     assert ((), 20, 300) == (new.specs, new.end, new.downstream_end)
 
 
@@ -288,7 +288,7 @@ def test_what_the_map_has_lost_is_a_problem():
 def test_a_newest_piece_that_was_lost_is_a_problem():
     """Progress says that more was copied than the map covers."""
     short = OffsetMap.of([MapSegment(0, 50, (Extent(0, 0, 50),))])
-    decided = plan(FLOW, state(maps={LIFE: short}, settled=50), AuditRequest())
+    decided = plan(FLOW, state(maps={LIFE: short}, map_ends=50), AuditRequest())
     assert [("map-lost", "t")] == [(it.code, it.topic) for it in decided.problems]
     assert "upstream offsets 50 to 119" in decided.problems[0].message
 

@@ -180,7 +180,7 @@ def test_what_is_gone_from_both_sides_is_forgotten(flow):
     """So that the same ACL, made by somebody else, would be theirs."""
     ours = acl("TOPIC A.orders jo READ ALLOW")
     plan = planned(flow, "standby", acls("TOPIC pay jo READ ALLOW"), set(), {ours})
-    assert (GoneAcl(ours),) == plan.settled
+    assert (GoneAcl(ours),) == plan.agreed
 
 
 bindings = st.sets(

@@ -19,7 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.metadata.config_plan import TopicConfigState, plan_topic_configs
-from twinlog.metadata.values import ConfigChange, SettledConfig, ThreeWay, three_way
+from twinlog.metadata.values import AgreedConfig, ConfigChange, ThreeWay, three_way
 from twinlog.policy.selection import NameFilter
 
 DEFAULTS = {
@@ -61,7 +61,7 @@ def with_mm2(flow: FlowSettings) -> FlowSettings:
 def test_what_somebody_else_set_is_never_changed(wanted, there, remembered):
     """The law of the three-way diff: a value on the target that twinlog did not give stays."""
     verdict = three_way(wanted, there, remembered)
-    assert (there == wanted) == (verdict is ThreeWay.SETTLED)
+    assert (there == wanted) == (verdict is ThreeWay.AGREED)
     if verdict is ThreeWay.CHANGE:
         assert there in {None, remembered}
     if verdict is ThreeWay.KEEP:
@@ -108,11 +108,11 @@ def test_deleting_an_override_hands_it_back(flow):
 def test_agreement_is_remembered(flow):
     """A copy of MM2's that has the source's value is twinlog's to keep in step from then on."""
     plan = plan_topic_configs(flow, state(entries(retention_ms="5"), entries(retention_ms="5")), [])
-    assert ((), (SettledConfig("A.t", "retention.ms", "5"),)) == (plan.changes, plan.settled)
+    assert ((), (AgreedConfig("A.t", "retention.ms", "5"),)) == (plan.changes, plan.agreed)
     gone = plan_topic_configs(
         flow, state(entries(), entries()), [TopicConfigsSet("A.t", {"retention.ms": "5"}, 0)]
     )
-    assert ((), (SettledConfig("A.t", "retention.ms", None),)) == (gone.changes, gone.settled)
+    assert ((), (AgreedConfig("A.t", "retention.ms", None),)) == (gone.changes, gone.agreed)
 
 
 def test_a_brokers_own_file_is_not_for_another_cluster(flow):

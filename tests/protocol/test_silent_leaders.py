@@ -76,7 +76,7 @@ def test_a_leader_that_says_nothing_for_the_request_timeout_is_lost(frozen: Froz
         max_bytes=1,
         partition_max_bytes=1,
         read_committed=True,
-        patience=FetchBackoff(),
+        backoff=FetchBackoff(),
     )
     fetcher.request(POSITIONS)
     assert ([], 0) == ([*fetcher.answers(0.0)], cluster.forgotten)

@@ -128,7 +128,7 @@ def _partition(
     if before is not None and sampled is not None:
         before = _joined(before, sampled)
     start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
-    end = max(start, _settled(life, offset_map, state)) if claims else offset_map.end_upstream
+    end = max(start, _mapped_to(life, offset_map, state)) if claims else offset_map.end_upstream
     lost = _lost(life, offset_map, partition.target, state) if claims else ()
     unproved = [UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost]
     if claims and (early := state.early.get(life.topic_partition)) is not None:
@@ -234,13 +234,13 @@ def _reached(offset_map: OffsetMap, end: int) -> int:
     return downstream_range(offset_map, offset_map.first_upstream, end)[1]
 
 
-def _settled(life: SourceIncarnation, offset_map: OffsetMap, state: AuditState) -> int:
+def _mapped_to(life: SourceIncarnation, offset_map: OffsetMap, state: AuditState) -> int:
     """Return the upstream offset up to which all was copied before the ends of the logs were read.
 
     By now the map may reach further.  Progress cannot tell: it is absent until the first copy, and that of an earlier
     incarnation may reach further.
     """
-    return min(offset_map.end_upstream, state.settled.get(life, offset_map.first_upstream))
+    return min(offset_map.end_upstream, state.map_ends.get(life, offset_map.first_upstream))
 
 
 def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -> OffsetMap | None:
@@ -318,7 +318,7 @@ def _scopes(
             last,
             quarantined,
             compacted,
-            echoes=sharing.loopback.get(life.topic_partition, Spans()),
+            loopback=sharing.loopback.get(life.topic_partition, Spans()),
             others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
             shared=shared,
             beyond=beyond,

@@ -37,9 +37,9 @@ NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a l
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What the plan is made from, read in this order: `settled`, progress, the ends of the logs, ledger and map.
+    """What the plan is made from, read in this order: progress and `map_ends`, the ends of the logs, ledger and map.
 
-    `settled` is the end of each map at that time.  `compacted` are the source topics that have `compact` in their
+    `map_ends` is the end of each map at that time.  `compacted` are the source topics that have `compact` in their
     cleanup.policy on either side.  `sharing` says which records in either log are not the flow's.  `early` is what was
     deleted from the copies early, by source partition.
     """
@@ -48,7 +48,7 @@ class AuditState:
     ledger: Ledger
     maps: Maps[OffsetMap]
     progress: Mapping[TopicPartition, int]
-    settled: Mapping[SourceIncarnation, int]
+    map_ends: Mapping[SourceIncarnation, int]
     compacted: Collection[str]
     sharing: OtherWriters = field(default_factory=OtherWriters)
     early: Mapping[TopicPartition, DeletedEarly] = field(default_factory=dict)

@@ -27,12 +27,16 @@ def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False)
 
     Raises ConfigError if the file cannot be used, and UsageError if it has no such flow.
     """
+    return select_flows(_read(path, strict=strict), names)
+
+
+def _read(path: Path, *, strict: bool) -> Configuration:
     from twinlog.config.flow.load import load
 
     configuration = load(path, strict=strict)
     for line in configuration.warnings:
         warn(line)
-    return select_flows(configuration, names)
+    return configuration
 
 
 def select_flows(configuration: Configuration, names: Sequence[str] | None) -> tuple[FlowSettings, ...]:
@@ -85,11 +89,7 @@ def load_one_flow(
 
     Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
     """
-    from twinlog.config.flow.load import load
-
-    configuration = load(path, strict=strict)
-    for line in configuration.warnings:
-        warn(line)
+    configuration = _read(path, strict=strict)
     flows = select_flows(configuration, [name] if name else None)
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)

@@ -64,7 +64,7 @@ def pause(
     """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
     return _each(
         load_flows(config, flow, strict=strict),
-        lambda one: _paused(one, frozenset(topic or ()), reason),
+        lambda one: _changed(one, frozenset(topic or ()), reason, resume=False),
         output,
     )
 
@@ -81,32 +81,23 @@ def resume(
     """Let paused flows, or some topics of them, go on from where they are."""
     return _each(
         load_flows(config, flow, strict=strict),
-        lambda one: _resumed(one, frozenset(topic or ()), reason),
+        lambda one: _changed(one, frozenset(topic or ()), reason, resume=True),
         output,
     )
 
 
-def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
+def _changed(flow: FlowSettings, topics: frozenset[str], reason: str, *, resume: bool) -> PauseOf:
     from twinlog.cluster.open import open_clusters
     from twinlog.topics import pauses
     from twinlog.topics.discovery import refuse_unknown_topics
     from twinlog.topics.snapshot import FlowSnapshot
 
+    change = pauses.resume if resume else pauses.pause
     with open_clusters(flow) as clusters:
-        if topics:
-            refuse_unknown_topics(
-                FlowSnapshot(flow, clusters).discovery, topics, "--topic takes the name of a source topic"
-            )
-        done = pauses.pause(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
-    return PauseOf(flow.name, done)
-
-
-def _resumed(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
-    from twinlog.cluster.open import open_clusters
-    from twinlog.topics import pauses
-
-    with open_clusters(flow) as clusters:
-        done = pauses.resume(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
+        if topics and not resume:
+            hint = "--topic takes the name of a source topic"
+            refuse_unknown_topics(FlowSnapshot(flow, clusters).discovery, topics, hint)
+        done = change(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
     return PauseOf(flow.name, done)
 
 

@@ -83,9 +83,8 @@ def takeover(
 
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
 
-    _check_depth(depth)
     flows = load_flows(config, flow, strict=strict)
-    return _each(flows, (connector, offsets_topic, worker_group), work, output)
+    return _each(flows, (connector, offsets_topic, worker_group), depth, work, output)
 
 
 def handover(
@@ -107,17 +106,15 @@ def handover(
 
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
 
-    _check_depth(depth)
     flows = load_flows(config, flow, strict=strict)
-    return _each(flows, (connector, offsets_topic, worker_group), work, output)
+    return _each(flows, (connector, offsets_topic, worker_group), depth, work, output)
 
 
-def _check_depth(depth: int) -> None:
+def _each(
+    flows: tuple[FlowSettings, ...], names: tuple[str, str, str], depth: int, work: Work, output: Output
+) -> int:
     if depth < 1:
         raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")
-
-
-def _each(flows: tuple[FlowSettings, ...], names: tuple[str, str, str], work: Work, output: Output) -> int:
     if len(flows) > 1 and any(names):
         raise UsageError(
             "--connector, --offsets-topic and --worker-group are those of one flow",

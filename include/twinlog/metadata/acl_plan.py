@@ -183,7 +183,7 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
             *(AclChange(binding, add=False) for binding in revoked if binding.permission == "DENY"),
         ),
         drift=(*drift, *(_emptied(flow, binding) for binding in stale if emptied)),
-        settled=tuple(GoneAcl(binding) for binding in sorted(remembered - wanted - there)),
+        agreed=tuple(GoneAcl(binding) for binding in sorted(remembered - wanted - there)),
         left_out=tuple(left_out),
         notes=tuple(_broad(flow, sorted(wanted - there))),
     )

@@ -15,11 +15,11 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.metadata.values import (
+    AgreedConfig,
     ChangeKind,
     ConfigChange,
     Drift,
     Part,
-    SettledConfig,
     ThreeWay,
     three_way,
 )
@@ -63,7 +63,7 @@ def plan_topic_configs(
             *_replication(flow, state.copies.values(), state.target_brokers),
         ),
         refused=tuple(refused),
-        settled=tuple(it for it in judged if isinstance(it, SettledConfig)),
+        agreed=tuple(it for it in judged if isinstance(it, AgreedConfig)),
         notes=tuple(_clamped(flow, state)),
         unknown=(ChangeKind.TOPIC_CONFIG,) if refused else (),
     )
@@ -103,7 +103,7 @@ class _Topic:
     remembered: Mapping[str, str]
 
 
-_Judged = ConfigChange | Drift | Refusal | SettledConfig
+_Judged = ConfigChange | Drift | Refusal | AgreedConfig
 
 
 def _judge(topic: _Topic) -> Iterator[_Judged]:
@@ -117,9 +117,9 @@ def _judge(topic: _Topic) -> Iterator[_Judged]:
             continue
         there = _own_value(topic.there[name])
         match three_way(wanted, there, remembered):
-            case ThreeWay.SETTLED:
+            case ThreeWay.AGREED:
                 if remembered != wanted:
-                    yield SettledConfig(topic.name, name, wanted)
+                    yield AgreedConfig(topic.name, name, wanted)
             case ThreeWay.KEEP if not mm2:
                 yield _kept(topic, name, there, remembered)
             case _ if name not in forgotten:

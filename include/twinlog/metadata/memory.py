@@ -19,13 +19,13 @@ from twinlog.formats.ledger.metadata import AclsAdded, MetadataRecord, QuotasSet
 from twinlog.metadata.acl_plan import bindings_of, records_of
 from twinlog.metadata.values import (
     AclChange,
+    AgreedConfig,
+    AgreedQuota,
+    AgreedSetting,
     ConfigChange,
     GoneAcl,
     MetadataChange,
     QuotaChange,
-    SettledConfig,
-    SettledQuota,
-    SettledSetting,
 )
 from twinlog.state.ledger import Ledger, MetadataMemory
 from twinlog.topics.discover import left_out_reason
@@ -54,14 +54,13 @@ def after(
     memory: MetadataMemory,
     changes: Collection[MetadataChange],
     done: Collection[MetadataChange],
-    settled: Iterable[SettledSetting],
+    agreed: Collection[AgreedSetting],
     at_ms: int,
 ) -> tuple[MetadataRecord, ...]:
     """Return what to write once `done` of the `changes` are made: the records that `memory` does not yet hold.
 
     `memory` knows of the ACLs that were to be added; those that were refused are forgotten.
     """
-    agreed = list(settled)
     acls = _remembered(memory)
     acls -= {it.binding for it in changes if isinstance(it, AclChange) and it.add == (it not in done)}
     acls -= {it.binding for it in agreed if isinstance(it, GoneAcl)}
@@ -95,11 +94,11 @@ def _changed_acls(memory: MetadataMemory, bindings: set[AclBinding], at_ms: int)
 
 
 def _configs(
-    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[SettledSetting], at_ms: int
+    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: Collection[AgreedSetting], at_ms: int
 ) -> Iterable[TopicConfigsSet]:
     values = [
         *((it.topic, it.config, it.after) for it in made if isinstance(it, ConfigChange)),
-        *((it.topic, it.config, it.value) for it in agreed if isinstance(it, SettledConfig)),
+        *((it.topic, it.config, it.value) for it in agreed if isinstance(it, AgreedConfig)),
     ]
     before = {it.remote_topic: it.configs for it in memory.configs}
     for topic, configs in _updated(before, values).items():
@@ -107,11 +106,11 @@ def _configs(
 
 
 def _quotas(
-    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[SettledSetting], at_ms: int
+    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: Collection[AgreedSetting], at_ms: int
 ) -> Iterable[QuotasSet]:
     values = [
         *((it.entity, it.key, it.after) for it in made if isinstance(it, QuotaChange)),
-        *((it.entity, it.key, it.value) for it in agreed if isinstance(it, SettledQuota)),
+        *((it.entity, it.key, it.value) for it in agreed if isinstance(it, AgreedQuota)),
     ]
     before = {QuotaEntity.of(it.entity): it.quotas for it in memory.quotas}
     for entity, quotas in _updated(before, values).items():

@@ -20,13 +20,13 @@ from twinlog.config.flow.metadata import DeclaredUser
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import QuotasSet, ScramSecretSet
 from twinlog.metadata.values import (
+    AgreedQuota,
     ChangeKind,
     Drift,
     MetadataChange,
     Part,
     QuotaChange,
     ScramChange,
-    SettledQuota,
     ThreeWay,
     quota_text,
     three_way,
@@ -130,7 +130,7 @@ def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iter
     remembered = {QuotaEntity.of(record.entity): record.quotas for record in memory}
     changes: list[QuotaChange] = []
     drift: list[Drift] = []
-    settled: list[SettledQuota] = []
+    agreed: list[AgreedQuota] = []
     for entity in sorted({*source, *target, *remembered}, key=str):
         wanted, there, once = (side.get(entity, {}) for side in (source, target, remembered))
         for key in sorted({*wanted, *there, *once}):
@@ -139,9 +139,9 @@ def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iter
                     changes.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
                 case ThreeWay.KEEP if entity in source or entity in remembered:
                     drift.append(_kept(flow, entity, key, wanted.get(key), there.get(key)))
-                case ThreeWay.SETTLED if once.get(key) != wanted.get(key):
-                    settled.append(SettledQuota(entity, key, wanted.get(key)))
-    return Part(tuple(changes), tuple(drift), settled=tuple(settled))
+                case ThreeWay.AGREED if once.get(key) != wanted.get(key):
+                    agreed.append(AgreedQuota(entity, key, wanted.get(key)))
+    return Part(tuple(changes), tuple(drift), agreed=tuple(agreed))
 
 
 def _kept(

@@ -89,7 +89,7 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     Refused changes are reported item by item.  Raises ClusterUnreachable, and TerminalError `no-ledger` if the target
     has no ledger to remember them in.
     """
-    if plan.changes or plan.settled:
+    if plan.changes or plan.agreed:
         _require_ledger(flow, target)
     now = clock.now_ms()
     memory = read_ledger(flow, target).metadata
@@ -97,7 +97,7 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     write_ledger(flow, target, intended)
     made = make_changes(flow, plan.changes, target)
     known = with_acls(memory, intended)
-    write_ledger(flow, target, after(known, plan.changes, set(made.done), plan.settled, now))
+    write_ledger(flow, target, after(known, plan.changes, set(made.done), plan.agreed, now))
     write_ledger(flow, target, given(flow, made.done, now))
     for record in undeclared(flow, memory.secrets):
         forget(flow, target, record)

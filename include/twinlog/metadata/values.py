@@ -145,7 +145,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledConfig:
+class AgreedConfig:
     """A config on which source and target agree, and what to remember of it; None means to forget it."""
 
     topic: str
@@ -154,7 +154,7 @@ class SettledConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledQuota:
+class AgreedQuota:
     """A quota on which source and target agree, and what to remember of it; None means to forget it."""
 
     entity: QuotaEntity
@@ -169,7 +169,7 @@ class GoneAcl:
     binding: AclBinding
 
 
-SettledSetting = SettledConfig | SettledQuota | GoneAcl
+AgreedSetting = AgreedConfig | AgreedQuota | GoneAcl
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Part:
     changes: tuple[MetadataChange, ...] = ()
     drift: tuple[Drift, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    settled: tuple[SettledSetting, ...] = ()
+    agreed: tuple[AgreedSetting, ...] = ()
     left_out: tuple[LeftOutAcl, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[ChangeKind, ...] = ()
@@ -197,7 +197,7 @@ class Part:
 class MetadataPlan(Part):
     """All changes planned on the target of a flow.
 
-    `refused` are the items that could not be planned.  `settled` are the agreed items that applying the plan also
+    `refused` are the items that could not be planned.  `agreed` are the agreed items that applying the plan also
     remembers.
     """
 
@@ -247,7 +247,7 @@ class ThreeWay(StrEnum):
 
     CHANGE = "change"
     KEEP = "keep"
-    SETTLED = "settled"
+    AGREED = "agreed"
 
 
 def three_way(wanted: V | None, there: V | None, remembered: V | None) -> ThreeWay:
@@ -257,7 +257,7 @@ def three_way(wanted: V | None, there: V | None, remembered: V | None) -> ThreeW
     so deleting one's own value hands the setting back to twinlog.
     """
     if there == wanted:
-        return ThreeWay.SETTLED
+        return ThreeWay.AGREED
     return ThreeWay.CHANGE if there is None or there == remembered else ThreeWay.KEEP
 
 

@@ -91,7 +91,7 @@ class Fetcher:
     changes.  Leaders that can (Kafka 3.1 on) are then asked by topic id: they answer UNKNOWN_TOPIC_ID instead of
     reading a recreated topic of the same name.  `asked_by_name` says whether any leader was asked by name.
 
-    With `patience`, a leader whose connection is lost, or the one elected in its place, is asked again later.  Without
+    With `backoff`, a leader whose connection is lost, or the one elected in its place, is asked again later.  Without
     it, ClusterUnreachable is raised.  A leader that is silent for `request.timeout.ms` counts as lost, too.  A
     partition that was answered with a temporary error is asked for again later, while the others of its leader go on.
     """
@@ -105,12 +105,12 @@ class Fetcher:
         read_committed: bool,
         max_wait_ms: int = MAX_WAIT_MS,
         topic_ids: Mapping[str, str] | None = None,
-        patience: FetchBackoff | None = None,
+        backoff: FetchBackoff | None = None,
         buffers: int = 1,
     ) -> None:
         self._brokers = brokers
         self._buffers = _Buffers(buffers)
-        self._patience = patience
+        self._backoff = backoff
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
         self._read_committed = read_committed
@@ -130,13 +130,13 @@ class Fetcher:
         Raises ClusterUnreachable if no broker answers at all.
         """
         refused: dict[TopicPartition, TwinlogError] = {}
-        resting = self._patience.resting() if self._patience is not None else ()
-        if self._patience is not None and resting:
-            refused |= self._patience.given_up(it for it in positions if it in resting)
+        resting = self._backoff.resting() if self._backoff is not None else ()
+        if self._backoff is not None and resting:
+            refused |= self._backoff.given_up(it for it in positions if it in resting)
             positions = {it: position for it, position in positions.items() if it not in resting}
         for node, wanted in self._by_leader(positions, refused).items():
-            if self._patience is not None and (node == NOBODY or self._patience.rests(node)):
-                refused |= self._patience.given_up(wanted)
+            if self._backoff is not None and (node == NOBODY or self._backoff.rests(node)):
+                refused |= self._backoff.given_up(wanted)
                 continue
             try:
                 leader = self._leader(node)
@@ -149,13 +149,13 @@ class Fetcher:
     def _by_leader(
         self, positions: Mapping[TopicPartition, int], refused: dict[TopicPartition, TwinlogError]
     ) -> dict[int, dict[TopicPartition, int]]:
-        """Group positions by the leader's node id, adding to `refused`; with patience, NOBODY is a node id, too."""
+        """Group positions by the leader's node id, adding to `refused`; with a backoff, NOBODY is a node id, too."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
-        if self._patience is None:
+        if self._backoff is None:
             leader_of = self._brokers.leader
         else:
             leader_of = self._brokers.known_leader
-            refused |= self._look_up(positions, self._patience)
+            refused |= self._look_up(positions, self._backoff)
         for partition, position in positions.items():
             if partition in refused:
                 continue
@@ -166,12 +166,12 @@ class Fetcher:
         return by_leader
 
     def _look_up(
-        self, positions: Mapping[TopicPartition, int], patience: FetchBackoff
+        self, positions: Mapping[TopicPartition, int], backoff: FetchBackoff
     ) -> dict[TopicPartition, TwinlogError]:
         """Ask once for the leaders of partitions without a known leader; return those that must not be asked for."""
         known = self._brokers.known_leader
         unknown = {topic for topic, partition in positions if known(topic, partition) == NOBODY}
-        if not unknown or patience.rests(NOBODY):
+        if not unknown or backoff.rests(NOBODY):
             return {}
         alias = self._brokers.settings.alias
         errors = {
@@ -180,20 +180,20 @@ class Fetcher:
             if it.error and not repeats(Request.LOOK_UP, it.error)
         }
         if any(known(*it) == NOBODY for it in positions if it[0] not in errors):
-            patience.lost(NOBODY, "nobody is elected")
+            backoff.lost(NOBODY, "nobody is elected")
         else:
-            patience.answered(NOBODY, ())
+            backoff.answered(NOBODY, ())
         return {it: errors[it[0]] for it in positions if it[0] in errors}
 
     def _lose(self, node: int, error: ClusterUnreachable) -> None:
-        """Drop a leader's conversation: its partitions are asked for again.  Without patience, raise the error."""
+        """Drop a leader's conversation: its partitions are asked for again.  Without a backoff, raise the error."""
         leader = self._leaders.pop(node, None)
         if leader is not None:
             self._brokers.drop(leader.connection)
         self._brokers.forget_leaders()
-        if self._patience is None:
+        if self._backoff is None:
             raise error
-        self._patience.lost(node, error.message)
+        self._backoff.lost(node, error.message)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
         """Read one answer of each leader that has a request in flight; partitions with nothing new are left out.
@@ -203,8 +203,8 @@ class Fetcher:
         """
         waiting = [(node, leader) for node, leader in self._leaders.items() if leader.asked]
         if within is not None:
-            patience = within if waiting else min(within, NOBODY_ASKED_SECONDS)
-            ready = answering([leader.connection for _, leader in waiting], patience)
+            seconds = within if waiting else min(within, NOBODY_ASKED_SECONDS)
+            ready = answering([leader.connection for _, leader in waiting], seconds)
             self._lose_the_silent([it for it in waiting if it[1].connection not in ready])
             waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
         for node, leader in waiting:
@@ -227,18 +227,18 @@ class Fetcher:
                 leader.session = _following(leader.session, session)
             for fetched in partitions:
                 fetched.asked_offset = leader.told.get(fetched.topic_partition, -1)
-            if self._patience is not None:
-                self._note(node, leader, partitions, self._patience)
+            if self._backoff is not None:
+                self._note(node, leader, partitions, self._backoff)
             yield partitions
 
-    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: FetchBackoff) -> None:
+    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], backoff: FetchBackoff) -> None:
         """Let partitions rest that were answered with a temporary error; another broker may lead them by now."""
         refused = {
             it.topic_partition: it.error for it in answer if it.error and repeats(Request.FETCH, it.error)
         }
-        patience.answered(node, (it for it in leader.told if it not in refused))
+        backoff.answered(node, (it for it in leader.told if it not in refused))
         for partition, error in refused.items():
-            patience.refused(partition, f"the source answered {code_name(error)}")
+            backoff.refused(partition, f"the source answered {code_name(error)}")
             self._brokers.forget_leader(*partition)
 
     def _lose_the_silent(self, unready: Sequence[tuple[int, _Leader]]) -> None:
@@ -246,10 +246,10 @@ class Fetcher:
 
         No call of `receive` waits for these leaders, so the connection's own time-out does not apply.
         """
-        patience_ms = self._brokers.settings.request_timeout_ms
+        timeout_ms = self._brokers.settings.request_timeout_ms
         for node, leader in unready:
-            if time.monotonic() - leader.asked_at > patience_ms / 1000:
-                self._lose(node, ClusterUnreachable(f"no answer to a fetch for {patience_ms} ms"))
+            if time.monotonic() - leader.asked_at > timeout_ms / 1000:
+                self._lose(node, ClusterUnreachable(f"no answer to a fetch for {timeout_ms} ms"))
 
     def discard(self) -> None:
         """Read and discard the answers in flight, after positions have been set back."""

@@ -538,7 +538,7 @@ def test_others_records_are_left_out(shared, ours, theirs, both_ways):
     copy, echoes, others = shared
     scope = dataclasses.replace(
         copy.scope,
-        echoes=spans_of(echoes),
+        loopback=spans_of(echoes),
         others=Spans() if both_ways else spans_of(others),
         shared=both_ways,
     )
@@ -560,7 +560,7 @@ def test_damage_among_others_records_is_found(shared, data):
     gone = data.draw(st.booleans())
     changed = [] if gone else [(down, dataclasses.replace(rec, value=b"damage"))]
     target = [*copy.target[:at], *changed, *copy.target[at + 1 :]]
-    scope = dataclasses.replace(copy.scope, echoes=spans_of(echoes), shared=True)
+    scope = dataclasses.replace(copy.scope, loopback=spans_of(echoes), shared=True)
     result = compare(scope, mixed(copy.source, echoes), mixed(target, others))
     assert [(Kind.MISSING if gone else Kind.VALUE, up, down)] == found(result)
 

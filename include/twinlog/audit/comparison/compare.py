@@ -54,10 +54,10 @@ def compare(
     walk.awaited.superseded_by(ours.latest, theirs.latest)
     if source_behind is not None and target_behind is not None and ours.all_kept and theirs.all_kept:
         walk.awaited.look_behind(source_behind, target_behind)
-        walk.settle()
+        walk.judge_awaited()
     else:
         walk.leave_open()
-    result = walk.tally.result(walk.awaited.superseded)
+    result = walk.totals.result(walk.awaited.superseded)
     return dataclasses.replace(result, others=theirs.records)
 
 
@@ -81,7 +81,7 @@ class _Walk:
         self.source = Side(source, scope.start, scope.end)
         self.target = Side(target, scope.downstream_start, scope.downstream_end)
         self.places = Places(scope.offset_map)
-        self.tally = Totals()
+        self.totals = Totals()
         self.awaited = AwaitedKeys()
         self.shift = 0
         self.last_upstream = -1
@@ -93,24 +93,24 @@ class _Walk:
             pass
         self._lost_on_both_sides()
 
-    def settle(self) -> None:
+    def judge_awaited(self) -> None:
         """Judge the records whose keys did not occur again anywhere."""
         for record, lacks_target in self.awaited.unresolved():
             at = record.upstream, record.downstream
             if lacks_target and record.tombstone:
                 # The tombstone expired by delete.retention.ms or was lost: the log does not say which.
-                self.tally.unproved(record.upstream, Unproved.COMPACTED)
+                self.totals.unproved(record.upstream, Unproved.COMPACTED)
             elif lacks_target:
-                self.tally.differ(DifferenceKind.MISSING, at, "the target has no later record of its key")
+                self.totals.differ(DifferenceKind.MISSING, at, "the target has no later record of its key")
             elif record.tombstone:
                 self.awaited.superseded += 1  # its key has no value on either side
             else:
-                self.tally.differ(DifferenceKind.EXTRA, at, "the source has no record of its key any more")
+                self.totals.differ(DifferenceKind.EXTRA, at, "the source has no record of its key any more")
 
     def leave_open(self) -> None:
         """Count the awaited keys as unproved: they were not looked for."""
         for record, _ in self.awaited.unresolved():
-            self.tally.unproved(record.upstream, Unproved.COMPACTED)
+            self.totals.unproved(record.upstream, Unproved.COMPACTED)
 
     def _lost_on_both_sides(self) -> None:
         """Say of copied records that neither side could show that nothing was proved of them."""
@@ -118,7 +118,7 @@ class _Walk:
         for ours in self.source.lost:
             start, end = max(ours.start, self.scope.start), min(ours.end, self.scope.end)
             for upstream, count in mapped_into(self.scope.offset_map, start, end, theirs):
-                self.tally.unproved(upstream, ours.reason, count)
+                self.totals.unproved(upstream, ours.reason, count)
 
     def _whole_batch(self) -> bool:
         """Compare the next batch of both sides as bytes, if both begin where the map says; return whether equal."""
@@ -134,7 +134,7 @@ class _Walk:
             return False
         self.source.take_batch()
         self.target.take_batch()
-        self.tally.equal(count, as_bytes=True)
+        self.totals.equal(count, as_bytes=True)
         return True
 
     def _many_records(self) -> bool:
@@ -154,7 +154,7 @@ class _Walk:
         if equal:
             self.source.take(equal)
             self.target.take(equal)
-            self.tally.equal(equal)
+            self.totals.equal(equal)
         return equal > 0
 
     def _equal_record(self) -> bool:
@@ -165,7 +165,7 @@ class _Walk:
         if self.places.downstream(ours.offset) != theirs.offset:
             return False
         self._take(ours, theirs)
-        self.tally.equal(1)
+        self.totals.equal(1)
         return True
 
     def _unequal(self) -> bool:
@@ -225,21 +225,21 @@ class _Walk:
         fields = differing(ours, theirs)
         if fields:
             message = f"{', '.join(fields)} of the copy {'differ' if len(fields) > 1 else 'differs'}"
-            self.tally.differ(fields[0], at, message, ours, theirs, fields)
+            self.totals.differ(fields[0], at, message, ours, theirs, fields)
             return surplus
         place = self.places.downstream(ours.offset)
         if place is None:
             if not self._map_lost(ours.offset):  # the others were counted before the walk
-                self.tally.unproved(ours.offset, Unproved.NO_MAP)
+                self.totals.unproved(ours.offset, Unproved.NO_MAP)
             return surplus
         shift = theirs.offset - place
         if shift != self.shift and shift - self.shift != surplus:
             message = f"it and what follows stand {abs(shift)} offsets {'behind' if shift > 0 else 'before'} the map"
-            self.tally.differ(DifferenceKind.ORDER, at, message, ours, theirs)
+            self.totals.differ(DifferenceKind.ORDER, at, message, ours, theirs)
         elif shift:
-            self.tally.unproved(ours.offset, Unproved.DISPLACED)
+            self.totals.unproved(ours.offset, Unproved.DISPLACED)
         else:
-            self.tally.equal(1)
+            self.totals.equal(1)
         self.shift = shift
         return 0
 
@@ -252,22 +252,22 @@ class _Walk:
             if self._map_lost(ours.offset):
                 if not self._compacted():
                     message = "it was copied by what the offset map has lost, and is not there"
-                    self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), message, ours)
+                    self.totals.differ(DifferenceKind.MISSING, (ours.offset, None), message, ours)
                 return 0
             if not self.places.knows_upstream(ours.offset):
-                self.tally.unproved(ours.offset, Unproved.NO_MAP)
+                self.totals.unproved(ours.offset, Unproved.NO_MAP)
                 return 0
-            self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), "it was never copied", ours)
+            self.totals.differ(DifferenceKind.MISSING, (ours.offset, None), "it was never copied", ours)
             return 0
         gone = self.target.lost_at(place)
         if gone is not None and gone is not Unproved.UNREADABLE:
-            self.tally.unproved(ours.offset, gone)
+            self.totals.unproved(ours.offset, gone)
         elif self._compacted() and key_of(ours.rest) is not None:
             if not self.awaited.not_on_target(ours.rest, ours.offset, place):
-                self.tally.unproved(ours.offset, Unproved.COMPACTED)
+                self.totals.unproved(ours.offset, Unproved.COMPACTED)
         else:
             message = "the target's batch cannot be read" if gone else "there is no record in its place"
-            self.tally.differ(DifferenceKind.MISSING, (ours.offset, place), message, ours)
+            self.totals.differ(DifferenceKind.MISSING, (ours.offset, place), message, ours)
         return 1
 
     def _map_lost(self, upstream: int) -> bool:
@@ -282,19 +282,19 @@ class _Walk:
         if upstream is None and not self.places.knows_downstream(theirs.offset - self.shift):
             return 0  # its source record is unproved for the same reason
         if upstream is None or not self.scope.start <= upstream < self.scope.end or self._is_there(upstream):
-            self.tally.differ(
+            self.totals.differ(
                 DifferenceKind.EXTRA, (None, theirs.offset), "the flow did not write it", target=theirs
             )
             return 1
         gone = self.source.lost_at(upstream)
         if gone is not None:
-            self.tally.unproved(upstream, gone)
+            self.totals.unproved(upstream, gone)
         elif self._compacted() and key_of(theirs.rest) is not None:
             if not self.awaited.not_on_source(theirs.rest, upstream, theirs.offset):
-                self.tally.unproved(upstream, Unproved.COMPACTED)
+                self.totals.unproved(upstream, Unproved.COMPACTED)
         else:
             message = "the source no longer has the record it was copied from"
-            self.tally.differ(DifferenceKind.EXTRA, (upstream, theirs.offset), message, target=theirs)
+            self.totals.differ(DifferenceKind.EXTRA, (upstream, theirs.offset), message, target=theirs)
         return 1
 
     def _is_there(self, upstream: int) -> bool:

@@ -17,17 +17,17 @@ from twinlog.offsets.spans import Spans
 
 
 class WithoutForeignRecords:
-    """One side without the batches that `are_strangers` marks; `records` counts the records left out.
+    """One side without the batches that `are_foreign` marks; `records` counts the records left out.
 
     For a compacted topic `latest` holds the last offset of each key left out, because that record may have superseded
     one of the flow's.  `all_kept` is false if there were more keys than are remembered.
     """
 
     def __init__(
-        self, items: Iterable[Item], are_strangers: Callable[[Block], Any], *, compacted: bool
+        self, items: Iterable[Item], are_foreign: Callable[[Block], Any], *, compacted: bool
     ) -> None:
         self._items = items
-        self._are_strangers = are_strangers
+        self._are_foreign = are_foreign
         self._compacted = compacted
         self.records = 0
         self.latest: dict[bytes, int] = {}
@@ -38,7 +38,7 @@ class WithoutForeignRecords:
             if isinstance(item, Lost):
                 yield item
                 continue
-            strange = self._are_strangers(item)
+            strange = self._are_foreign(item)
             if strange.any():
                 self._leave_out(item.where(strange))
             if not strange.all():
@@ -57,10 +57,10 @@ class WithoutForeignRecords:
 def on_source(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
     """Leave out loopback records: the reverse flow wrote them, so they came from the target."""
 
-    def echoes(block: Block) -> Any:
-        return scope.echoes.hold(block.bases, block.nexts)
+    def loopback(block: Block) -> Any:
+        return scope.loopback.hold(block.bases, block.nexts)
 
-    return WithoutForeignRecords(items, echoes, compacted=scope.compacted)
+    return WithoutForeignRecords(items, loopback, compacted=scope.compacted)
 
 
 def on_target(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:

@@ -26,7 +26,7 @@ class Scope:
     be gone: only foreign records between those copies are checked.  `lost` are upstream stretches that were copied but
     whose part of the map was lost: a record in them without counterpart is missing.
 
-    In a topic with other writers: `echoes` are upstream offsets of loopback records, which the reverse flow wrote and
+    In a topic with other writers: `loopback` are upstream offsets of loopback records, which the reverse flow wrote and
     which are not copied.  `others` are downstream offsets that other flows wrote.  `shared` says that the target's own
     producers write there, so every record that the map does not know is a foreign record.
     """
@@ -38,7 +38,7 @@ class Scope:
     downstream_end: int
     quarantined: frozenset[int] = frozenset()
     compacted: bool = False
-    echoes: Spans = field(default_factory=Spans)
+    loopback: Spans = field(default_factory=Spans)
     others: Spans = field(default_factory=Spans)
     shared: bool = False
     beyond: Spans = field(default_factory=Spans)

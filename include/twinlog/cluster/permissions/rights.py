@@ -239,33 +239,24 @@ def _missing_topics(
     return rights
 
 
-def _ask_create(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
-    topics = [kafka_admin.NewTopic(name, num_partitions=1) for name in names]
-    return admin.create_topics(topics, validate_only=True, request_timeout=REQUEST_SECONDS)  # type: ignore[no-any-return]
-
-
-def _ask_alter(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
-    counts = [kafka_admin.NewPartitions(name, 1) for name in names]
-    return admin.create_partitions(counts, validate_only=True, request_timeout=REQUEST_SECONDS)  # type: ignore[no-any-return]
-
-
-def _ask_describe_configs(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
-    resources = [kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name) for name in names]
-    return admin.describe_configs(resources, request_timeout=REQUEST_SECONDS)  # type: ignore[no-any-return]
-
-
-def _ask_alter_configs(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
-    changes = [_harmless_change(name) for name in names]
-    return admin.incremental_alter_configs(  # type: ignore[no-any-return]
-        changes, validate_only=True, request_timeout=REQUEST_SECONDS
-    )
-
-
 ASKING: Mapping[str, Callable[[kafka_admin.AdminClient, Sequence[str]], Futures]] = {
-    "CREATE": _ask_create,
-    "ALTER": _ask_alter,
-    "DESCRIBE_CONFIGS": _ask_describe_configs,
-    "ALTER_CONFIGS": _ask_alter_configs,
+    "CREATE": lambda admin, names: admin.create_topics(
+        [kafka_admin.NewTopic(name, num_partitions=1) for name in names],
+        validate_only=True,
+        request_timeout=REQUEST_SECONDS,
+    ),
+    "ALTER": lambda admin, names: admin.create_partitions(
+        [kafka_admin.NewPartitions(name, 1) for name in names],
+        validate_only=True,
+        request_timeout=REQUEST_SECONDS,
+    ),
+    "DESCRIBE_CONFIGS": lambda admin, names: admin.describe_configs(
+        [kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name) for name in names],
+        request_timeout=REQUEST_SECONDS,
+    ),
+    "ALTER_CONFIGS": lambda admin, names: admin.incremental_alter_configs(
+        [_harmless_change(name) for name in names], validate_only=True, request_timeout=REQUEST_SECONDS
+    ),
 }
 
 

@@ -68,7 +68,7 @@ class LaneCopy:
             read_committed=spec.read_committed,
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(loops.IDLE_WAIT_SECONDS * 1000),
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
-            patience=FetchBackoff(),
+            backoff=FetchBackoff(),
             buffers=2,  # batches of the last answer may still be on their way to the target
         )
         self._source = source
