@@ -20,7 +20,7 @@ from twinlog.lab.demo.processes import stop_sessions
 from twinlog.lab.demo.workload import BROKER_SETTINGS
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.fleet import stop_clusters
-from twinlog.lab.kafka.state import ProcessId
+from twinlog.process_id import ProcessId
 
 SOURCE, TARGET = "A", "B"
 DAG_ID = f"replicate__{SOURCE}__{TARGET}"
