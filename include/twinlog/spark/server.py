@@ -39,6 +39,9 @@ from twinlog.spark.session import CONF, check_master, local_address, session, su
 FOLDER_VARIABLE: Final = "TWINLOG_SPARK_FOLDER"
 ANSWER_SECONDS: Final = 5.0
 START_SECONDS: Final = 180.0
+KEEP_SESSIONS: Final = {"spark.connect.session.manager.defaultSessionTimeout": "-1"}
+"""Or a shared session ends after an hour without a cycle, and nobody can use its id again."""
+
 USER: Final = "twinlog"
 """The user of the shared session: whoever names it must name the same one."""
 
@@ -255,8 +258,7 @@ def settings(port: int) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
-        # Or the shared session ends after an hour without a cycle.
-        "spark.connect.session.manager.defaultSessionTimeout": "-1",
+        **KEEP_SESSIONS,
     }
 
 
