@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from bench import load, pages
 from bench.process_tree import JVM, WORKERS, ProcessTree
 from bench.side_by_side import Clusters
 from bench.topics import Kind
+from twinlog.errors import ClusterUnreachable
 from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.demo.stage import DAG_ID
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -270,10 +271,12 @@ def _one_run(bench: Bench, airflow: AirflowInstance, records: int) -> dict[str, 
 
 def _wait(found: Any, what: str) -> None:
     deadline = time.monotonic() + RUN_TIMEOUT_S
-    while not found():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"{what} within {RUN_TIMEOUT_S} s")
+    while time.monotonic() < deadline:
+        with suppress(ClusterUnreachable):  # an API server that is busy is asked again
+            if found():
+                return
         time.sleep(0.5)
+    raise SystemExit(f"{what} within {RUN_TIMEOUT_S} s")
 
 
 def markdown(rows: Sequence[Row]) -> str:
