@@ -142,10 +142,7 @@ def run_cycle(
     from twinlog.topics.discovery import refuse_unknown_topics
 
     started_ms = round(time.time() * 1000)
-    not_ready = heartbeats.make_ready(flow, clusters.source)
-    if (
-        not_ready and flow.reverse_heartbeats is None
-    ):  # the reverse flow's heartbeat is tried again at the end of the cycle, and reported then
+    if not_ready := heartbeats.make_ready(flow, clusters.source):
         warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:
         discovery = discover.run(flow, seen)
@@ -193,7 +190,7 @@ def conclude(
     from twinlog.monitoring import heartbeats, publish, validate
 
     groups = run_groups(flow, clusters)
-    beat = heartbeats.run(flow, clusters)
+    beat = heartbeats.run(flow, clusters, begun=True)
     if beat.warning:
         warn(f"{flow.name}: {beat.warning}")
     with remembering(clusters) as both:
