@@ -29,7 +29,7 @@ MODULES = (
     "great_expectations.expectations",
     "pandas",
     "pyspark.sql.connect.session",
-    "twinlog.airflow.operators.replicate",
+    "twinlog.airflow.operators.copy",
     "twinlog.airflow.operators.submit",
     "twinlog.airflow.tasks.cycle",
     "twinlog.checks.data_docs",

@@ -57,7 +57,10 @@ def run(flow: FlowSettings, clusters: Clusters, *, begun: bool = False) -> Heart
     WRITE on `heartbeats`, and CREATE while it is missing).
     """
     now = clock.now_ms()
-    warnings = [beat(flow, clusters, now, begun=begun), *(beat_alone(pair, now) for pair in flow.other_heartbeats)]
+    warnings = [
+        beat(flow, clusters, now, begun=begun),
+        *(beat_alone(pair, now) for pair in flow.other_heartbeats),
+    ]
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
