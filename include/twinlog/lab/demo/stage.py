@@ -16,7 +16,7 @@ import platformdirs
 
 from twinlog.errors import UsageError
 from twinlog.lab.demo.airflow_instance import AirflowInstance
-from twinlog.lab.demo.processes import stop_sessions
+from twinlog.lab.demo.processes import stop_sessions, watched
 from twinlog.lab.demo.workload import BROKER_SETTINGS
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.fleet import stop_clusters
@@ -136,8 +136,10 @@ def _start_machinery(
         running.callback(cluster.kill)
     running.callback(stop, folder / _SPARK)
     with ThreadPoolExecutor(len(clusters) + 1) as pool:
-        starting = [pool.submit(cluster.start) for cluster in clusters]
-        starting.append(pool.submit(start, folder / _SPARK))
-        for each in starting:
-            each.result()
+        spark = pool.submit(start, folder / _SPARK)
+        for starting in [pool.submit(cluster.start) for cluster in clusters]:
+            starting.result()
+        process = spark.result().server.process
+    if not keep:
+        running.enter_context(watched([process.pid]))
     return source, target
