@@ -63,6 +63,7 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench.idle --follow $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.idle $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.cold $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.cycle $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.spark_task $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.hold $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.year --out docs/performance --page docs/operations.md

@@ -7,6 +7,7 @@ from typing import ClassVar
 from airflow.plugins_manager import AirflowPlugin
 
 from twinlog.airflow.plugin.app import FASTAPI_APP, NAV_ENTRY
+from twinlog.airflow.preload import preload
 
 
 class TwinlogPlugin(AirflowPlugin):
@@ -15,3 +16,6 @@ class TwinlogPlugin(AirflowPlugin):
     name = "twinlog"
     fastapi_apps: ClassVar = [FASTAPI_APP]
     external_views: ClassVar = [NAV_ENTRY]
+
+
+preload()

@@ -21,7 +21,8 @@ import pytest
 import yaml
 
 from twinlog.config.flow.load import load
-from twinlog.spark.protection import PROTECTED, ConnectAddress
+from twinlog.spark.protection import PROTECTED, ConnectAddress, shares_session
+from twinlog.spark.server import KEEP_SESSIONS
 from twinlog.spark.session import CONF
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -285,7 +286,7 @@ def test_spark_connect_has_the_settings_of_a_classic_session():
     """What twinlog.spark.master sets where it starts Spark is set for the server that runs already."""
     words = SERVICES["spark-connect"]["command"]
     given = dict(word.split("=", 1) for word in words if word.startswith("spark.") and "=" in word)
-    assert {**CONF, **PROTECTED, "spark.connect.grpc.binding.port": "15002"} == given
+    assert {**CONF, **PROTECTED, **KEEP_SESSIONS, "spark.connect.grpc.binding.port": "15002"} == given
 
 
 def test_nobody_else_is_let_into_spark():
@@ -302,6 +303,7 @@ def test_nobody_else_is_let_into_spark():
     )
     assert ConnectAddress(here=False, token=True, tls=False) == ConnectAddress.of(master, {})
     assert master.endswith(";authorization=Bearer%20t")
+    assert shares_session(master)  # or the server keeps a Python process of every cycle
 
 
 def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():

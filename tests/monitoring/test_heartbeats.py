@@ -121,13 +121,15 @@ def test_a_pair_without_a_flow_beats_on_its_own_target(flow, clusters, monkeypat
 
 
 def test_the_sources_heartbeats_are_there_before_it_is_looked_at(flow, clusters, source):
-    """The first discovery finds them; a source that has them already gets no further beat."""
+    """The first discovery finds them, and each cycle copies its own beat: none is left for the next cycle."""
     back = replace(flow, source=flow.target, target=flow.source, enabled=False)
     beaten = replace(flow, reverse_heartbeats=back, source_heartbeats=back)
     assert "" == heartbeats.make_ready(beaten, source)
     assert ["heartbeats"] == [topic.topic for topic in discover.run(beaten, clusters).topics]
     assert "" == heartbeats.make_ready(beaten, source)
-    assert 1 == len(source.topics["heartbeats"].logs[0].records)
+    assert 2 == len(source.topics["heartbeats"].logs[0].records)
+    assert "" == heartbeats.run(beaten, clusters, begun=True).warning
+    assert 2 == len(source.topics["heartbeats"].logs[0].records)
 
 
 def test_a_flow_the_other_way_beats_by_itself(flow, source):

@@ -21,6 +21,8 @@ CONFIG_VARIABLE = "TWINLOG_CONFIG"
 PROJECT = Path(twinlog.__file__).resolve().parents[2]
 DEFAULT_CONFIG = PROJECT / "include" / "config" / "mm2.properties"
 STEP_JOB = PROJECT / "jobs" / "run_step.py"
+SPARK_CONNECTION = "twinlog_spark"
+"""The Airflow connection that says where spark-submit goes."""
 
 
 def configuration_path() -> Path:

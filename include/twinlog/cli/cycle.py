@@ -144,10 +144,7 @@ def run_cycle(
     from twinlog.topics.snapshot import FlowSnapshot
 
     started_ms = round(time.time() * 1000)
-    not_ready = heartbeats.make_ready(flow, clusters.source)
-    if (
-        not_ready and flow.reverse_heartbeats is None
-    ):  # the reverse flow's heartbeat is tried again at the end of the cycle, and reported then
+    if not_ready := heartbeats.make_ready(flow, clusters.source):
         warn(f"{flow.name}: {not_ready}")
     snapshot = FlowSnapshot(flow, clusters)
     discovery, until, topics = snapshot.discovery, request.until_ms, request.topics
@@ -197,7 +194,7 @@ def conclude(
 
     snapshot = FlowSnapshot(flow, clusters)
     groups = run_groups(flow, clusters, snapshot)
-    beat = heartbeats.run(flow, clusters)
+    beat = heartbeats.run(flow, clusters, begun=True)
     if beat.warning:
         warn(f"{flow.name}: {beat.warning}")
     facts = validate.see(snapshot)

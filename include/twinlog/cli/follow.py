@@ -43,16 +43,18 @@ class WarmSpark:
         self._open.close()
 
     def runner(self, master: str) -> LaneRunner:
-        """Return a runner on `master`.
+        """Return a runner on `master`; if that is `auto`, on the warm server of `twinlog spark start` if there is one.
 
         Raises UsageError if `master` is not one, TransientError if no session can be opened there.
         """
         if self._runner is None or master != self._master:
             from twinlog.spark.runner import open_runner
+            from twinlog.spark.server import choose
 
             self._open.close()
-            say(f"opening a Spark session on {without_options(master)}")
-            self._runner = self._open.enter_context(open_runner(master))
+            choice = choose(master)
+            say(choice.line or f"opening a Spark session on {without_options(choice.master)}")
+            self._runner = self._open.enter_context(open_runner(choice.master))
             self._master = master
         return self._runner
 
@@ -65,7 +67,9 @@ def follow_flows(
     Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
     there are more flows than slots, or more than one Spark master.
     """
-    masters = sorted({master or flow.copy.spark_master for flow in flows})
+    from twinlog.spark.server import alone
+
+    masters = sorted({alone(master or flow.copy.spark_master) for flow in flows})
     if len(masters) > 1:
         raise UsageError(
             f"the flows have different Spark masters ({', '.join(map(without_options, masters))})",

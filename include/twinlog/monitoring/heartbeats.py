@@ -45,16 +45,19 @@ class HeartbeatsResult:
     warning: str = ""
 
 
-def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
+def run(flow: FlowSettings, clusters: Clusters, *, begun: bool = False) -> HeartbeatsResult:
     """Write heartbeats, and measure the age of the copied one.
 
-    Writes one on the target if the flow is configured to, one on the source for the reverse flow, and one for each
-    pair that this flow serves.  This flow copies the reverse flow's heartbeat: its age on the target shows that
-    records arrive.  Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is
-    missing).
+    Writes one on the target if the flow is configured to, one on the source for the reverse flow unless the cycle has
+    `begun` with it (`make_ready`), and one for each pair that this flow serves.  This flow copies the reverse flow's
+    heartbeat: its age on the target shows that records arrive.  Raises ClusterUnreachable and ClusterRefused (needs
+    WRITE on `heartbeats`, and CREATE while it is missing).
     """
     now = clock.now_ms()
-    warnings = [beat(flow, clusters, now), *(beat_alone(pair, now) for pair in flow.other_heartbeats)]
+    warnings = [
+        beat(flow, clusters, now, begun=begun),
+        *(beat_alone(pair, now) for pair in flow.other_heartbeats),
+    ]
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
@@ -68,28 +71,29 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
     )
 
 
-def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
-    """Write heartbeats at `now` (epoch ms) without measuring.
+def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None, *, begun: bool = False) -> str:
+    """Write heartbeats at `now` (epoch ms) without measuring; `begun` as for `run`.
 
     Returns why the reverse flow's heartbeat could not be written, "" if all is well.  Raises as `run`.
     """
     now = now or clock.now_ms()
     if flow.emit_heartbeats:
         _beat(flow, clusters.target, now)
-    return _beat_on_the_source(flow, clusters.source, now)
+    return "" if begun else _beat_on_the_source(flow, clusters.source, now)
 
 
 def make_ready(flow: FlowSettings, source: Cluster) -> str:
-    """Create the source's `heartbeats` before the first topic discovery; return why that failed, "" if it did not.
+    """Write the heartbeat that this flow copies, before its topics are discovered; return why not, "" if all is well.
 
-    So the first cycle creates its copy; if the reverse flow only writes heartbeats, the copy already holds one.  A
-    source that does not answer is left to topic discovery, which reports it.
+    It is copied in the same cycle then; written at the end, it would be a record to go until the next one.  If the
+    reverse flow writes it, only the topic is created, so that the first cycle creates its copy.  A source that does not
+    answer is left to topic discovery, which reports it.
     """
+    if flow.reverse_heartbeats is not None:
+        return _beat_on_the_source(flow, source, clock.now_ms())
     topic, beating = missing_on_source(flow, source), flow.source_heartbeats
     if not topic or beating is None:
         return ""
-    if flow.reverse_heartbeats is not None:
-        return _beat_on_the_source(flow, source, clock.now_ms())
     try:
         ensure_topics(source, heartbeats_topics(beating))
     except TwinlogError as error:

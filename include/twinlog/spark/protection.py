@@ -129,6 +129,11 @@ def connect_url(master: str) -> str:
     return ";".join([address if address.count("/") > 2 else f"{address}/", *quoted])
 
 
+def shares_session(master: str) -> bool:
+    """Say whether an address names a session of the server that several clients use."""
+    return "session_id" in dict(_options(master))
+
+
 def without_tokens(text: str, master: str, environ: Mapping[str, str] = os.environ) -> str:
     """Mask the tokens of an address in a message of Spark, which quotes addresses that it cannot parse."""
     secrets = [value for name, value in _options(master) if name not in _PUBLIC_OPTIONS]

@@ -6,6 +6,7 @@ import functools
 import logging
 import pickle
 import re
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 
 Spec = TypeVar("Spec", LaneSpec, AuditLaneSpec)
 Report = TypeVar("Report", LaneReport, AuditLaneReport)
+
+_TAG = f"twinlog-{uuid.uuid4().hex}"
+"""The tag of this process's jobs on a Connect server."""
 
 _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
@@ -61,6 +65,8 @@ class SparkRunner(Generic[Spec, Report]):
             require_safe_way(self._master, (lane.source, lane.target))
         task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
         try:
+            if _is_remote(self._spark):
+                self._spark.addTag(_TAG)  # a tag belongs to a thread
             rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
             raise self._work.failed(lanes, reason_of(error)) from error
@@ -78,13 +84,13 @@ class SparkRunner(Generic[Spec, Report]):
             self._spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
 
     def cancel(self) -> None:
-        """Cancel the session's jobs, from any thread; Spark kills the Python workers of their tasks.
+        """Cancel this process's jobs, from any thread; Spark kills the Python workers of their tasks.
 
         If Spark has died, its jobs are over.
         """
         try:
             if _is_remote(self._spark):
-                self._spark.interruptAll()
+                self._spark.interruptTag(_TAG)  # the session of a warm server has jobs of others, too
             else:
                 self._spark.sparkContext.cancelAllJobs()
         except Exception as error:  # noqa: BLE001  whoever waits for the jobs hears what became of them

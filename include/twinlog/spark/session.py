@@ -15,9 +15,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from twinlog.config.flow.values import MASTERS, SPARK_MASTER
+from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
-from twinlog.spark.protection import TOKEN_VARIABLE, connect_url, protection, without_tokens
+from twinlog.spark.protection import (
+    TOKEN_VARIABLE,
+    connect_url,
+    protection,
+    shares_session,
+    without_tokens,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +40,7 @@ def check_master(master: str) -> None:
 
     Only a single host can be tried; several (a standalone cluster with standby masters) are left to Spark.
     """
-    if not SPARK_MASTER.fullmatch(master):
+    if master == AUTO or not SPARK_MASTER.fullmatch(master):
         raise UsageError(f"{master!r} is no Spark master", hint=MASTERS)
     address = ADDRESS.match(master)
     if address is None or "," in master:
@@ -144,6 +150,8 @@ def _on_connect_server(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     spark: SparkSession = SparkSession.builder.remote(connect_url(master)).getOrCreate()
+    if shares_session(master):
+        spark.release_session_on_close = False  # others work in it
     try:
         spark.conf.get(
             "spark.master", None

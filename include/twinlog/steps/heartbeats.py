@@ -1,5 +1,7 @@
 """Step `heartbeats`: write MM2's heartbeat, and measure the age of the newest one that was copied.
 
+The one that this flow copies was written before the copy, by `discover`.
+
 Running the step again writes another heartbeat.
 """
 
@@ -16,4 +18,4 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
 
     Raises ClusterRefused if the target allows no write to `heartbeats`.
     """
-    return heartbeats.run(flow, clusters)
+    return heartbeats.run(flow, clusters, begun=True)

@@ -82,3 +82,24 @@ def test_those_that_ended_by_themselves_are_named(tmp_path: Path) -> None:
         assert ["short"] == processes.dead()
     finally:
         processes.stop()
+
+
+def test_what_is_watched_dies_with_its_owner() -> None:
+    """A warm Spark of the demo is no component of Airflow; it must not outlive a demo that was killed either."""
+    owner = (
+        "import subprocess, sys, time\n"
+        "from twinlog.lab.demo.processes import watched\n"
+        "program = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(program, start_new_session=True)\n"
+        "with watched([child.pid]):\n"
+        "    print(child.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.kill()
+    deadline = time.monotonic() + 60
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

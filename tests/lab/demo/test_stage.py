@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.lab.demo import stage
-from twinlog.lab.kafka.state import ProcessId
+from twinlog.process_id import ProcessId
 
 Start = Callable[[], "subprocess.Popen[bytes]"]
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from twinlog.errors import TerminalError, UsageError
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
-from twinlog.lab.kafka.process import born
+from twinlog.process_id import born
 
 pytestmark = pytest.mark.integration
 

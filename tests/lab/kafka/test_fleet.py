@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from twinlog.errors import UsageError
 from twinlog.lab.kafka import fleet
 from twinlog.lab.kafka.fleet import fleet_status, start_clusters, stop_clusters
-from twinlog.lab.kafka.process import born
+from twinlog.process_id import born
 
 
 @pytest.mark.parametrize("names", [["A", "A"], ["../A"], [""], ["a b"]])

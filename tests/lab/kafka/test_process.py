@@ -11,7 +11,8 @@ import time
 import psutil
 import pytest
 
-from twinlog.lab.kafka.process import JavaProcess, born, stop_pid
+from twinlog.lab.kafka.process import JavaProcess
+from twinlog.process_id import born, stop_pid
 
 
 def wait_until_gone(pid: int, seconds: float = 10) -> bool:

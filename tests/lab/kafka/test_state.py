@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from twinlog.errors import UsageError
-from twinlog.lab.kafka.state import ClusterState, ProcessId, claim, read_state, write_state
+from twinlog.lab.kafka.state import ClusterState, claim, read_state, write_state
+from twinlog.process_id import ProcessId
 
 CLUSTER_A = ClusterState("A", "4.3.1", 1)
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk import BaseOperator, Connection, Context
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from twinlog import errors
-from twinlog.airflow.flows import STEP_JOB, read_configuration
+from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
 from twinlog.airflow.secrets import RememberedConnections
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.values import ALONE, AUTO
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
 
@@ -97,8 +98,9 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         os.environ.update(connections.environment())
         return flow
 
-    def _run(self, request: Request, master: str) -> Json | None:
+    def _run(self, request: Request, configured: str) -> Json | None:
         """Return the result, or the error, of a step as JSON; None if spark-submit died without one."""
+        master = self._choose_master(request, configured)
         if not master.startswith("sc://"):
             return self._submit(request, master)
         if not self.step.connects:
@@ -106,6 +108,22 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         from twinlog.spark import application
 
         return application.outcome(application.run(request, master=master, on_start=self.started))
+
+    def _choose_master(self, request: Request, configured: str) -> str:
+        """Return the Spark master of a step; if `auto` is configured, an Airflow connection to Spark comes first.
+
+        A step that follows has a Spark of its own: it would hold the slots of a server.
+        """
+        if configured != AUTO:
+            return configured
+        from twinlog.spark.server import choose
+
+        if not self.step.connects or getattr(request, "follow_seconds", None) or _has_connection():
+            return ALONE
+        choice = choose(configured)
+        if choice.line:
+            self.log.info(choice.line)
+        return choice.master
 
     def _submit(self, request: Request, master: str) -> Json | None:
         from twinlog.airflow.operators.submit import StepSubmitHook
@@ -120,6 +138,14 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
             self.log.exception("spark-submit failed")
         result: Json | None = self._hook.result
         return result
+
+
+def _has_connection() -> bool:
+    try:
+        Connection.get(SPARK_CONNECTION)
+    except AirflowNotFoundException:
+        return False
+    return True
 
 
 def error_of(outcome: Json | None) -> TwinlogError | None:

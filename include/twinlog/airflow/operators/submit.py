@@ -13,10 +13,10 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from twinlog.airflow.flows import SPARK_CONNECTION
 from twinlog.airflow.xcom import short
 from twinlog.spark.session import local_address, submit_options
 
-SPARK_CONNECTION = "twinlog_spark"
 RESULT_PREFIX = '{"twinlog":'
 MOST_CHARACTERS = 2_000
 """Characters of one line of the job in the task's log: the last line of a large copy has megabytes."""

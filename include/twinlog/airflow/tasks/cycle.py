@@ -38,7 +38,7 @@ REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
 def discover(flow_name: str) -> Json:
     """Run the step.  Raises UsageError if the form names a topic that the flow does not replicate.
 
-    Before that, `heartbeats` is created on the source, unless this is a dry run.
+    Before that, the heartbeat that this flow copies is written on the source, unless this is a dry run.
     """
     from twinlog.monitoring import heartbeats as emitting
     from twinlog.steps import discover as step

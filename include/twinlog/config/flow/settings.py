@@ -156,8 +156,10 @@ class CopySettings:
     bytes_per_second: int | None = setting(optional(Kind.LONG, 1), "twinlog.bytes.per.second", None)
     """bytes that all lanes of the flow together may send in a second, batch headers included; default: no limit. A
     followed flow then has one lane, unless `twinlog.lanes` says more"""
-    spark_master: str = setting(MASTER, "twinlog.spark.master", "local[2]")
-    """Spark master of the copy: `local[N]`, `spark://...`, or a Connect server `sc://...`; who else is let in there:
+    spark_master: str = setting(MASTER, "twinlog.spark.master", "auto")
+    """Spark master of the copy: `local[N]`, `spark://...`, or a Connect server `sc://...`; `auto` is the warm server of
+    `twinlog spark start` if it answers and is of this build, else `local[2]`
+    ([operations](operations.md#a-warm-spark)); who else is let in there:
     [security](security.md#spark-what-travels-where). `yarn` and `k8s://...` are handed to Spark as they are, and were
     never tried"""
     follow_seconds: int = setting(POSITIVE_LONG, "twinlog.follow.seconds", "60")

@@ -29,7 +29,11 @@ CONTINUOUS = "@continuous"
 """The schedule of a Dag whose runs follow each other (Airflow's ContinuousTimetable)."""
 
 _SETTING, _SECTION = "setting", "section"
-SPARK_MASTER = re.compile(r"local(\[.+\])?|spark://.+|sc://.+|k8s://.+|yarn")
+AUTO = "auto"
+"""The warm server of `twinlog spark start` if it can be used, else ALONE."""
+
+ALONE = "local[2]"
+SPARK_MASTER = re.compile(r"auto|local(\[.+\])?|spark://.+|sc://.+|k8s://.+|yarn")
 MASTERS = "such as local[2], spark://host:7077 or sc://host:15002"
 
 _CRON = re.compile(r"[0-9*/,A-Za-z?#-]+( [0-9*/,A-Za-z?#-]+){4}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from twinlog.config.file.providers import Secret, quoted, reveal
-from twinlog.config.security import stores
 from twinlog.config.security.connection import (
     ClientProperties,
     ConnectionSettings,
@@ -84,14 +83,26 @@ def _named(address: str, given: str | Secret) -> str:
     return quoted(given if isinstance(given, Secret) else address.rsplit("@", 1)[-1])
 
 
+def _from_stores(properties: ClientProperties) -> tuple[str | None, tuple[str, Secret] | None]:
+    """Return the trusted certificates, and the own certificates and key; most clusters have no store.
+
+    Reading stores is imported for a store only: it is a fifteenth of what a cycle imports.
+    """
+    if not any(key.startswith(("ssl.truststore.", "ssl.keystore.")) for key in properties):
+        return None, None
+    from twinlog.config.security import stores
+
+    return stores.trusted_certificates(properties), stores.own_key(properties)
+
+
 def _tls(properties: ClientProperties) -> TlsSettings:
-    own = stores.own_key(properties)
+    trusted, own = _from_stores(properties)
     key = "ssl.endpoint.identification.algorithm"
     algorithm = properties.get(key, "https")
     if reveal(algorithm).lower() not in {"", "https"}:
         raise wrong(key, f"{quoted(algorithm)} is neither https nor empty")
     return TlsSettings(
-        ca_pem=stores.trusted_certificates(properties),
+        ca_pem=trusted,
         certificate_pem=own[0] if own else None,
         key_pem=own[1] if own else None,
         verify_hostname=bool(reveal(algorithm)),

@@ -78,11 +78,8 @@ class Processes:
         stop_sessions(self.sessions)
         for process in self._running.values():
             process.wait()
-        if self._watchdog is not None and self._watchdog.stdin is not None:
-            # Kill before closing the pipe: a closed pipe makes the watcher kill.
-            self._watchdog.kill()
-            self._watchdog.wait()
-            self._watchdog.stdin.close()
+        if self._watchdog is not None:
+            _dismiss(self._watchdog)
         self._watchdog = None
 
     def _start(
@@ -137,6 +134,24 @@ def _watch(sessions: Sequence[int]) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+@contextlib.contextmanager
+def watched(sessions: Sequence[int]) -> Iterator[None]:
+    """Kill these sessions if this process ends, however it ends, while the context lasts."""
+    watchdog = _watch(sessions)
+    try:
+        yield
+    finally:
+        _dismiss(watchdog)
+
+
+def _dismiss(watchdog: subprocess.Popen[bytes]) -> None:
+    """End a watchdog; killed before the pipe is closed, since a closed pipe makes it kill."""
+    watchdog.kill()
+    watchdog.wait()
+    assert watchdog.stdin is not None
+    watchdog.stdin.close()
 
 
 if __name__ == "__main__":

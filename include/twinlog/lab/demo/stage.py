@@ -1,4 +1,4 @@
-"""The stage of the demo: two clusters, a configuration file and an Airflow, all in one folder."""
+"""The stage of the demo: two clusters, a warm Spark, a configuration file and an Airflow, all in one folder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ import platformdirs
 
 from twinlog.errors import UsageError
 from twinlog.lab.demo.airflow_instance import AirflowInstance
-from twinlog.lab.demo.processes import stop_sessions
+from twinlog.lab.demo.processes import stop_sessions, watched
 from twinlog.lab.demo.workload import BROKER_SETTINGS
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.fleet import stop_clusters
-from twinlog.lab.kafka.state import ProcessId
+from twinlog.process_id import ProcessId
+from twinlog.spark.server import FOLDER_VARIABLE, start, stop
 
 SOURCE, TARGET = "A", "B"
 DAG_ID = f"replicate__{SOURCE}__{TARGET}"
 _KEPT = "airflow-sessions.json"
+_SPARK = "spark"
 
 _CONFIGURATION = """\
 # Written by `twinlog demo`.
@@ -36,7 +38,6 @@ clusters = {source.name}, {target.name}
 {source.name}->{target.name}.topics = .*
 {target.name}->{source.name}.enabled = false
 
-twinlog.spark.master = local[2]
 replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 checkpoints.topic.replication.factor = 1
@@ -58,7 +59,7 @@ class Stage:
 
 @contextmanager
 def open_stage(*, keep: bool = False) -> Iterator[Stage]:
-    """Start both clusters and Airflow; at the end, in any case, stop them and remove their folder.
+    """Start both clusters, a warm Spark and Airflow; at the end, in any case, stop them and remove their folder.
 
     With `keep` they run on, from the user's data folder, until `stop_kept`.  Raises UsageError if a kept demo still
     runs, and what the clusters and Airflow raise.
@@ -67,10 +68,11 @@ def open_stage(*, keep: bool = False) -> Iterator[Stage]:
     finished = False
     try:
         with contextlib.ExitStack() as running:
-            source, target = _start_clusters(folder, running, keep=keep)
+            source, target = _start_machinery(folder, running, keep=keep)
             config = folder / "mm2.properties"
             config.write_text(_CONFIGURATION.format(source=source, target=target))
-            airflow = AirflowInstance(folder / "airflow", config, watched=not keep)
+            spark = {FOLDER_VARIABLE: str(folder / _SPARK)}
+            airflow = AirflowInstance(folder / "airflow", config, settings=spark, watched=not keep)
             running.callback(airflow.stop)
             airflow.start()
             if keep:
@@ -91,6 +93,7 @@ def stop_kept() -> bool:
         return False
     if (folder / _KEPT).exists():
         stop_sessions(_living_leaders(folder))
+    stop(folder / _SPARK)
     stop_clusters(folder)
     shutil.rmtree(folder)
     return True
@@ -120,10 +123,10 @@ def _kept_folder() -> Path:
     return folder
 
 
-def _start_clusters(
+def _start_machinery(
     folder: Path, running: contextlib.ExitStack, *, keep: bool
 ) -> tuple[EmbeddedKafka, EmbeddedKafka]:
-    """Start both side by side; `running` stops a cluster that started, also if the other one failed."""
+    """Start both clusters and Spark side by side; `running` stops what has started, also if another one failed."""
     source, target = clusters = [
         EmbeddedKafka(name, folder / name, settings=BROKER_SETTINGS, outlives_us=keep)
         for name in (SOURCE, TARGET)
@@ -131,7 +134,12 @@ def _start_clusters(
     for cluster in clusters:
         # Their data is deleted with them: waiting for an orderly end gains nothing.
         running.callback(cluster.kill)
-    with ThreadPoolExecutor(len(clusters)) as pool:
-        for start in [pool.submit(cluster.start) for cluster in clusters]:
-            start.result()
+    running.callback(stop, folder / _SPARK)
+    with ThreadPoolExecutor(len(clusters) + 1) as pool:
+        spark = pool.submit(start, folder / _SPARK)
+        for starting in [pool.submit(cluster.start) for cluster in clusters]:
+            starting.result()
+        process = spark.result().server.process
+    if not keep:
+        running.enter_context(watched([process.pid]))
     return source, target

@@ -27,7 +27,8 @@ from twinlog.lab.kafka.node import format_node, launch_node, new_cluster_id, wai
 from twinlog.lab.kafka.ports import free_ports, ports_from, require_free
 from twinlog.lab.kafka.process import JavaProcess
 from twinlog.lab.kafka.server_properties import ClusterPlan, Listener, NodePlan, server_properties
-from twinlog.lab.kafka.state import ClusterState, ProcessId, claim, write_state
+from twinlog.lab.kafka.state import ClusterState, claim, write_state
+from twinlog.process_id import ProcessId
 
 
 class EmbeddedKafka:

@@ -16,8 +16,8 @@ import platformdirs
 
 from twinlog.errors import UsageError
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.lab.kafka.process import stop_pid
 from twinlog.lab.kafka.state import ClusterState, read_state
+from twinlog.process_id import stop_pid
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PORTS_PER_CLUSTER = 2

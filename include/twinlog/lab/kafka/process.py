@@ -11,13 +11,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
+from twinlog.process_id import TERMINATE_WAIT_S
 
-TERMINATE_WAIT_S = 5.0
 _WATCHDOG = 'read _; kill -KILL "$1"'
 
 
@@ -112,33 +110,3 @@ class _Watchdog:
         self._shell.kill()
         self._shell.wait()
         self._pipe.close()
-
-
-def born(pid: int) -> float | None:
-    """Return when process `pid` was created (seconds since the epoch); None if there is none or it is a zombie.
-
-    A pid alone does not identify a process, since ids are reused; a pid with its time of birth does.
-    """
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
-    except psutil.NoSuchProcess:
-        return None
-
-
-def stop_pid(pid: int) -> None:
-    """Terminate a process that another process of ours started, then kill it after five seconds."""
-    for number, patience_s in (
-        (signal.SIGCONT, 0.0),
-        (signal.SIGTERM, TERMINATE_WAIT_S),
-        (signal.SIGKILL, 5.0),
-    ):
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + patience_s
-        while patience_s and time.monotonic() < deadline:
-            if born(pid) is None:
-                return
-            time.sleep(0.05)

@@ -11,27 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from twinlog.errors import UsageError
-from twinlog.lab.kafka.process import born
+from twinlog.process_id import ProcessId
 
 _FILE = "cluster.json"
-
-
-@dataclass(frozen=True)
-class ProcessId:
-    """A process identified beyond doubt: its id and its time of birth (seconds since the epoch)."""
-
-    pid: int
-    born: float
-
-    @classmethod
-    def of(cls, pid: int) -> ProcessId:
-        """Identify the process that has `pid` now; one already gone gets no birth and never counts as alive."""
-        return cls(pid, born(pid) or 0.0)
-
-    def is_alive(self) -> bool:
-        """Say whether this very process lives, not a later one with its id."""
-        birth = born(self.pid)
-        return birth is not None and abs(birth - self.born) < 1.0
 
 
 @dataclass(frozen=True)

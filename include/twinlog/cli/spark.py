@@ -1,0 +1,122 @@
+"""`twinlog spark start|status|stop`: a warm Spark for the cycles of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.options import Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say
+from twinlog.errors import ExitCode
+
+if TYPE_CHECKING:
+    from twinlog.spark.server import Seen
+
+app = typer.Typer(
+    name="spark",
+    help="Keep a Spark warm on this machine: a cycle by `twinlog run --once` or the Dag need not start one then.",
+    no_args_is_help=True,
+)
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        metavar="FOLDER",
+        envvar="TWINLOG_SPARK_FOLDER",
+        help="Where its state and log live. Default: the user's data folder. Cycles look into the one of the variable.",
+    ),
+]
+MasterOption = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Where its tasks run: local[N], spark://...")
+]
+PortOption = Annotated[
+    int, typer.Option("--port", min=0, max=65_535, help="Its port on 127.0.0.1. Default: a free one.")
+]
+
+
+@dataclass(frozen=True)
+class SparkStatus:
+    """The server as it was found just now.  `message` is what is wrong with it, "" if it is ready."""
+
+    state: str
+    message: str
+    address: str | None
+    pid: int | None
+    master: str | None
+    build: str | None
+    memory_mib: int
+    log: str
+
+
+@app.command()
+def start(
+    master: MasterOption = "local[2]",
+    port: PortOption = 0,
+    folder: FolderOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Start a Spark Connect server, and leave it running once it has done a job; a second one is refused.
+
+    It listens on 127.0.0.1 and asks for a token, which is in a file that only this user can read. Flows whose
+    `twinlog.spark.master` is `auto` use it.
+    """
+    from twinlog.spark.server import default_folder
+    from twinlog.spark.server import start as start_server
+
+    place = folder or default_folder()
+    say("starting a warm Spark")
+    return _report(start_server(place, master, port), place, output)
+
+
+@app.command()
+def status(folder: FolderOption = None, output: OutputOption = Output.TABLE) -> int:
+    """Show whether the warm Spark is ready, and what it holds of the memory; exit 1 when it is not."""
+    from twinlog.spark.server import default_folder, look, read
+
+    place = folder or default_folder()
+    server = read(place)
+    return _report(look(server) if server is not None else None, place, output)
+
+
+@app.command()
+def stop(folder: FolderOption = None) -> int:
+    """Stop the warm Spark; jobs it runs end, and what they have committed counts."""
+    from twinlog.spark.server import default_folder
+    from twinlog.spark.server import stop as stop_server
+
+    say("stopped" if stop_server(folder or default_folder()) else "no warm Spark runs")
+    return ExitCode.DONE
+
+
+def _report(seen: Seen | None, folder: Path, output: Output) -> int:
+    from twinlog.spark.server import log_of
+
+    log = str(log_of(folder))
+    if seen is None:
+        found = SparkStatus(
+            "stopped", "none was started; twinlog spark start", None, None, None, None, 0, log
+        )
+    else:
+        it = seen.server
+        found = SparkStatus(
+            seen.health.value, seen.why, it.address, it.process.pid, it.master, it.build, seen.memory_mib, log
+        )
+    columns = ("state", "address", "pid", "tasks run on", "version", "memory, MiB", "log")
+    row = (
+        found.state,
+        found.address,
+        found.pid,
+        found.master,
+        found.build,
+        found.memory_mib or None,
+        found.log,
+    )
+    show(found, output, [Grid("warm Spark", columns, [row])])
+    if found.message:
+        say(found.message)
+    return ExitCode.DONE if found.state == "ready" else ExitCode.SAYS_NO
