@@ -134,9 +134,9 @@ def each_flow(
 @contextmanager
 def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
     """Open a flow's clusters.  Raises TerminalError `no-ledger` if the flow has never run."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.state.own_clusters import open_own_clusters
 
-    with open_clusters(flow) as clusters:
+    with open_own_clusters(flow) as clusters:
         if clusters.target.describe_topics([flow.ledger_topic]).refused:
             raise TerminalError(
                 f"{flow.name} has never run: it has no ledger on {flow.target.alias}",

@@ -91,10 +91,10 @@ def translate(
     at_ms = None if at is None else parse_moment(at, "--at")
     from twinlog.client.group_positions import Groups, Standing
     from twinlog.client.translator import translate_groups, translate_time, translated
-    from twinlog.cluster.open import open_clusters
+    from twinlog.state.own_clusters import open_own_clusters
 
     wanted = Groups(tuple(group or ()), groups)
-    with open_clusters(one) as clusters:
+    with open_own_clusters(one) as clusters:
         if wanted:
             found = translate_groups(one, clusters, wanted, at_ms)
         elif at_ms is not None:
