@@ -82,3 +82,21 @@ def test_a_source_that_is_gone_is_not_another_one(begun: Any, capsys: pytest.Cap
     begun.source.cluster_id = away
     assert 0 == main(["waiver", "list", "--config", str(begun.file), "-o", "json"])
     assert {"flow": "A->B", "waivers": []} == json.loads(capsys.readouterr().out)
+
+
+def _waive(begun: Any, subject: str) -> int:
+    words = ("--for", subject, "--reason", "known", "--by", "ana", "--until", "4h")
+    return main(["waiver", "add", "no-gaps", *words, "--config", str(begun.file)])
+
+
+def test_a_waiver_is_for_what_the_flow_knows(begun: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt topic would be waived for nobody; what a source that is gone has, it cannot say."""
+    assert (0, 2) == (_waive(begun, "orders"), _waive(begun, "order"))
+    assert "--for: A->B knows no topic or group order" in capsys.readouterr().err
+
+    def away() -> tuple[str, ...]:
+        raise ClusterUnreachable("cluster A is away", cluster="A")
+
+    begun.source.topic_names = away
+    assert 0 == _waive(begun, "order")
+    assert "A is out of reach" in capsys.readouterr().err

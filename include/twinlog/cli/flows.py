@@ -63,6 +63,12 @@ def _named(configuration: Configuration, name: str) -> FlowSettings:
     if flow is not None and flow.enabled:
         return flow
     known = ", ".join(flow.name for flow in configuration.enabled_flows) or "none"
+    if not name:
+        raise UsageError(
+            "--flow is empty",
+            hint=f"name one of the enabled flows of {configuration.path}: {known}",
+            file=str(configuration.path),
+        )
     if flow is not None:
         raise UsageError(
             f"flow {name} of {configuration.path} is not enabled",
@@ -90,7 +96,7 @@ def load_one_flow(
     configuration = load(path, strict=strict)
     for line in configuration.warnings:
         warn(line)
-    flows = select_flows(configuration, [name] if name else None)
+    flows = select_flows(configuration, None if name is None else [name])
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)
         raise UsageError(

@@ -31,7 +31,10 @@ def forget(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Forget a topic that was deleted on both sides: progress, offset map, lives, pauses, gaps."""
+    """Delete the state of a topic that was deleted on both clusters.
+
+    That is its progress, offset map, incarnations, pauses and gaps. A topic of that name created later is a new one.
+    """
     from twinlog.lifecycle import forget as step
     from twinlog.state.own_clusters import open_own_clusters
 

@@ -67,7 +67,7 @@ def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | Non
         (
             known is not None and differ(known.topic_id, topic.topic_id),
             "recreated",
-            f"{topic.topic} lives another life than the one that is copied",
+            f"{topic.topic} was deleted and created again on the source",
         ),
         (copy is None, "copy-deleted", f"{topic.remote_topic} was deleted meanwhile"),
         (

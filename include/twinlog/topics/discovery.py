@@ -7,11 +7,12 @@ is in `BLOCKING` stops that topic, and no other: its records are not copied unti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.kafka_types import Issue, TopicPartition
 
@@ -214,6 +215,17 @@ class TargetState:
     topics: Answers[str, TopicDescription]
     offsets: Answers[TopicPartition, PartitionOffsets]
     names: tuple[str, ...] = ()
+
+
+def waiting_for_a_person(flow: FlowSettings, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems that stop a topic until a person acts.  Pure.
+
+    The next cycle continues a rebuild by itself, and decides about a recreated topic if a policy says how.
+    """
+    by_itself = {ProblemCode.REBUILDING}
+    if flow.lives.on_recreated is not RecreatedPolicy.FAIL:
+        by_itself.add(ProblemCode.RECREATED)
+    return tuple(it for it in problems if it.blocking and it.code not in by_itself)
 
 
 def remote_name(flow: FlowSettings, topic: str) -> str:
