@@ -84,7 +84,8 @@ FENCED = Check(
     Relation.EQUAL,
     0,
     "nothing is written to the source: its partitions' ends stood still, no transaction is open",
-    "stop the producers of the topics marked `still written to` in the table of topics at risk, and ask again; an open transaction has to end, too (`twinlog status` names its transactional id)",
+    "stop the producers of the topics marked `still written to` in the table of topics at risk, and ask again;"
+    " an open transaction has to end, too (`twinlog status` names its transactional id)",
     needs=True,
 )
 FREE_DISK = Check(
