@@ -215,8 +215,8 @@ FLOW_CHECKS = (
         Relation.AT_MOST,
         "heartbeat_age_allowed",
         "heartbeats of the source arrive on the target",
-        "see whether heartbeats are written to the source (by the flow back, which writes them also if it is not enabled)"
-        " and copied; a cycle copies the heartbeats written before it, so the first check after a pause over this limit"
+        "see whether heartbeats are written to the source (by the flow back, which does so also if it is not enabled) and"
+        " copied; a cycle copies the heartbeats written before it, so the first check after a pause over this limit"
         " warns although the cycle succeeded",
     ),
 )

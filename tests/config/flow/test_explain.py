@@ -227,9 +227,9 @@ def test_what_a_value_names_need_not_be_on_this_machine(
         "twinlog.alert.url",
     )
     assert ["[unresolved]"] * 4 == [values[key] for key in named]
-    assert [{"topic": "orders", "remote_topic": "A.orders", "left_out": None}] == document["flows"][0][
-        "topics"
-    ]
+    assert [{"topic": "orders", "remote_topic": "A.orders", "left_out": None, "because": ""}] == document[
+        "flows"
+    ][0]["topics"]
     assert "hunter2" not in printed
     with pytest.raises(ConfigError) as caught:
         load(path)
