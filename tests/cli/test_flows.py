@@ -65,3 +65,9 @@ def test_a_file_without_an_enabled_flow_is_a_configuration_error() -> None:
         ConfigError, match=r"mm2\.properties enables no flow; add a line such as A->B\.enabled = true"
     ):
         select_flows(empty, None)
+
+
+def test_an_empty_name_is_no_flow() -> None:
+    """`--flow ''` of a script whose variable is not set is said to be empty, and is not every flow."""
+    with pytest.raises(UsageError, match=r"--flow is empty; name one of the enabled flows of .*: A->B"):
+        select_flows(_configuration("A->B"), [""])

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
+from twinlog.config.flow.load import load
 from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger.records import Incarnation
 from twinlog.kafka_types import TopicPartition
+from twinlog.state.ledger import write_ledger
 
 
 def _status(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any], str]:
@@ -69,6 +72,62 @@ def test_people_see_what_is_in_the_way(world, capsys: pytest.CaptureFixture[str]
     """A problem of a topic stands under the table of lags."""
     world.source.add_topic("orders", partitions=3)
     world.target.add_topic("A.orders", partitions=1).operations = frozenset({"DESCRIBE"})
-    assert main(["status", "--config", str(world.file)]) == 0
+    assert main(["status", "--config", str(world.file)]) == 1
     out = capsys.readouterr().out
     assert ("A->B: active" in out, "A->B: in the way" in out) == (True, True)
+
+
+@pytest.fixture
+def recreated(world):
+    """A flow in which `orders` was deleted on the source and created again, and `clicks` was not."""
+    flow = load(world.file).flows["A->B"]
+    world.target.add_topic(flow.ledger_topic, configs={"cleanup.policy": "compact"})
+    for name in ("orders", "clicks"):
+        copy = world.target.add_topic(f"A.{name}")
+        topic = world.source.add_topic(name, partitions=2)
+        known = Incarnation(
+            name, "old" if name == "orders" else topic.topic_id, 1, f"A.{name}", copy.topic_id
+        )
+        write_ledger(flow, world.target, [known])
+    return world
+
+
+def test_a_stopped_topic_has_a_row_with_the_reason(recreated, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line counts what is stopped; a person has to act, so the exit code is 1; it is in no lag."""
+    code, status, _ = _status(recreated, capsys)
+    assert 1 == code
+    assert [("orders", "A.orders", 2, "recreated", True)] == [
+        (it["topic"], it["remote_topic"], it["partitions"], it["code"], it["person"])
+        for it in status["stopped"]
+    ]
+    assert ["clicks"] == [it["topic"] for it in status["topics"]]
+    assert 1 == main(["status", "--config", str(recreated.file)])
+    out = capsys.readouterr().out
+    assert "1 topic stopped until a person acts" in out
+    assert "stopped: " in next(line for line in out.splitlines() if "A.orders" in line)
+
+
+def test_what_the_next_cycle_decides_waits_for_nobody(recreated, capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy says what becomes of a recreated topic: it is stopped, and no person has to act."""
+    with recreated.file.open("a") as file:
+        file.write("A->B.twinlog.on.recreated = append\n")
+    code, status, _ = _status(recreated, capsys)
+    assert (0, [False]) == (code, [it["person"] for it in status["stopped"]])
+
+
+def test_the_plan_of_a_stopped_topic_is_exit_1(recreated, capsys: pytest.CaptureFixture[str]) -> None:
+    """No cycle copies it before a person acts."""
+    assert 1 == main(["plan", "--config", str(recreated.file), "--output", "json"])
+    captured = capsys.readouterr()
+    assert [(True, None)] == [(it["needs_person"], it["error"]) for it in json.loads(captured.out)["flows"]]
+
+
+def test_before_the_first_cycle_nothing_is_called_0(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """A flow that never ran is not one that has caught up."""
+    world.source.add_topic("orders")
+    assert 0 == main(["status", "--config", str(world.file)])
+    title = capsys.readouterr().out.splitlines()[0]
+    assert "A->B: active, no cycle has ever ended" in title
+    assert (False, False) == ("0 records" in title, "0.0 s" in title)
+    _, status, _ = _status(world, capsys)
+    assert status["has_run"] is False

@@ -142,6 +142,7 @@ def test_a_time(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
         (["--group", "g", "--reverse"], "--reverse takes offsets of the target"),
         (["orders:0:1", "--at", "2026-01-01T00:00:00Z"], "--at finds offsets by time"),
         (["--at", "noon"], "--at: 'noon' is no time"),
+        (["--at", "2999-01-01T00:00:00Z"], "--at: 2999-01-01T00:00:00Z has not come yet"),
         (["--group", "g", "--write", "x"], "--write writes the form"),
         (["--offsets", "/nowhere/file"], "cannot be read"),
         (["--group", "nobody"], "A has no group nobody"),

@@ -6,11 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fake_cluster import FakeCluster
 
-from twinlog.client.pairs import Basis, Reason
-from twinlog.errors import ClusterRefused
+from twinlog.client.pairs import Ask, Basis, Reason
+from twinlog.client.translator import FlowTranslator
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.ledger.topics import Beginning
+from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import TopicPartition
@@ -277,3 +282,15 @@ def test_a_reverse_flow_of_other_topics_has_no_say(both_ways: Any) -> None:
     both_ways.source.append(ledger, key=life.key(), value=life.value())
     [there] = both_ways.translate(("t", 0, 50))
     assert (150, Reason.NONE) == (there.downstream_offset, there.reason)
+
+
+def test_another_cluster_under_the_sources_name_translates_nothing(
+    flow: FlowSettings, source: FakeCluster, with_internal: FakeCluster
+) -> None:
+    """Its topics of the same name are not those that the map is about, and not recreated ones either."""
+    ids = source.cluster_id(), with_internal.cluster_id()
+    write_ledger(flow, with_internal, [FlowClaim(flow.name, *ids, 1)])
+    replaced = FakeCluster("A", cluster_id="replaced")
+    replaced.add_topic("orders")
+    with pytest.raises(TerminalError, match="A is another cluster than the one that A->B was begun with"):
+        FlowTranslator(flow, Clusters(replaced, with_internal)).translate([Ask("orders", 0, 1)])

@@ -920,3 +920,13 @@ def test_a_copy_that_has_expired_on_both_sides_needs_no_audit(
     source.delete_records(orders, 5)
     target.delete_records(TopicPartition("A.orders", 0), 5)
     assert set() == {"audit-age", "audit-promised"} & set(ask().blocking)
+
+
+@pytest.mark.usefixtures("ran")
+def test_ready_says_what_is_undecided(ask, source, orders):
+    """A young transaction forbids nothing while producers write; its records are on no target all the same."""
+    source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
+    source.topics["orders"].logs[0].undecided = 1
+    result = ask(GateRequest(Mode.PLANNED, still_writing=True))
+    expected = "READY; 1 records are undecided (behind open transactions), and not copied"
+    assert (True, 1, expected) == (result.ready, result.undecided_records, result.headline)

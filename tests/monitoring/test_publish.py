@@ -36,6 +36,7 @@ def test_a_report_has_the_documented_shape(flow, clusters, orders, copied, start
         "last_upstream_offset": 2,
         "lag_records": 2,
         "error": "",
+        "undecided_records": 0,
     }
     (topic,) = report["topics"]
     assert (True, 0) == (topic.pop("rpo_seconds") > 0, topic.pop("undecided_records"))

@@ -156,7 +156,9 @@ FLOW_CHECKS = (
         "heartbeat-age",
         "heartbeat_age_seconds <= heartbeat_age_allowed",
         "heartbeats of the source arrive on the target",
-        "see whether heartbeats are written on the source (the flow back, also when it is not enabled) and is copied",
+        "see whether heartbeats are written to the source (by the reverse flow, also if it is not enabled) and copied;"
+        " a cycle copies the heartbeats written before it, so the first check after a pause over this limit"
+        " warns although the cycle succeeded",
     ),
 )
 

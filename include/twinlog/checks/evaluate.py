@@ -12,6 +12,9 @@ from twinlog.checks.check import Cell, Check, CheckResult, Relation, Row, Suite
 
 NAMED_IN_MESSAGE = 5
 
+NOTHING_TO_JUDGE = "nothing to judge"
+"""Observed by a check that no row had the facts for; it forbids nothing, and proves nothing."""
+
 HOLDS: dict[Relation, Callable[[float, float], bool]] = {
     Relation.EQUAL: operator.eq,
     Relation.AT_LEAST: operator.ge,
@@ -53,16 +56,16 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         False,
         f"{named}{more}",
         check.expected,
-        f"not so ({check.meaning}): {named}{more}; {check.advice}",
+        f"does not hold: {check.meaning}. Found: {named}{more}; {check.advice}",
         tuple(sorted({str(row[subject]) for row in failed})),
     )
 
 
 def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, str]:
     if not judged:
-        none = f"there is no {' or no '.join(check.columns)}, {_on_all(suite, total)}"
+        none = f"no value of {' or of '.join(check.columns)}, {_on_all(suite, total)}"
         why = none if total else f"there is no {suite.noun}"
-        return "nothing to judge", f"nothing to judge ({check.meaning}): {why}"
+        return NOTHING_TO_JUDGE, f"not checked: {check.meaning}. Reason: {why}"
     if judged < total:
         others = f"the others have no {' or '.join(check.columns)}"
         return "as expected", f"{check.meaning}, on {judged:,} of {total:,} {suite.noun}s; {others}"

@@ -80,7 +80,7 @@ def audit(
     """Compare the copy with its source, record by record, and remember what is proved.
 
     Exit 0: everything compared is equal. 1: it is not, nothing could be compared, or something could not be audited.
-    3: a cluster, such as a dead source, cannot be reached; then nothing is proved anew.
+    3: a cluster, such as a dead source, cannot be reached; then no record was compared.
     """
     flows = load_flows(config, flow, strict=strict)
     asked = _request(full, sample, seed, topics)

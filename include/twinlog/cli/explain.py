@@ -121,5 +121,6 @@ def _values(flow: ExplainedFlow) -> Grid:
 
 
 def _topics(flow: ExplainedFlow) -> Grid:
-    rows = [(topic.topic, topic.remote_topic, topic.left_out) for topic in flow.topics]
-    return Grid(f"{flow.flow}: topics", ("topic", "on the target", "left out because"), rows)
+    rows = [(it.topic, it.remote_topic, it.left_out, it.because or None) for it in flow.topics]
+    columns = ("topic", "on the target", "left out because", "copied although not selected because")
+    return Grid(f"{flow.flow}: topics", columns, rows)

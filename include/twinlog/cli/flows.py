@@ -67,6 +67,12 @@ def _named(configuration: Configuration, name: str) -> FlowSettings:
     if flow is not None and flow.enabled:
         return flow
     known = ", ".join(flow.name for flow in configuration.enabled_flows) or "none"
+    if not name:
+        raise UsageError(
+            "--flow is empty",
+            hint=f"name one of the enabled flows of {configuration.path}: {known}",
+            file=str(configuration.path),
+        )
     if flow is not None:
         raise UsageError(
             f"flow {name} of {configuration.path} is not enabled",
@@ -90,7 +96,7 @@ def load_one_flow(
     Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
     """
     configuration = _read(path, strict=strict)
-    flows = select_flows(configuration, [name] if name else None)
+    flows = select_flows(configuration, None if name is None else [name])
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)
         raise UsageError(
@@ -134,9 +140,9 @@ def each_flow(
 @contextmanager
 def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
     """Open a flow's clusters.  Raises TerminalError `no-ledger` if the flow has never run."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.state.own_clusters import open_own_clusters
 
-    with open_clusters(flow) as clusters:
+    with open_own_clusters(flow) as clusters:
         if clusters.target.describe_topics([flow.ledger_topic]).refused:
             raise TerminalError(
                 f"{flow.name} has never run: it has no ledger on {flow.target.alias}",

@@ -31,12 +31,15 @@ def forget(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Forget a topic that was deleted on both sides: progress, offset map, lives, pauses, gaps."""
-    from twinlog.cluster.open import open_clusters
+    """Delete the state of a topic that was deleted on both clusters.
+
+    That is its progress, offset map, incarnations, pauses and gaps. A topic of that name created later is a new one.
+    """
     from twinlog.lifecycle import forget as step
+    from twinlog.state.own_clusters import open_own_clusters
 
     _, one = load_one_flow(config, flow, strict=strict)
-    with open_clusters(one) as clusters:
+    with open_own_clusters(one) as clusters:
         done = step.run(one, clusters, topic, dry_run=True)
         if not dry_run:
             if not yes:

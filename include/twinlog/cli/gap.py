@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gap",
-    help="List what was lost before it could be copied; answer for going on.",
+    help="List records that the source deleted before they were copied; acknowledge that they are lost.",
     no_args_is_help=True,
 )
 
@@ -49,13 +49,15 @@ def acknowledge(
     partition: PartitionArgument,
     offset: OffsetArgument,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="Why it may be gone on without these records.")],
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who answers for it.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why the flow and a failover may do without these records.")
+    ],
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who is responsible for this.")],
     config: ConfigOption,
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Answer for going on without the records of one gap; it no longer keeps the gate from being ready.
+    """Acknowledge that the records of one gap are lost; the gap no longer makes the gate not ready.
 
     Should the gap grow later, it is open again.
     """
@@ -97,7 +99,7 @@ def reopen(
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Take an answer back: the gap counts again, unless it has expired."""
+    """Withdraw an acknowledgement: the gap makes the gate not ready again, unless it has expired."""
     from twinlog.state.ledger import forget, read_ledger
 
     _, chosen = load_one_flow(config, flow)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog.checks.evaluate import NOTHING_TO_JUDGE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, refuse_unwritable, show, written
@@ -90,13 +91,12 @@ def gate(
 
 def document(result: GateResult, kept: Kept) -> dict[str, Any]:
     """Return the JSON document that other programs rely on, with the places of page and evidence."""
-    return {**to_json(result), **to_json(kept)}
+    return {**to_json(result), "headline": result.headline, **to_json(kept)}
 
 
 def _grids(result: GateResult) -> Iterator[Grid]:
-    answer = "READY" if result.ready else "NOT READY"
     yield Grid(
-        f"{result.flow}: {answer} for a failover ({result.mode.value})",
+        f"{result.flow}, failover ({result.mode.value}): {result.headline}",
         ("", "check", "severity", "age (s)", "what was found"),
         [
             (_mark(it), it.name, it.severity.value, it.age_seconds, it.message)
@@ -106,9 +106,18 @@ def _grids(result: GateResult) -> Iterator[Grid]:
     if result.topics:
         yield Grid(
             f"{result.flow}: at risk",
-            ("topic", "tier", "records", "of them undecided", "bytes, about", "oldest (s)", "RPO (s)"),
+            ("topic", "tier", "records", "of them undecided", "bytes, about", "oldest (s)", "RPO (s)", ""),
             [
-                (it.topic, it.tier or "-", it.records, it.undecided, it.bytes, it.seconds, it.rpo_seconds)
+                (
+                    it.topic,
+                    it.tier or "-",
+                    it.records,
+                    it.undecided,
+                    it.bytes,
+                    it.seconds,
+                    it.rpo_seconds,
+                    "still written to" if it.moving else "",
+                )
                 for it in result.topics
             ],
         )
@@ -125,7 +134,7 @@ def _grids(result: GateResult) -> Iterator[Grid]:
 
 def _mark(check: GateCheck) -> str:
     if check.passed:
-        return "ok"
+        return "not checked" if check.observed == NOTHING_TO_JUDGE else "ok"
     if check.waived:
         return "waived"
     return "NO" if check.blocks else "warning"

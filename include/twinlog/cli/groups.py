@@ -55,10 +55,10 @@ def groups(
 
 def _report(flow: FlowSettings) -> CheckpointsResult:
     """Read the groups, and change nothing."""
-    from twinlog.cluster.open import open_clusters
     from twinlog.groups import checkpoints
+    from twinlog.state.own_clusters import open_own_clusters
 
-    with open_clusters(flow) as clusters:
+    with open_own_clusters(flow) as clusters:
         return checkpoints.run(flow, clusters, dry_run=True)
 
 

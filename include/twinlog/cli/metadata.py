@@ -54,14 +54,14 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
-    from twinlog.cluster.open import open_clusters
     from twinlog.metadata.diff import plan_lines
     from twinlog.metadata.plan_file import plan_document
     from twinlog.metadata.sync import make_plan
+    from twinlog.state.own_clusters import open_own_clusters
 
     chosen = _flow(config, flow, profile, strict=strict)
     refuse_unwritable(save, "--save")
-    with open_clusters(chosen) as clusters:
+    with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: comparing {chosen.source.alias} and {chosen.target.alias}")
         found = make_plan(chosen, clusters)
         saved = plan_document(
@@ -86,13 +86,13 @@ def apply(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
-    from twinlog.cluster.open import open_clusters
     from twinlog.metadata import apply_plan, sync
     from twinlog.metadata.diff import result_lines
+    from twinlog.state.own_clusters import open_own_clusters
 
     saved = None if plan is None else _read(plan, profile)
     chosen = _flow(config, flow or (saved.flow if saved else None), profile, strict=strict)
-    with open_clusters(chosen) as clusters:
+    with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
         result = apply_plan.run(chosen, clusters, saved) if saved else sync.run(chosen, clusters)
     show(result.document, output, [Diff(result_lines(result))])

@@ -22,7 +22,7 @@ from twinlog.cli.options import (
 )
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
-from twinlog.errors import TerminalError
+from twinlog.errors import ExitCode, TerminalError
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -55,7 +55,8 @@ class FlowPlan:
     partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies before
     those end.  `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
     which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `metadata` is
-    the answer of `twinlog metadata plan`, None if the flow is failed over.
+    the answer of `twinlog metadata plan`, None if the flow is failed over.  `needs_person` says that something of it is
+    not copied before a person acts.
     """
 
     flow: str
@@ -76,6 +77,7 @@ class FlowPlan:
     lives: LifecycleResult | None = None
     metadata: Mapping[str, Any] | None = None
     error: Failure | None = None
+    needs_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,9 @@ def plan(
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
 
-    Beside it stands what a metadata sync would change, which no cycle does: see twinlog metadata. Lanes are those of
-    a Spark with two slots. What is written for groups, and offset syncs, are not in it.
+    Also shows what `twinlog metadata apply` would change; a cycle does not change it. Partitions are assigned to
+    lanes (transactional producers) as if Spark had two slots. Positions of groups and offset syncs are not planned.
+    Exit code 1: a topic or a partition is not copied before a person acts.
     """
     chosen = parse_topics(topics)
     until_ms = parse_moment(until) if until else None
@@ -109,7 +112,7 @@ def plan(
         lambda one, failure: FlowPlan(one.name, error=failure),
     )
     show(PlanReport(done.results), output, (grid for one in done.results for grid in _grids(one)))
-    return done.exit_code
+    return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in done.results) else 0)
 
 
 def plan_flow(
@@ -122,7 +125,7 @@ def plan_flow(
     from twinlog.cluster.open import open_clusters
     from twinlog.monitoring import heartbeats
     from twinlog.steps import plan_ranges, sync_topics
-    from twinlog.topics.discovery import refuse_unknown_topics
+    from twinlog.topics.discovery import refuse_unknown_topics, waiting_for_a_person
     from twinlog.topics.snapshot import FlowSnapshot
 
     with open_clusters(flow) as clusters:
@@ -159,6 +162,9 @@ def plan_flow(
         orphans=discovery.orphans,
         lives=metadata.lives,
         metadata=rights,
+        needs_person=bool(
+            waiting_for_a_person(flow, metadata.problems) or metadata.refused or ranges.stopped
+        ),
     )
 
 

@@ -37,12 +37,12 @@ def rebuild(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
-    from twinlog.cluster.open import open_clusters
     from twinlog.lifecycle import rebuild as step
     from twinlog.lifecycle import rebuild_plan
+    from twinlog.state.own_clusters import open_own_clusters
 
     _, one = load_one_flow(config, flow, strict=strict)
-    with open_clusters(one) as clusters:
+    with open_own_clusters(one) as clusters:
         todo = rebuild_plan.plan(one, clusters, topic)
         for note in todo.notes:
             warn(note)

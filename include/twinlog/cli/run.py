@@ -60,9 +60,10 @@ def run(
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
 
-    That is the Dag replicate__A__B: it copies, passes groups on, beats, checks and reports. It gives a copy its
-    topic's settings when it makes it and never syncs settings and rights afterwards (twinlog metadata apply), never
-    audits (twinlog audit), asks no gate (twinlog gate) and raises no alarm.
+    Does what the Dag replicate__A__B does: copies records, translates and commits the offsets of consumer groups,
+    writes heartbeats, validates the copies and reports. Topic configs are set when a copy is created; afterwards,
+    configs and ACLs are synced by twinlog metadata apply only. It runs no twinlog audit and no twinlog gate, and
+    raises no alarm.
     """
     seconds = _seconds(duration, once=once)
     if until and seconds:
@@ -120,7 +121,7 @@ def _by_partition(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per partition."""
     return Grid(
         title,
-        ("topic", "to topic", "partition", "copied", "last offset", "lag"),
+        ("topic", "to topic", "partition", "copied", "last offset", "lag", "undecided"),
         [
             (
                 it.topic,
@@ -129,6 +130,7 @@ def _by_partition(title: str, report: FlowReport) -> Grid:
                 part.copied_records,
                 part.last_upstream_offset,
                 part.lag_records,
+                part.undecided_records,
             )
             for it in report.topics
             for part in it.partitions
@@ -141,7 +143,7 @@ def _by_topic(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per topic."""
     return Grid(
         title,
-        ("topic", "to topic", "partitions", "copied", "lag"),
+        ("topic", "to topic", "partitions", "copied", "lag", "undecided"),
         [
             (
                 it.topic,
@@ -149,6 +151,7 @@ def _by_topic(title: str, report: FlowReport) -> Grid:
                 len(it.partitions),
                 sum(part.copied_records for part in it.partitions),
                 sum(part.lag_records for part in it.partitions),
+                it.undecided_records,
             )
             for it in report.topics
         ],

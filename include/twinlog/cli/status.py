@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,14 @@ from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.gap import grid as gap_grid
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Cell, Grid, show
+from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.formats.ledger.gate import RiskSample
-    from twinlog.monitoring.status import FlowStatus
+    from twinlog.monitoring.status import FlowStatus, StoppedTopic, TopicStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,10 @@ def status(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Show lag in records and seconds, gaps and the state of each flow."""
+    """Show lag in records and seconds, gaps and the state of each flow.
+
+    Exit code 1: a topic is stopped, and no cycle copies it before a person acts.
+    """
     done = each_flow(
         load_flows(config, flow, strict=strict),
         lambda one: StatusOf(one.name, status_of(one)),
@@ -57,7 +61,7 @@ def status(
     )
     seen = [it.status for it in done.results if it.status is not None]
     show({"flows": [it.document for it in done.results]}, output, (g for it in seen for g in _grids(it)))
-    return done.exit_code
+    return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in seen) else 0)
 
 
 def status_of(flow: FlowSettings) -> FlowStatus:
@@ -84,18 +88,11 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
             "",
         ),
         [
-            (
-                it.topic,
-                it.remote_topic,
-                len(it.partitions),
-                it.lag_records,
-                it.undecided_records,
-                it.lag_bytes,
-                it.rpo_seconds,
-                it.rpo_budget_seconds,
-                "over its RPO" if it.over_budget else "",
-            )
-            for it in status.topics
+            *(
+                (it.topic, it.remote_topic, it.partitions, *(None,) * 5, f"stopped: {it.message}")
+                for it in status.stopped
+            ),
+            *(_row(it) for it in status.topics),
         ],
         empty="the source cannot be asked" if not status.source_reachable else "no topic",
     )
@@ -107,8 +104,8 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         )
     if status.upstream:
         yield Grid(
-            f"{status.flow}: heartbeats that arrived",
-            ("flow that beats", "came over", "last beat (s ago)"),
+            f"{status.flow}: heartbeats in the target's topics",
+            ("flow that wrote them", "copied through", "newest (s ago)"),
             [
                 (f"{it.source_alias}->{it.target_alias}", " <- ".join(it.chain), f"{it.age_ms / 1000:,.1f}")
                 for it in status.upstream
@@ -168,20 +165,53 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         )
 
 
+def _row(it: TopicStatus) -> tuple[Cell, ...]:
+    return (
+        it.topic,
+        it.remote_topic,
+        len(it.partitions),
+        it.lag_records,
+        it.undecided_records,
+        it.lag_bytes,
+        it.rpo_seconds,
+        it.rpo_budget_seconds,
+        "over its RPO" if it.over_budget else "",
+    )
+
+
 def _known_age(worst: RiskSample, history: Iterable[RiskSample]) -> float | None:
     """Return the worst age in seconds; None if it is 0 and the age of some samples was unknown."""
     return worst.age_ms / 1000 if worst.age_ms or all(it.age_known for it in history) else None
 
 
 def _title(status: FlowStatus) -> str:
-    lag = "lag not known" if status.lag_records is None else f"{status.lag_records:,} records behind"
-    undecided = f", {status.undecided_records:,} undecided" if status.undecided_records else ""
-    unseen = f", {status.unseen_partitions:,} partitions not seen" if status.unseen_partitions else ""
-    rpo = ", for how long nobody knows" if status.rpo_seconds is None else f", {status.rpo_seconds:,.1f} s"
     source = (
         "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
     )
-    state = status.held or status.state.value
+    told = status.held or status.state.value
+    stopped = f", {_stopped(status.stopped)}" if status.stopped else ""
+    return f"{status.flow}: {told}{stopped}, {_behind(status)}{source}"
+
+
+def _stopped(stopped: Sequence[StoppedTopic]) -> str:
+    topics = f"{len(stopped):,} topic{'s' if len(stopped) > 1 else ''} stopped"
+    act = " until a person acts" if any(it.person for it in stopped) else ""
+    return f"{topics}{act} (why: in the table; what to do: under `in the way`)"
+
+
+def _behind(status: FlowStatus) -> str:
+    """Say how far the copy is behind; before the first cycle nothing was copied, and 0 would say otherwise."""
     gone = sum(row.deleted_early for it in status.topics for row in it.partitions)
     early = f", {gone:,} deleted from the copy early" if gone else ""
-    return f"{status.flow}: {state}, {lag}{early}{undecided}{unseen}{rpo}{source}"
+    undecided = f", {status.undecided_records:,} undecided" if status.undecided_records else ""
+    unseen = f", {status.unseen_partitions:,} partitions not looked at" if status.unseen_partitions else ""
+    if not status.has_run:
+        waiting = f"; {status.lag_records:,} records to copy" if status.lag_records else ""
+        return f"no cycle has ever ended (`twinlog run --once`, or its Dag){waiting}{undecided}{unseen}"
+    lag = "lag not known" if status.lag_records is None else f"{status.lag_records:,} records behind"
+    age = (
+        ", age of the oldest record not copied: not known"
+        if status.rpo_seconds is None
+        else f", {status.rpo_seconds:,.1f} s"
+    )
+    return f"{lag}{early}{undecided}{unseen}{age}"

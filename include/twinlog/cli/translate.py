@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog import clock
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import (
     ConfigOption,
@@ -88,13 +89,13 @@ def translate(
     _, one = load_one_flow(config, flow, strict=strict)
     document = _read(offsets_file) if offsets_file else None
     refuse_unwritable(write, "--write")
-    at_ms = None if at is None else parse_moment(at, "--at")
+    at_ms = None if at is None else _past(at)
     from twinlog.client.group_positions import Groups, Standing
     from twinlog.client.translator import translate_groups, translate_time, translated
-    from twinlog.cluster.open import open_clusters
+    from twinlog.state.own_clusters import open_own_clusters
 
     wanted = Groups(tuple(group or ()), groups)
-    with open_clusters(one) as clusters:
+    with open_own_clusters(one) as clusters:
         if wanted:
             found = translate_groups(one, clusters, wanted, at_ms)
         elif at_ms is not None:
@@ -141,6 +142,14 @@ def _check(
         raise UsageError("--reverse takes offsets of the target", hint="give them one by one, or in a file")
     if write is not None and not offsets_file:
         raise UsageError("--write writes the form of an --offsets file", hint="use --output json instead")
+
+
+def _past(text: str) -> int:
+    """Read --at; where a group will stand, or which record will come first, nobody knows yet."""
+    at_ms = parse_moment(text, "--at")
+    if at_ms > clock.now_ms():
+        raise UsageError(f"--at: {text} has not come yet", hint="give a time that has passed")
+    return at_ms
 
 
 def _read(path: str) -> OffsetDocument:

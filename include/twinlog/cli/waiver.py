@@ -17,17 +17,21 @@ from twinlog.cli.options import (
     parse_moment,
 )
 from twinlog.cli.render import Grid, show
+from twinlog.cli.say import warn
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.formats.ledger.gate import Waiver
 
 app = typer.Typer(
-    name="waiver", help="Answer for going on although a check of the gate fails.", no_args_is_help=True
+    name="waiver",
+    help="Allow a failover although a check of the gate fails.",
+    no_args_is_help=True,
 )
 
 LONGEST_MS = 10 * 366 * 86_400_000
@@ -43,8 +47,10 @@ SubjectOption = Annotated[
 def add(
     check: CheckArgument,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="Why it may be gone on without it.")],
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who answers for it.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why a failover may begin although this check fails.")
+    ],
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who is responsible for this.")],
     until: Annotated[
         str, typer.Option("--until", metavar="TIME", help="2026-01-31T12:00:00Z, or a span such as 4h.")
     ],
@@ -66,6 +72,8 @@ def add(
     _, chosen = load_one_flow(config, flow)
     waiver = Waiver(check, subject, reason.strip(), by.strip(), until_ms, now_ms)
     with clusters_with_ledger(chosen) as clusters:
+        if subject:
+            _refuse_unknown_subject(chosen, clusters, subject)
         write_ledger(chosen, clusters.target, [waiver])
     _show(chosen, [waiver], now_ms, output)
     return 0
@@ -94,7 +102,7 @@ def remove(
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Take a waiver back."""
+    """Delete a waiver: the check counts again."""
     from twinlog.state.ledger import forget, read_ledger
 
     _, chosen = load_one_flow(config, flow)
@@ -114,12 +122,47 @@ def remove(
 
 def _until(text: str, now_ms: int) -> int:
     spans = text[-1:] in {"s", "m", "h", "d"}
-    until_ms = now_ms + 1000 * parse_duration(text, "--until") if spans else parse_moment(text)
+    until_ms = now_ms + 1000 * parse_duration(text, "--until") if spans else _moment(text)
     if until_ms <= now_ms:
         raise UsageError(f"--until: {text} has passed", hint="a waiver needs a time to come")
     if until_ms > now_ms + LONGEST_MS:
         raise UsageError(f"--until: {text} is more than ten years away", hint="a waiver needs an end")
     return until_ms
+
+
+def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, subject: str) -> None:
+    """Raise UsageError for a topic or group that neither the ledger nor a cluster knows.
+
+    If the source is gone, only warn: it cannot say what it has.
+    """
+    from twinlog.errors import ClusterUnreachable
+    from twinlog.state.ledger import read_ledger
+    from twinlog.topics.discover import left_out_reason
+
+    ledger = read_ledger(flow, clusters.target)
+    if subject == flow.name or subject in ledger.incarnations:
+        return
+    if any(it.group == subject for it in clusters.target.groups()):
+        return
+    try:
+        topics = {it for it in clusters.source.topic_names() if left_out_reason(flow, it) is None}
+        known = topics | {it.group for it in clusters.source.groups()}
+    except ClusterUnreachable:
+        warn(f"{flow.source.alias} is out of reach: whether it has a topic or group {subject} is not known")
+        return
+    if subject not in known:
+        raise UsageError(
+            f"--for: {flow.name} knows no topic or group {subject}",
+            hint="give the name that the gate shows",
+            flow=flow.name,
+        )
+
+
+def _moment(text: str) -> int:
+    try:
+        return parse_moment(text)
+    except UsageError as error:
+        raise UsageError(error.message, hint="write 2026-01-31T12:00:00Z, or a span such as 4h") from None
 
 
 def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Output) -> None:

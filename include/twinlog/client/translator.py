@@ -70,11 +70,14 @@ class FlowTranslator:
     @cached_property
     def source_reachable(self) -> bool:
         """Say whether the source answers."""
+        return self._source_id is not None
+
+    @cached_property
+    def _source_id(self) -> str | None:
         try:
-            self._clusters.source.cluster_id()
+            return self._clusters.source.cluster_id()
         except ClusterUnreachable:
-            return False
-        return True
+            return None
 
     @cached_property
     def _packed(self) -> Maps[PackedMap]:
@@ -83,7 +86,7 @@ class FlowTranslator:
     @cached_property
     def _ledger(self) -> Ledger:
         ledger = read_ledger(self.flow, self._clusters.target)
-        require_own(self.flow, ledger, "", self._clusters.target.cluster_id())
+        require_own(self.flow, ledger, self._source_id or "", self._clusters.target.cluster_id())
         return ledger
 
     @cached_property

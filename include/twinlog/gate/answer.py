@@ -93,6 +93,7 @@ class GateResult:
     all waivers in the ledger, expired ones too; `gaps` are all gaps with their states.  `blocking` are the names of
     the checks that forbid a failover.  `rehearsed` is what is known of the duration of a failover: twinlog's own part,
     without the restart of clients.
+    `undecided_records` lie behind open transactions of the source, and are on no target.
     """
 
     flow: str
@@ -110,6 +111,15 @@ class GateResult:
     state_age_seconds: float | None = None
     source_cluster_id: str = ""
     target_cluster_id: str = ""
+    undecided_records: int = 0
+
+    @property
+    def headline(self) -> str:
+        """Return the answer in words, with the records that no check counts as missing although no copy has them."""
+        answer = "READY" if self.ready else "NOT READY"
+        if not self.undecided_records:
+            return answer
+        return f"{answer}; {self.undecided_records:,} records are undecided (behind open transactions), and not copied"
 
     @property
     def blocking(self) -> tuple[str, ...]:

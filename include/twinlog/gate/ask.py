@@ -140,6 +140,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         state_age_seconds=ages[Fact.CYCLE],
         source_cluster_id=judged.source_cluster_id,
         target_cluster_id=target_id,
+        undecided_records=sum(it.undecided or 0 for it in judged.topics),
     )
     return GateAnswer(result, judged.validated)
 

@@ -163,8 +163,8 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
 def _notes(flow: FlowSettings, todo: LifecyclePlan) -> tuple[str, ...]:
     return (
         *(
-            f"{it.topic} was recreated on {flow.source.alias}: its records go behind the earlier ones in"
-            f" {it.remote_topic}"
+            f"{it.topic} was deleted and created again on {flow.source.alias}: its records are appended to"
+            f" those of the deleted topic in {it.remote_topic}"
             for it in todo.adopted
         ),
         *(f"{told(it)}; the copy goes on behind them" for it in todo.lost if it.past),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TerminalError, TransientError
+from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
@@ -138,7 +138,10 @@ def _notes(
             " copy has cannot be copied again"
         )
     if not same_life:
-        yield f"{topic} is another incarnation on {flow.source.alias}: nothing of the earlier one comes back"
+        yield (
+            f"{topic} was deleted and created again on {flow.source.alias}: records of the deleted topic are not"
+            " copied again"
+        )
     unknown = sorted({it.group for it in groups if it.upstream is None})
     if unknown:
         yield f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"
@@ -160,7 +163,7 @@ def _writers(
 def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTopic:
     """Return the topic, if all its partitions can be read.
 
-    Raises TerminalError `rebuild-refused`.
+    Raises TerminalError `rebuild-refused`, as UsageError if the flow has no such topic.
     """
     if discovery.stands_by:
         raise TerminalError(
@@ -171,7 +174,7 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
         reason = next(
             (it.reason for it in discovery.left_out if it.topic == topic), "the source has no such topic"
         )
-        raise TerminalError(
+        raise UsageError(
             f"flow {flow.name} does not copy {topic}: {reason}",
             hint=f"nothing was touched; its copy, if any, stays on {flow.target.alias}",
             code=REFUSED,

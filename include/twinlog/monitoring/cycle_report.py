@@ -30,7 +30,8 @@ class PartitionReport:
     """What this cycle did to one partition.
 
     `last_upstream_offset` is the last copied upstream offset, -1 if nothing was copied yet.  `lag_records` counts
-    upstream offsets still to be copied.  `error` says why the partition stopped, "" if it did not.
+    upstream offsets still to be copied, `undecided_records` those behind an open transaction.  `error` says why the
+    partition stopped, "" if it did not.
     """
 
     partition: int
@@ -38,6 +39,7 @@ class PartitionReport:
     last_upstream_offset: int
     lag_records: int
     error: str = ""
+    undecided_records: int = 0
 
 
 @dataclass(frozen=True, slots=True)

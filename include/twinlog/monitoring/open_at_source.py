@@ -116,7 +116,7 @@ def _undecided(
     since = iso(row.undecided_since) if row.undecided_since is not None else ""
     message = (
         f"{row.topic}-{row.partition}: {row.undecided_records:,} records from upstream offset {first_offset} on are"
-        f" undecided, and not copied, since {since or 'a time that nobody knows'}: a transaction is open"
+        f" undecided, and not copied, since {since or 'an unknown time'}: a transaction is open"
         f" ({_holder(holder, holders.refused.get(at), flow.source.alias)})"
     )
     return UndecidedPartition(

@@ -168,4 +168,5 @@ def _partition(row: PartitionRow, copied: Mapping[TopicPartition, Mapping[str, A
         last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
         lag_records=max(0, row.lag_records),
         error=this_cycle.get("error", ""),
+        undecided_records=row.undecided_records,
     )

@@ -23,7 +23,14 @@ from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.topics.discovery import Orphan, Problem
+from twinlog.topics.discovery import (
+    Discovery,
+    Orphan,
+    Problem,
+    ProblemCode,
+    remote_name,
+    waiting_for_a_person,
+)
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -74,6 +81,23 @@ class TopicStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedTopic:
+    """A topic that is not copied because of a problem; its lag is unknown, so it is not among the `topics`.
+
+    `partitions` is None if the source does not describe it.  `person` says that no cycle copies it before a person
+    acts.
+    """
+
+    topic: str
+    remote_topic: str
+    partitions: int | None
+    code: ProblemCode
+    message: str
+    hint: str
+    person: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IncarnationStatus:
     """One incarnation of a source topic, first seen at `since` (ISO 8601, UTC)."""
 
@@ -104,6 +128,7 @@ class FlowStatus:
     reach, the values are those of the last cycle report plus the time since then: the most that can be missing.
     `as_of` is then that report's time, and `topics` is empty.  `upstream` are the heartbeats of every cluster that
     were copied to the target.  `risk_history` is what cycles saw at risk over the last day, oldest first.
+    `stopped` are the topics that are not copied because of a problem.  `has_run` says that a cycle has ended.
     """
 
     flow: str
@@ -124,6 +149,13 @@ class FlowStatus:
     undecided_records: int | None = 0
     undecided: tuple[UndecidedPartition, ...] = ()
     unseen_partitions: int = 0
+    stopped: tuple[StoppedTopic, ...] = ()
+    has_run: bool = True
+
+    @property
+    def needs_person(self) -> bool:
+        """Say whether a topic is stopped until a person acts."""
+        return any(it.person for it in self.stopped)
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
@@ -163,6 +195,8 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         paused=_pauses(seen.ledger),
         orphans=seen.discovery.orphans,
         risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
+        stopped=_stopped(flow, seen.discovery),
+        has_run=seen.ledger.last_report is not None,
     )
 
 
@@ -191,6 +225,26 @@ def last_known_status(
         held=why_suspended(ledger),
         paused=_pauses(ledger),
         risk_history=of_the_last_day(ledger.risk_samples, now_ms),
+        has_run=report is not None,
+    )
+
+
+def _stopped(flow: FlowSettings, discovery: Discovery) -> tuple[StoppedTopic, ...]:
+    """Return a topic for each blocking problem, with the first problem of each.  Pure."""
+    counts = {topic.topic: topic.partition_count for topic in discovery.topics}
+    waiting = {it.topic for it in waiting_for_a_person(flow, discovery.problems)}
+    first = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
+    return tuple(
+        StoppedTopic(
+            it.topic,
+            remote_name(flow, it.topic),
+            counts.get(it.topic),
+            it.code,
+            it.message,
+            it.hint,
+            person=it.topic in waiting,
+        )
+        for _, it in sorted(first.items())
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.kafka_types import Issue, TopicPartition
@@ -216,6 +216,17 @@ class TargetState:
     topics: Answers[str, TopicDescription]
     offsets: Answers[TopicPartition, PartitionOffsets]
     names: tuple[str, ...] = ()
+
+
+def waiting_for_a_person(flow: FlowSettings, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems that stop a topic until a person acts.  Pure.
+
+    The next cycle continues a rebuild by itself, and decides about a recreated topic if a policy says how.
+    """
+    by_itself = {ProblemCode.REBUILDING}
+    if flow.lifecycle.on_recreated is not RecreatedPolicy.FAIL:
+        by_itself.add(ProblemCode.RECREATED)
+    return tuple(it for it in problems if it.blocking and it.code not in by_itself)
 
 
 def remote_name(flow: FlowSettings, topic: str) -> str:

@@ -83,6 +83,14 @@ def test_topics_have_a_remote_name_or_a_reason(tmp_path: Path) -> None:
     assert "a pattern of topics.exclude matches it" == found.flows[0].topics[1].left_out
 
 
+def test_what_no_filter_selects_is_copied_for_a_reason_that_is_said(tmp_path: Path) -> None:
+    """By MM2's rule a user's topic called `device.heartbeats` is a heartbeats topic."""
+    found = explained(tmp_path, "orders", "heartbeats", "device.heartbeats").flows[0].topics
+    why = "by its name a heartbeats topic (heartbeats.replication.enabled)"
+    assert ["", why, why] == [topic.because for topic in found]
+    assert "A.device.heartbeats" == found[2].remote_topic
+
+
 def test_a_flow_that_only_beats_copies_no_topic(tmp_path: Path) -> None:
     """No topic gets a remote name from a flow that is not enabled, also if it was asked for by name."""
     path = tmp_path / "f"
@@ -219,9 +227,9 @@ def test_what_a_value_names_need_not_be_on_this_machine(
         "twinlog.alert.url",
     )
     assert ["[unresolved]"] * 4 == [values[key] for key in named]
-    assert [{"topic": "orders", "remote_topic": "A.orders", "left_out": None}] == document["flows"][0][
-        "topics"
-    ]
+    assert [{"topic": "orders", "remote_topic": "A.orders", "left_out": None, "because": ""}] == document[
+        "flows"
+    ][0]["topics"]
     assert "hunter2" not in printed
     with pytest.raises(ConfigError) as caught:
         load(path)

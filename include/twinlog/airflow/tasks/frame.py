@@ -35,6 +35,16 @@ def opened(flow: FlowSettings) -> Iterator[Clusters]:
         yield clusters
 
 
+@contextmanager
+def opened_own(flow: FlowSettings) -> Iterator[Clusters]:
+    """Open the clusters of a flow as `opened`, for a task that reads its state and does not discover its topics."""
+    from twinlog.state.own_clusters import open_own_clusters
+
+    collect_rarely()
+    with open_own_clusters(flow) as clusters:
+        yield clusters
+
+
 def shown(result: object) -> Json:
     """Write a result to the task log, line by line, and return it as JSON."""
     document: Json = to_json(result)

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
 from twinlog.airflow.metadata_schedule import due
-from twinlog.airflow.tasks.frame import flow_of, opened
+from twinlog.airflow.tasks.frame import flow_of, opened_own
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
@@ -133,7 +133,7 @@ def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
     profile = get_current_context()["params"].get("profile")
     if profile:
         flow = with_profile(flow, Profile(profile))
-    with opened(flow) as clusters:
+    with opened_own(flow) as clusters:
         yield flow, clusters
 
 

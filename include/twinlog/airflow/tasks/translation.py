@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.cycle import parse_time
-from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.tasks.frame import flow_of, opened_own, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
@@ -71,7 +71,7 @@ def translate_group() -> Json:
     if not groups:
         raise UsageError("the form names no group", hint="give Groups, or a Pattern")
     flow = flow_of(params["flow"])
-    with opened(flow) as clusters:
+    with opened_own(flow) as clusters:
         found = translate_groups(flow, clusters, groups, _time(params["at"]))
     document = shortened(shown(found), "`twinlog translate`")
     if not found.complete:

@@ -50,11 +50,15 @@ class ExplainedValue:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedTopic:
-    """A source topic: its name on the target, or why the flow leaves it out."""
+    """A source topic: its name on the target, or why the flow leaves it out.
+
+    `because` says why the flow copies it although its filters do not select it, "" if they do.
+    """
 
     topic: str
     remote_topic: str | None
     left_out: str | None
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,4 +167,11 @@ def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:
         progress_topics=flow.progress_topics,
     )
     remote = flow.policy.format_remote_topic(flow.source.alias, topic) if reason is None else None
-    return ExplainedTopic(topic, remote, reason)
+    return ExplainedTopic(topic, remote, reason, "" if reason is not None else _because(flow, topic))
+
+
+def _because(flow: FlowSettings, topic: str) -> str:
+    """Return why the flow copies a topic that its filters do not select; "" if they do."""
+    if flow.topics.accepts(topic):
+        return ""
+    return "by its name a heartbeats topic (heartbeats.replication.enabled)"

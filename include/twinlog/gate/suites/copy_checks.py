@@ -144,7 +144,7 @@ GROUP_NOT_REWOUND = critical(
 GROUP_NOT_AHEAD = warning(
     "group-not-ahead",
     "skipped_records = 0",
-    "no group would start on the target behind records that it has still to read on the source",
+    "no group would skip records: none stands further on the target than it has read on the source",
     "right if it read them on the target; if not, reset it there by hand (`twinlog groups` shows both positions)",
     needs=False,
 )

@@ -53,7 +53,8 @@ FENCED = critical(
     "source-fenced",
     "moving_partitions = 0",
     "nothing is written to the source: its partitions' ends stood still, no transaction is open",
-    "stop the producers that write to the topics named in the table of moving topics, and ask again",
+    "stop the producers of the topics marked `still written to` in the table of topics at risk, and ask again;"
+    " an open transaction has to end, too (`twinlog status` names its transactional id)",
 )
 FREE_DISK = warning(
     "free-disk",
