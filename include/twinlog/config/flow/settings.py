@@ -301,8 +301,8 @@ class FlowSettings:
     heartbeats_interval_seconds: int = setting(SECONDS, "emit.heartbeats.interval.seconds", "1")
     """how often"""
     heartbeats_replication: bool = setting(BOOLEAN, "heartbeats.replication.enabled", "true")
-    """whether heartbeats topics are copied whatever `topics` says.  *Heartbeats topics* are, by MM2's rule, `heartbeats`
-    and every topic whose name ends in it after a prefix that looks like a cluster's alias (`A.heartbeats`): a user's
+    """whether heartbeats topics are copied whatever `topics` says.  *Heartbeats topics* are, by MM2's rule,
+    `heartbeats` and every topic whose name ends in it after a prefix that looks like a cluster's alias (`A.heartbeats`): a user's
     `device.heartbeats` is copied, too, unless this is `false`"""
     emit_checkpoints: bool = setting(SWITCH, "emit.checkpoints.enabled", "true")
     """whether checkpoints are written"""
