@@ -79,7 +79,7 @@ def test_what_passes_by_itself_has_a_table_of_its_own() -> None:
 
 def test_every_metric_is_documented_with_its_labels() -> None:
     """The table of metrics is what a cycle writes."""
-    text = (PACKAGE / "monitoring" / "metrics.py").read_text(encoding="utf-8")
+    text = (PACKAGE / "monitoring" / "cycle_report.py").read_text(encoding="utf-8")
     labelled = re.findall(r'gauge\("(\w+)", "[^"]+"((?:, "\w+")*)\)', text)
     single = re.findall(r'"(\w+)": \(', text)
     wanted = {f"twinlog_{name}": ["flow", *re.findall(r'"(\w+)"', rest)] for name, rest in labelled}
