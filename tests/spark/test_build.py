@@ -45,7 +45,7 @@ def test_the_same_sources_are_the_same_build_wherever_they_lie(copy: Path, tmp_p
 def test_any_other_source_is_another_build(copy: Path) -> None:
     """One byte, a module more, a module by another name."""
     here = build_of(copy)
-    module = copy / "batches" / "label" / "crc.py"
+    module = copy / "batches" / "relabel.py"
     module.write_text(module.read_text() + "\n")
     changed = build_of(copy)
     (copy / "lane" / "more.py").touch()
@@ -77,7 +77,7 @@ with open_runner("local[1]") as runner:
 @pytest.mark.spark
 def test_a_real_worker_of_another_build_says_so(copy: Path) -> None:
     """The driver runs a copy that differs in one line; the worker says what it runs itself, and from where."""
-    module = copy / "batches" / "label" / "crc.py"
+    module = copy / "batches" / "relabel.py"
     module.write_text(module.read_text() + "\n")
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, str(copy.parent)],
