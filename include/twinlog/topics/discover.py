@@ -10,10 +10,11 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 from twinlog.topics.discovery import (
     DiscoveredTopic,
     Discovery,
@@ -23,7 +24,8 @@ from twinlog.topics.discovery import (
     remote_name,
 )
 from twinlog.topics.discovery_rules import decide
-from twinlog.topics.reverse_flows import reverse_aliases
+from twinlog.topics.pauses import why_reverse_holds
+from twinlog.topics.reverse_flows import reverse_aliases, way_back_ledger
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
@@ -34,7 +36,24 @@ def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
     ledger = read_ledger(flow, clusters.target)
     source = read_source(flow, clusters.source, ledger.incarnations, partial(_came_back, flow, clusters))
     target = read_target(flow, clusters.target, source.topics.found)
-    return decide(flow, source, target, ledger)
+    found = decide(flow, source, target, ledger)
+    return (
+        found
+        if found.stands_by
+        else replace(found, stands_by=_why_the_other_way_holds(flow, clusters, source, ledger))
+    )
+
+
+def _why_the_other_way_holds(flow: FlowSettings, clusters: Clusters, source: SourceState, own: Ledger) -> str:
+    """Say why the failover of the reverse flow, of which the source has the ledger, keeps this one standing by."""
+    topic = way_back_ledger(flow)
+    if topic not in source.names:
+        return ""
+    try:
+        reverse = ledger_in(clusters.source, topic)
+    except ClusterRefused:  # whoever may not read it was never told of any failover
+        return ""
+    return why_reverse_holds(f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state)
 
 
 def _came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:

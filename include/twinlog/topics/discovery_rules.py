@@ -61,7 +61,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
         problems=tuple(problems),
         orphans=orphans(flow, source, target, ledger),
         phase=ledger.phase,
-        stands_by=why_standing_by(ledger),
+        stands_by=why_standing_by(ledger, flow.recovery_run),
     )
 
 

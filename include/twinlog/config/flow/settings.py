@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from twinlog.config.file.keys import Home, Key, Kind
+from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, GateSettings, Tier
 from twinlog.config.flow.values import (
@@ -368,6 +369,8 @@ class FlowSettings:
     metadata: MetadataSettings = section(MetadataSettings)
     tiers: tuple[Tier, ...] = sections(Tier)
     aliases: frozenset[str] = frozenset()
+    failover: FailoverSettings = section(FailoverSettings)
+    recovery_run: str = ""
 
     def tier_of(self, topic: str) -> Tier:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
