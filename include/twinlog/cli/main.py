@@ -16,13 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import evidence, gap, kafka, metadata, spark, waiver
+from twinlog.cli import evidence, gap, kafka, metadata, recovery, spark, waiver
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.claim import claim
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
+from twinlog.cli.failover import failover
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.forget import forget
 from twinlog.cli.gate import gate
@@ -87,7 +88,9 @@ app.command("claim")(claim)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("gate")(gate)
+app.command("failover")(failover)
 app.command("import-connectors")(import_connectors)
+app.add_typer(recovery.app)
 app.add_typer(metadata.app)
 app.add_typer(gap.app)
 app.add_typer(waiver.app)

@@ -19,7 +19,7 @@ from twinlog.copying.mend.state import mend_map, mend_progress
 from twinlog.copying.ranges import message_limits
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.ledger.reading import of_kind
-from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.records import FlowState
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import (
@@ -95,8 +95,8 @@ class Ownership:
 
         At least once there is no fence: another driver is told to stop. Raises FencedError if another driver holds the
         flow, and as `fence`, `mend_progress` and `mend_map`, or as `at_least_once.grant`. If it is taken `to_copy`,
-        raises TerminalError `paused` for a paused flow. That is checked behind the fence, because a migration to MM2
-        pauses the flow in a transaction of the control lane.
+        raises TerminalError `paused` for a flow that is paused or failed over. That is checked behind the fence: a
+        migration to MM2, and a failover, write the flow's state in a transaction of the control lane.
         """
         flow, state, settings = self.flow, self.state, self.flow.copy
         with Brokers(flow.target.connection) as target:
@@ -112,10 +112,12 @@ class Ownership:
                 mend_map(flow, target, state, self.grant)
             known = self.logs.ledger.read(target).committed if to_copy else {}
         for record in of_kind(known, FlowState):
-            if record.state is FlowPhase.PAUSED:
+            if not record.lets_copy(flow.recovery_run):
                 raise TerminalError(
-                    f"flow {flow.name} is paused by {record.by}: {record.reason}",
-                    hint="`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
+                    f"flow {flow.name} is {record.state.value} by {record.by}: {record.reason}",
+                    hint="`twinlog recovery status` says what can be done"
+                    if record.state.failed_over
+                    else "`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
                     code=PAUSED,
                     flow=flow.name,
                 )
@@ -213,8 +215,8 @@ class Ownership:
         )
 
 
-def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
-    """Find the flow's state topics, and the ids of its clusters.
+def state_topics(flow: FlowSettings, clusters: Clusters, *, ask_source: bool = True) -> StateTopics:
+    """Find the flow's state topics, and the ids of its clusters; without `ask_source` the source's is unknown.
 
     Raises the target's refusal if sync_topics has not created them yet, and errors of the clusters.
     """
@@ -232,6 +234,6 @@ def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
         source_alias=flow.source.alias,
         quarantine_topic=aside,
         quarantine_max_bytes=limits.get(aside, DEFAULT_MAX_MESSAGE_BYTES),
-        source_cluster_id=clusters.source.cluster_id(),
+        source_cluster_id=clusters.source.cluster_id() if ask_source else "",
         target_cluster_id=clusters.target.cluster_id(),
     )

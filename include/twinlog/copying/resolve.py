@@ -62,7 +62,9 @@ def resolve_now(
     # Addresses may lead elsewhere by now.
     require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
     found = clusters.target.describe_topics(it.remote_topic for it in topics).found
-    reasons = {it.topic: why_not(ledger, it, found.get(it.remote_topic)) for it in topics}
+    reasons = {
+        it.topic: why_not(ledger, it, found.get(it.remote_topic), owned.flow.recovery_run) for it in topics
+    }
     stopped = tuple(
         StoppedPartition(it.topic, partition.partition, *reason)
         for it in topics
@@ -87,10 +89,12 @@ def resolve_now(
     return ResolvedRanges(resolved.ranges, (*stopped, *resolved.stopped))
 
 
-def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | None) -> tuple[str, str] | None:
+def why_not(
+    ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | None, run: str = ""
+) -> tuple[str, str] | None:
     """Return code and reason why a topic may not be copied as it was found; None if it may. Pure."""
     known, rebuild = ledger.incarnations.get(topic.topic), ledger.rebuilds.get(topic.topic)
-    suspended, paused = why_suspended(ledger), why_paused(ledger, topic.topic)
+    suspended, paused = why_suspended(ledger, run), why_paused(ledger, topic.topic)
     rebuilding = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
     recreated = known is not None and differ(known.topic_id, topic.topic_id)
     replaced = known is not None and copy is not None and differ(known.remote_topic_id, copy.topic_id)

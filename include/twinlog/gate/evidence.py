@@ -44,7 +44,10 @@ PACKAGES = ("great-expectations", "confluent-kafka", "cryptography")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The content of evidence whose signature is good; `key_sha256` names the key that signed it."""
+    """The content of evidence whose signature is good; `key_sha256` names the key that signed it.
+
+    Of a failover, `ready` says that its target was promoted.
+    """
 
     flow: str
     mode: str
@@ -133,17 +136,19 @@ def verify(text: str, key: Ed25519PublicKey) -> Verified:
         raise FormatError("evidence has no payload")
     _check_signature(payload, signature, key)
     try:
-        gate = payload["gate"]
+        answer = payload["gate"] if "gate" in payload else payload["recovery"]
         return Verified(
-            gate["flow"],
-            gate["mode"],
-            gate["ready"],
+            answer["flow"],
+            answer["mode"],
+            answer["ready"] if "gate" in payload else answer["state"] == "promoted",
             payload["made_at"],
             payload["configuration"]["sha256"],
             key_digest(key),
         )
     except (KeyError, TypeError):
-        raise FormatError("the evidence is signed, and holds no answer of a gate") from None
+        raise FormatError(
+            "the evidence is signed, and holds neither a gate's answer nor a failover"
+        ) from None
 
 
 def _check_signature(payload: Json, signature: Any, key: Ed25519PublicKey) -> None:

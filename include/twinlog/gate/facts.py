@@ -82,7 +82,9 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
         "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
         "state_age_seconds": state_age(state),
         "state_age_allowed": flow.gate.state_age_seconds,
-        "out_of_service": int(state.ledger.phase.failed_over),
+        "out_of_service": int(
+            state.ledger.phase.failed_over and not state.ledger.copies_for(flow.recovery_run)
+        ),
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),

@@ -6,14 +6,17 @@ Confluent's and Karapace's registries keep each subject, version and id as the l
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from twinlog.checks.check import Row
 from twinlog.cluster.open import Clusters
+from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.metadata import sync
-from twinlog.metadata.values import ChangeKind, MetadataPlan
+from twinlog.metadata.apply_plan import with_profile
+from twinlog.metadata.values import AclChange, ChangeKind, MetadataChange, MetadataPlan
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -46,14 +49,27 @@ class MetadataFacts:
 def read(snapshot: FlowSnapshot) -> MetadataFacts:
     """Plan the metadata sync by the snapshot's ledger and count its changes; if that fails, nothing is known.
 
-    Raises ClusterUnreachable.
+    A failover that goes on may have given producers their rights already: those are not pending.  Raises
+    ClusterUnreachable.
     """
     try:
-        return facts_of(sync.make_plan(snapshot.flow, snapshot.clusters, ledger=snapshot.ledger))
+        flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
+        plan = sync.make_plan(flow, clusters, ledger=ledger)
+        if not flow.recovery_run:
+            return facts_of(plan)
+        promoted = sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters, ledger=ledger)
+        return facts_of(replace(plan, changes=apart_from(plan.changes, promoted.changes)))
     except ClusterUnreachable:
         raise
     except TwinlogError:
         return MetadataFacts()
+
+
+def apart_from(
+    changes: Iterable[MetadataChange], promoted: Collection[MetadataChange]
+) -> tuple[MetadataChange, ...]:
+    """Leave out ACLs that the flow's own profile would take away, and profile `promoted` would not.  Pure."""
+    return tuple(it for it in changes if not isinstance(it, AclChange) or it.add or it in promoted)
 
 
 def facts_of(plan: MetadataPlan) -> MetadataFacts:

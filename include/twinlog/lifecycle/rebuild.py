@@ -268,7 +268,7 @@ def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
     """
     ledger = read_ledger(flow, clusters.target)
     for it in ledger.rebuilds.values():
-        held_up = why_suspended(ledger) or why_paused(ledger, it.topic)
+        held_up = why_suspended(ledger, flow.recovery_run) or why_paused(ledger, it.topic)
         if it.phase is RebuildPhase.COPYING and not held_up:
             _restore(flow, clusters, it, ledger)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import TypeVar
 
@@ -98,7 +98,7 @@ def read_state(
     topics = _topics(flow, clusters) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
     return MetadataState(
         configs=_configs(flow, clusters, topics, ledger, asking) if Subject.CONFIGS in subjects else None,
-        acls=_acls(clusters, topics, asking) if Subject.ACLS in subjects else None,
+        acls=_acls(clusters, topics, ledger, asking) if Subject.ACLS in subjects else None,
         quotas=_quotas(clusters, asking) if Subject.QUOTAS in subjects else None,
         scram=_scram(clusters, asking) if Subject.SCRAM in subjects else None,
         refused=tuple(asking.refused),
@@ -152,12 +152,20 @@ def _configs(
     return TopicConfigState(copies, source, target, clusters.target.broker_count())
 
 
-def _acls(clusters: Clusters, topics: tuple[str, ...], asking: _Asking) -> AclState | None:
+def _acls(clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _Asking) -> AclState | None:
+    """Read the ACLs of both sides; those with which a failover keeps producers off the source stay there."""
     source, target = (
         asking.ask(f"ACLs of {it.alias}", it.describe_acls, ChangeKind.ACL)
         for it in (clusters.source, clusters.target)
     )
-    return None if source is None or target is None else AclState(source, target, topics)
+    if source is None or target is None:
+        return None
+    ours = {
+        ("TOPIC", "LITERAL", it.topic, it.principal, it.host, "WRITE", "DENY")
+        for run in ledger.recoveries
+        for it in run.denied
+    }
+    return AclState(tuple(it for it in source if astuple(it) not in ours), target, topics)
 
 
 def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:

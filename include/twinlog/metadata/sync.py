@@ -121,7 +121,8 @@ def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Par
 
 
 def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
-    if ledger.phase.failed_over and flow.metadata.profile is not Profile.PROMOTED:
+    ours = ledger.copies_for(flow.recovery_run)  # a failover asks what is pending, before its promotion
+    if ledger.phase.failed_over and not ours and flow.metadata.profile is not Profile.PROMOTED:
         raise TerminalError(
             f"{flow.name} is {ledger.phase.value}: profile {flow.metadata.profile.value} would take rights from"
             f" those who now work on {flow.target.alias}",

@@ -15,6 +15,7 @@ from twinlog.copying.result import completed
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.kafka_types import TopicPartition
+from twinlog.metadata import promotion
 from twinlog.monitoring import at_risk
 from twinlog.monitoring.cycle_report import (
     FlowReport,
@@ -44,7 +45,8 @@ def run(
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
-    The records at risk and a picture of the source are kept beside it: the gate reads them if the source is lost.
+    The records at risk and a picture of the source are kept beside it: the gate reads them if the source is lost.  So
+    is the plan of the rights that producers need on the target then (metadata/promotion.py).
 
     `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `facts` were read just now; if
     None, they are read.  `failed` says that something failed in the cycle that the copy's result does not
@@ -55,7 +57,8 @@ def run(
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
     _alarm(flow, report.undecided)
     cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
-    write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, facts)])
+    records = [cycle, *_at_risk(flow, clusters, facts), *_promotion(flow, clusters, seen)]
+    write_ledger(flow, clusters.target, records)
     drop_left_over(flow, clusters.target, seen.ledger)
     if flow.metrics_folder is not None:
         try:
@@ -76,6 +79,12 @@ def _at_risk(flow: FlowSettings, clusters: Clusters, facts: CycleFacts) -> list[
     drift, disks = at_risk.drift_by_topic(facts.topics), at_risk.read_disks(clusters.source)
     topics = at_risk.topics_at_risk(flow, facts.seen, disks, drift)
     return [at_risk.known_source(flow, facts.seen, topics), at_risk.risk_sample(facts.seen, topics)]
+
+
+def _promotion(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
+    """Return the plan of rights for a failover without the source, if it is due."""
+    plan = promotion.plan_to_keep(flow, clusters, seen.ledger)
+    return [] if plan is None else [plan]
 
 
 def make_report(
@@ -137,6 +146,7 @@ def make_report(
 def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
     """Choose what the ledger keeps: totals, where each partition's copy continues, and how much lay before that.
 
+    Of partitions with records at risk it keeps the source's end too, by which a failover without the source counts.
     Kept small on purpose: a report is written in every cycle.
     """
     return {
@@ -156,6 +166,20 @@ def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
             topic: lagging
             for topic, rows in rows_by_topic(seen.rows).items()
             if (lagging := {str(row.partition): row.lag_records for row in rows if row.lag_records > 0})
+        },
+        "undecided": {
+            topic: waiting
+            for topic, rows in rows_by_topic(seen.rows).items()
+            if (
+                waiting := {
+                    str(row.partition): row.undecided_records for row in rows if row.undecided_records
+                }
+            )
+        },
+        "ends": {
+            topic: ends
+            for topic, rows in rows_by_topic(seen.rows).items()
+            if (ends := {str(row.partition): row.source_end for row in rows if row.missing_records})
         },
     }
 

@@ -21,6 +21,7 @@ from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, S
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
+from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -74,6 +75,7 @@ class Ledger:
     - `claims` are in the order of the log: the first one owns the state.
     - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
       as known.
+    - `recoveries` are the failovers of the flow, oldest first; `promotion_plan` is the plan kept for the next one.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
 
     Not all that a ledger holds is here. The fences are read by drivers only, and the gate's outcomes are for people to
@@ -106,6 +108,8 @@ class Ledger:
     written_as: frozenset[str] = frozenset()
     reverse_flows: tuple[ReverseFlow, ...] = ()
     source_ids: frozenset[str] = frozenset()
+    recoveries: tuple[RecoveryRun, ...] = ()
+    promotion_plan: PromotionPlan | None = None
 
     @property
     def phase(self) -> FlowPhase:
@@ -114,8 +118,21 @@ class Ledger:
 
     @property
     def copies(self) -> bool:
-        """Whether the flow may copy: only an active one may."""
-        return self.phase is FlowPhase.ACTIVE
+        """Whether a cycle may copy: only an active flow's may."""
+        return self.copies_for("")
+
+    def copies_for(self, run: str) -> bool:
+        """Say whether records may be copied on behalf of the failover `run`, or of none ("")."""
+        return self.flow_state is None or self.flow_state.lets_copy(run)
+
+    def recovery(self, run: str) -> RecoveryRun | None:
+        """Return a failover by its run's name."""
+        return next((it for it in self.recoveries if it.run == run), None)
+
+    @property
+    def present_recovery(self) -> RecoveryRun | None:
+        """The failover that the flow's state belongs to, None if it belongs to none."""
+        return self.recovery(self.flow_state.run) if self.flow_state and self.flow_state.run else None
 
     def current(self, topic: str, topic_id: str) -> bool:
         """Say whether this is the incarnation of the topic that stored progress is about."""
@@ -223,6 +240,8 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         written_as=names_ever(known),
         reverse_flows=tuple(_of(known, ReverseFlow)),
         source_ids=source_ids(known),
+        recoveries=tuple(sorted(_of(known, RecoveryRun), key=lambda it: (it.started_ms, it.run))),
+        promotion_plan=next(_of(known, PromotionPlan), None),
     )
 
 

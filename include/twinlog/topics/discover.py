@@ -9,10 +9,11 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TransientError
+from twinlog.errors import ClusterRefused, TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
+from twinlog.state.ledger import Ledger, ledger_in
 from twinlog.topics.discovery import (
     DiscoveredTopic,
     LeftOut,
@@ -20,7 +21,22 @@ from twinlog.topics.discovery import (
     TargetState,
     remote_name,
 )
-from twinlog.topics.reverse_flows import reverse_aliases
+from twinlog.topics.pauses import why_reverse_holds
+from twinlog.topics.reverse_flows import reverse_aliases, reverse_ledger
+
+
+def why_the_reverse_flow_holds(
+    flow: FlowSettings, clusters: Clusters, source: SourceState, own: Ledger
+) -> str:
+    """Say why the failover of the reverse flow, of which the source has the ledger, keeps this one standing by."""
+    topic = reverse_ledger(flow)
+    if topic not in source.names:
+        return ""
+    try:
+        reverse = ledger_in(clusters.source, topic)
+    except ClusterRefused:  # whoever may not read it was never told of any failover
+        return ""
+    return why_reverse_holds(f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state)
 
 
 def came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:

@@ -62,7 +62,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
         problems=tuple(problems),
         orphans=orphans(flow, source, target, ledger),
         phase=ledger.phase,
-        stands_by=why_suspended(ledger),
+        stands_by=why_suspended(ledger, flow.recovery_run),
     )
 
 

@@ -29,12 +29,33 @@ class PauseResult:
     topics: tuple[TopicPause, ...]
 
 
-def why_suspended(ledger: Ledger) -> str:
-    """Say who suspended the whole flow and why; "" if it is active. Pure."""
+def why_suspended(ledger: Ledger, run: str = "") -> str:
+    """Say who suspended the whole flow and why; "" if it copies on behalf of the failover `run`. Pure."""
     state = ledger.flow_state
-    if state is None or ledger.copies:
+    if state is None or state.lets_copy(run):
         return ""
     return f"{state.state.value} by {state.by}" + (f": {state.reason}" if state.reason else "")
+
+
+def why_reverse_holds(reverse: str, ledger: Ledger, own: FlowState | None) -> str:
+    """Say why the failover of the `reverse` flow keeps the flow against it standing by; "" if it does not. Pure.
+
+    `ledger` is the reverse flow's, `own` the state of the flow itself. While a failover is under way, nothing may be
+    written to its source. After a failover without the source, that may hold records that no other cluster has: a
+    person looks at them first, and then resumes this flow.
+    """
+    state, run = ledger.flow_state, ledger.present_recovery
+    if state is None or not state.state.failed_over:
+        return ""
+    if state.state is FlowPhase.FAILING_OVER:
+        return f"standing by: {reverse} is failing over, by {state.by}"
+    resumed = own is not None and own.state is FlowPhase.ACTIVE and own.since_ms > state.since_ms
+    if run is not None and run.mode == "source-dead" and not resumed:
+        return (
+            f"standing by: {reverse} was failed over without its source; `twinlog recovery status` counts what is there"
+            " alone, `twinlog resume` with a reason lets this flow copy"
+        )
+    return ""
 
 
 def why_paused(ledger: Ledger, topic: str) -> str:
@@ -86,7 +107,9 @@ def resume(
             forget(flow, target, ledger.pauses[name])
         return _result(flow, target, changed=True)
     changed = not ledger.copies
-    if changed:
+    if (
+        changed or reason.strip()
+    ):  # the reason of a flow that is active may release it from the reverse flow's failover
         write_ledger(flow, target, [FlowState(FlowPhase.ACTIVE, clock.now_ms(), by, reason)])
     return _result(flow, target, changed=changed)
 
@@ -107,7 +130,7 @@ def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
     if ledger.phase.failed_over:
         raise TerminalError(
             f"flow {flow.name} is {why_suspended(ledger)}",
-            hint="a later release of twinlog failed it over: go on with that one",
+            hint="`twinlog recovery status` says what can be done",
             code="phase",
             flow=flow.name,
         )

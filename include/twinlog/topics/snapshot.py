@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from twinlog import clock
@@ -13,7 +13,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
-from twinlog.topics.discover import came_back, read_source, read_target
+from twinlog.topics.discover import came_back, read_source, read_target, why_the_reverse_flow_holds
 from twinlog.topics.discovery import Discovery, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide
 
@@ -71,7 +71,11 @@ class FlowSnapshot:
         Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`, or if the state on the target is
         not this flow's.
         """
-        return decide(self.flow, self.source, self.target, self.ledger)
+        found = decide(self.flow, self.source, self.target, self.ledger)
+        if found.stands_by:
+            return found
+        held = why_the_reverse_flow_holds(self.flow, self.clusters, self.source, self.ledger)
+        return replace(found, stands_by=held)
 
     @property
     def at_ms(self) -> int:

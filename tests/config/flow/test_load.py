@@ -292,6 +292,30 @@ def test_each_setting_of_the_gate(loaded: Loader, lines: str, name: str, expecte
     assert expected == getattr(configuration.flows["A->B"].gate, name)
 
 
+EVERY_FAILOVER_SETTING = {
+    "twinlog.failover.wait.seconds=7": ("wait_seconds", 7),
+    "twinlog.failover.hook.command=move clients": ("hook_command", "move clients"),
+    "twinlog.failover.hook.url=https://hook/x": ("hook_url", Secret("https://hook/x")),
+    "twinlog.failover.hook.file=clients.yaml": ("hook_file", Path("clients.yaml")),
+    "twinlog.failover.hook.timeout.seconds=7": ("hook_seconds", 7),
+    "twinlog.failover.hook.attempts=7": ("hook_attempts", 7),
+}
+
+
+@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_FAILOVER_SETTING.items()])
+def test_each_setting_of_a_failover(loaded: Loader, lines: str, name: str, expected: object) -> None:
+    """Each `twinlog.failover.*` key sets its field, without a warning."""
+    configuration = loaded(MINIMAL + lines, strict=True)
+    assert expected == getattr(configuration.flows["A->B"].failover, name)
+
+
+def test_two_ways_to_switch_clients_are_refused(loaded: Loader) -> None:
+    """Which of them came first, or failed, would be left open."""
+    lines = "twinlog.failover.hook.command=x\ntwinlog.failover.hook.file=y"
+    with pytest.raises(ConfigError, match="second way to switch clients"):
+        loaded(MINIMAL + lines)
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -398,6 +422,8 @@ def test_every_field_has_a_case() -> None:
         "audit",
         "data_rules",
         "other_heartbeats",
+        "failover",
+        "recovery_run",
     }  # by offsets_topic; below; test_tiers; test_pairs
     assert {field.name for field in fields(FlowSettings)} <= tested
     assert {field.name for field in fields(LifecycleSettings)} == {

@@ -22,6 +22,14 @@ from twinlog.formats.ledger.records import (
     Quarantine,
     parse_ledger,
 )
+from twinlog.formats.ledger.recovery import (
+    DeniedWrite,
+    JournalEntry,
+    PromotionPlan,
+    RecoveryRun,
+    RunState,
+    StepState,
+)
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -91,7 +99,30 @@ BYTES = [
     (
         FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),
         '["flow-state"]',
-        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill"}',
+        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":""}',
+    ),
+    (
+        RecoveryRun(
+            "r",
+            "planned",
+            RunState.OPEN,
+            "jo",
+            "h",
+            7,
+            8,
+            journal=(JournalEntry("gate", StepState.FAILED, 8, 0.5, "jo", "no"),),
+            denied=(DeniedWrite("orders", "User:*", "*"),),
+        ),
+        '["recovery","r"]',
+        '{"version":1,"run":"r","mode":"planned","state":"open","by":"jo","holder":"h","started_ms":7,"at_ms":8,'
+        '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
+        '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
+        '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":""}',
+    ),
+    (
+        PromotionPlan(7, {"changes": []}),
+        '["promotion-plan"]',
+        '{"version":1,"at_ms":7,"document":{"changes":[]}}',
     ),
     (
         CycleReport("run-1", {"records": 3}, 7),

@@ -63,7 +63,7 @@ def tier_key(name: str) -> tuple[str, str] | None:
 
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$"
-    r"|api\.?key|token$|token\.value|alert\.url$",
+    r"|api\.?key|token$|token\.value|alert\.url$|hook\.url$",
     re.IGNORECASE,
 )
 _PUBLIC = "sasl.oauthbearer.client.credentials.client.id"

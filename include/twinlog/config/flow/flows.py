@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twinlog.config.file.origin import Findings, Properties, Property, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow import precedence
+from twinlog.config.flow.failover import refuse_two_hooks
 from twinlog.config.flow.known_keys import KEYS
 from twinlog.config.flow.precedence import ROLES
 from twinlog.config.flow.reader import Reader, ResolvedValue
@@ -77,6 +78,7 @@ def resolve_flow(
         progress_on_source=_progress_on_source(raw, source, target, read),
     )
     _refuse_times(read, settings.copy)
+    refuse_two_hooks(read, settings.failover)
     return ResolvedFlow(settings, tuple(read.trace.values()))
 
 

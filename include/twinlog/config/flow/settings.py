@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from twinlog.config.file.keys import Home, Key, Kind
+from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, GateSettings, Tier
 from twinlog.config.flow.values import (
@@ -302,8 +303,8 @@ class FlowSettings:
     """how often"""
     heartbeats_replication: bool = setting(BOOLEAN, "heartbeats.replication.enabled", "true")
     """whether heartbeats topics are copied whatever `topics` says.  *Heartbeats topics* are, by MM2's rule,
-    `heartbeats` and every topic whose name ends in it after a prefix that looks like a cluster's alias (`A.heartbeats`): a user's
-    `device.heartbeats` is copied, too, unless this is `false`"""
+    `heartbeats` and every topic whose name ends in it after a prefix that looks like a cluster's alias
+    (`A.heartbeats`): a user's `device.heartbeats` is copied, too, unless this is `false`"""
     emit_checkpoints: bool = setting(SWITCH, "emit.checkpoints.enabled", "true")
     """whether checkpoints are written"""
     emit_checkpoints_interval_seconds: int = setting(SECONDS, "emit.checkpoints.interval.seconds", "60")
@@ -372,6 +373,8 @@ class FlowSettings:
     metadata: MetadataSettings = section(MetadataSettings)
     tiers: tuple[Tier, ...] = sections(Tier)
     aliases: frozenset[str] = frozenset()
+    failover: FailoverSettings = section(FailoverSettings)
+    recovery_run: str = ""
 
     def tier_of(self, topic: str) -> Tier:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""

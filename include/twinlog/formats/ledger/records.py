@@ -22,6 +22,7 @@ from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
+from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -62,7 +63,7 @@ class FlowPhase(StrEnum):
 
     @property
     def failed_over(self) -> bool:
-        """Say whether a failover has begun or is done: clients work on the target.  Written by later releases."""
+        """Say whether a failover has begun or is done."""
         return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
 
 
@@ -78,13 +79,25 @@ class LaneFence(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class FlowState(LedgerEntry):
-    """The flow is in `state` since `since_ms`; `by` names a person, `reason` their reason."""
+    """The flow is in `state` since `since_ms`; `by` names a person, `reason` their reason.
+
+    `run` is the failover that brought it there, "" if none did.
+    """
 
     KIND: ClassVar[str] = "flow-state"
     state: FlowPhase
     since_ms: int
     by: str
     reason: str
+    run: str = ""
+
+    def lets_copy(self, run: str) -> bool:
+        """Say whether records may be copied, on behalf of the failover `run`, or of none ("").
+
+        While a flow is failing over, that failover alone copies what is left.
+        """
+        mine = bool(run) and run == self.run
+        return self.state is FlowPhase.ACTIVE or (self.state is FlowPhase.FAILING_OVER and mine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +150,8 @@ LedgerRecord = (
     | SampleAudit
     | TakenOver
     | MapHole
+    | RecoveryRun
+    | PromotionPlan
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

@@ -1,0 +1,129 @@
+"""`twinlog failover`: promote the target, planned or because the source is lost; and go on after a stop."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.flows import load_one_flow
+from twinlog.cli.follow import WarmSpark
+from twinlog.cli.gate import SignOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.run import MasterOption
+from twinlog.cli.say import say
+from twinlog.gate.suites.suites import Mode
+
+if TYPE_CHECKING:
+    from twinlog.recovery.procedure import StepName
+    from twinlog.recovery.report import FailoverReport, Outcome
+    from twinlog.recovery.steps.scene import Answer
+
+ModeOption = Annotated[
+    Mode,
+    typer.Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Approve beforehand. Without a terminal it is needed.")
+]
+
+
+def failover(
+    *,
+    config: ConfigOption,
+    mode: ModeOption,
+    flow: OneFlowOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    sign_with: SignOption = None,
+    master: MasterOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Promote the target of a flow, so that clients can work there; run again, it goes on where it stopped.
+
+    Exit 0: promoted, and all steps done. 1: the gate or a person says no, a step failed, or it waits for a person.
+    3: a cluster cannot be reached or refuses, or another process goes on with this failover.
+    """
+    from twinlog.cluster.open import open_clusters
+    from twinlog.gate.evidence import read_private_key
+    from twinlog.recovery import failover as recovery
+    from twinlog.recovery.steps.scene import Tools
+
+    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    key_file = sign_with or chosen.gate.sign_with
+    key = read_private_key(key_file) if key_file is not None else None
+    with open_clusters(chosen) as clusters, WarmSpark() as spark:
+        tools = Tools(
+            copies=lambda: spark.runner(master or chosen.copy.spark_master),
+            approve=lambda question: _answer(question, yes=yes),
+            sleep=time.sleep,
+            configuration=configuration.path,
+            configuration_sha256=configuration.sha256,
+            key=key,
+            told=_told,
+        )
+        asked = recovery.Request(mode, getpass.getuser(), dry_run)
+        report = recovery.run(chosen, clusters, asked, tools)
+    show(report.document, output, _grids(report))
+    if report.next:
+        say(f"{report.flow}: {report.next}")
+    return int(report.exit_code)
+
+
+def _answer(question: str, *, yes: bool) -> Answer:
+    from twinlog.recovery.steps.scene import Answer
+
+    if yes:
+        return Answer.YES
+    if not sys.stdin.isatty():
+        return Answer.NOBODY
+    return Answer.YES if typer.confirm(question, err=True) else Answer.NO
+
+
+def _told(name: StepName, outcome: Outcome | None) -> None:
+    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
+
+
+def _grids(report: FailoverReport) -> Iterator[Grid]:
+    dry = "; a dry run, nothing was changed" if report.dry_run else ""
+    yield Grid(
+        f"{report.flow}: {report.state.value} ({report.mode.value}){dry}",
+        ("step", "", "seconds", "what"),
+        [(it.name.value, it.state.value, it.seconds, it.message) for it in report.steps],
+    )
+    rows = [
+        (
+            topic.topic,
+            topic.remote_topic,
+            it.partition,
+            it.upstream_end,
+            it.downstream_end,
+            it.at_risk_records,
+            it.estimated_records,
+        )
+        for topic in report.topics
+        for it in topic.partitions
+        if it.at_risk_records or it.estimated_records
+    ]
+    if rows:
+        yield Grid(
+            f"{report.flow}: not on the target",
+            ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate"),
+            rows,
+        )
+    if report.groups:
+        yield Grid(
+            f"{report.flow}: groups",
+            ("group", "topic", "partition", "upstream", "downstream", "read again"),
+            [
+                (it.group, it.topic, it.partition, it.upstream_offset, it.downstream_offset, it.again)
+                for it in report.groups
+            ],
+        )

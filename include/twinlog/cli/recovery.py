@@ -1,0 +1,143 @@
+"""`twinlog recovery status|history|abort|follow`: where a failover stands, what was done, and the way back."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.failover import YesOption
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import confirm, say
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.recovery.abort import AbortResult
+    from twinlog.recovery.history import RunStatus
+
+app = typer.Typer(
+    name="recovery", help="Where a failover stands, what was done, and the way back.", no_args_is_help=True
+)
+
+
+@app.command("status")
+def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
+    """Say where the flow's failover stands, and what can be done now."""
+    from twinlog.recovery import history as step
+
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        found = step.status(chosen, clusters)
+    title = f"{found.flow}: {found.state}" + (f", by {found.by}: {found.reason}" if found.by else "")
+    run = () if found.run is None else _journal(title, found.run)
+    show(to_json(found), output, run or [Grid(title, ("",), [], empty="no failover is under way")])
+    if found.left_on_source is not None:
+        left = sum(part.at_risk_records for topic in found.left_on_source for part in topic.partitions)
+        say(f"{found.flow}: the source answers again; {left:,} records are on it alone")
+    say(f"{found.flow}: {found.next}")
+    return 0
+
+
+@app.command("history")
+def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
+    """List the failovers that the ledger keeps, newest first."""
+    from twinlog.checks.risk import iso
+    from twinlog.recovery import history as step
+
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        found = step.history(chosen, clusters)
+    show(
+        {"flow": chosen.name, "runs": to_json(found)},
+        output,
+        [
+            Grid(
+                f"{chosen.name}: failovers",
+                ("run", "mode", "state", "by", "began", "seconds", "RTO (s)", "RPO (s)", "lost", "evidence"),
+                [
+                    (
+                        it.run,
+                        it.mode,
+                        it.state.value,
+                        it.by,
+                        iso(it.started_ms),
+                        it.seconds,
+                        it.rto_seconds,
+                        it.rpo_seconds,
+                        it.at_risk_records,
+                        it.evidence,
+                    )
+                    for it in found
+                ],
+                empty="none",
+            )
+        ],
+    )
+    return 0
+
+
+@app.command("abort")
+def abort(
+    *,
+    config: ConfigOption,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Roll the failover back that is under way: the flow follows again.
+
+    Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
+    """
+    from twinlog.recovery import abort as step
+
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        done = step.run(chosen, clusters, by=getpass.getuser(), reason=reason)
+    return _shown(done, output)
+
+
+@app.command("follow")
+def follow(
+    *,
+    config: ConfigOption,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
+    flow: OneFlowOption = None,
+    yes: YesOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Let a promoted flow follow again, after a failback by hand: its clients are on the source again.
+
+    Exit 1 for a flow that is not promoted, and while something is left that a person has to undo.
+    """
+    from twinlog.recovery import abort as step
+
+    _, chosen = load_one_flow(config, flow)
+    if not yes:
+        confirm(
+            f"{chosen.name} will copy again, and producers lose their rights on {chosen.target.alias};"
+            f" {chosen.source.alias} has to have all that was written there"
+        )
+    with clusters_with_ledger(chosen) as clusters:
+        done = step.follow(chosen, clusters, by=getpass.getuser(), reason=reason)
+    return _shown(done, output)
+
+
+def _shown(done: AbortResult, output: Output) -> int:
+    title = f"{done.flow} follows again; {done.run} {done.state}"
+    show(to_json(done), output, [Grid(title, ("left to do",), [(it,) for it in done.left], empty="nothing")])
+    return int(done.exit_code)
+
+
+def _journal(title: str, run: RunStatus) -> Iterator[Grid]:
+    from twinlog.checks.risk import iso
+
+    yield Grid(
+        f"{title}; {run.run}, {run.mode}",
+        ("when", "step", "", "seconds", "by", "what"),
+        [(iso(it.at_ms), it.step, it.state.value, it.seconds, it.by, it.message) for it in run.journal],
+        empty="nothing was done yet",
+    )

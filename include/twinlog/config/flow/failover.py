@@ -1,0 +1,40 @@
+"""The settings of a failover: how long it waits, and how clients are sent to the target (`twinlog.failover.*`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.config.file.keys import Kind
+from twinlog.config.file.providers import Secret
+from twinlog.config.flow.reader import Reader
+from twinlog.config.flow.values import PATH, POSITIVE_INT, POSITIVE_LONG, SECRET_ADDRESS, TEXT, setting, whole
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverSettings:
+    """How long a failover waits, and how clients are sent to the target: by one hook at most."""
+
+    wait_seconds: int = setting(whole(Kind.LONG, 0), "twinlog.failover.wait.seconds", "120")
+    """how long a planned failover waits for producers to stop, and for groups to read to the end; then it says whom it
+    waits for, and the next command goes on"""
+    hook_command: str = setting(TEXT, "twinlog.failover.hook.command", None)
+    """command that sends clients to the target after the promotion; it gets the event as JSON on stdin and in variables
+    `TWINLOG_*` ([failover](failover.md#switching-clients)). At most one of the three hooks"""
+    hook_url: Secret | None = setting(SECRET_ADDRESS, "twinlog.failover.hook.url", None)
+    """address that gets the event as a POST with JSON; treated as a secret"""
+    hook_file: Path | None = setting(PATH, "twinlog.failover.hook.file", None)
+    """file into which the event is written: a Kubernetes ConfigMap if it ends in `.yaml` or `.yml`, else JSON"""
+    hook_seconds: int = setting(POSITIVE_LONG, "twinlog.failover.hook.timeout.seconds", "30")
+    """how long one attempt of the hook may take; a command is killed then"""
+    hook_attempts: int = setting(POSITIVE_INT, "twinlog.failover.hook.attempts", "3")
+    """how often the hook is tried before the step fails"""
+
+
+def refuse_two_hooks(read: Reader, settings: FailoverSettings) -> None:
+    """Report a second way to switch clients, by the key that is written in the file."""
+    ways = {"command": settings.hook_command, "url": settings.hook_url, "file": settings.hook_file}
+    chosen = [name for name, value in ways.items() if value]
+    for name in chosen[1:]:
+        message = f"is a second way to switch clients, beside twinlog.failover.hook.{chosen[0]}"
+        read.refuse(f"twinlog.failover.hook.{name}", message, "leave one; a command can do several things")

@@ -1,0 +1,92 @@
+"""Define what a failover keeps in the ledger: its run with a journal, and the plan of rights for the day it is needed.
+
+A run is written behind the flow's fence, in one transaction with the flow's state.  Its journal is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from twinlog.formats.ledger.entry import LedgerEntry
+
+
+class RunState(StrEnum):
+    """Where a failover stands: under way, promoted, aborted before that, or returned: the flow follows again."""
+
+    OPEN = "open"
+    PROMOTED = "promoted"
+    ABORTED = "aborted"
+    RETURNED = "returned"
+
+
+class StepState(StrEnum):
+    """The outcome of one step: `planned` is what a dry run would do, `waiting` waits for a person."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    WAITING = "waiting"
+    FAILED = "failed"
+    PLANNED = "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """A step ended in `state` at `at_ms`, after `seconds`; `by` names the person whose process did it."""
+
+    step: str
+    state: StepState
+    at_ms: int
+    seconds: float
+    by: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedWrite:
+    """An ACL on the source that twinlog made for this run: `principal` may not WRITE to a topic."""
+
+    topic: str
+    principal: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRun(LedgerEntry):
+    """One failover of the flow, from its start by `by` to its end.
+
+    `holder` is the process that goes on with it: a process that finds another name here has been relieved.  `denied`
+    are written before the ACLs are made, so that an abort removes all of them and no others.  `at_risk_records` were
+    known to be lost with the source, None while that is unknown.  `cleared` says that nothing is left to do after the
+    promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
+    """
+
+    KIND: ClassVar[str] = "recovery"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    mode: str
+    state: RunState
+    by: str
+    holder: str
+    started_ms: int
+    at_ms: int
+    promoted_ms: int | None = None
+    ended_ms: int | None = None
+    journal: tuple[JournalEntry, ...] = ()
+    denied: tuple[DeniedWrite, ...] = ()
+    at_risk_records: int | None = None
+    rpo_seconds: float | None = None
+    cleared: bool = False
+    evidence: str = ""
+    evidence_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionPlan(LedgerEntry):
+    """The changes that profile `promoted` would make on the target, as of `at_ms`; `document` is a saved plan."""
+
+    KIND: ClassVar[str] = "promotion-plan"
+    at_ms: int
+    document: Mapping[str, Any]

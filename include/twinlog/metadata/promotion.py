@@ -1,0 +1,69 @@
+"""Keep the plan of profile `promoted` in the ledger, so that it is there when the source is not.
+
+A cycle makes it anew when it is older than `sync.topic.acls.interval.seconds`.  A plan that was kept is applied item by
+item: what no longer fits the target is left out and named.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.formats.ledger.recovery import PromotionPlan
+from twinlog.metadata import sync
+from twinlog.metadata.apply_plan import outdated, read_touched, with_profile
+from twinlog.metadata.plan_file import parse_plan, plan_document
+from twinlog.metadata.values import AclChange, MetadataPlan
+from twinlog.state.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The part of a kept plan that still fits, and why the rest does not."""
+
+    plan: MetadataPlan
+    outdated: tuple[str, ...] = ()
+
+
+def plan_to_keep(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> PromotionPlan | None:
+    """Make the plan anew if the kept one is too old; None if it is not, or if it cannot be made now.
+
+    Raises ClusterUnreachable.
+    """
+    now, kept = clock.now_ms(), ledger.promotion_plan
+    if kept is not None and clock.seconds_since(kept.at_ms, now) < flow.sync_topic_acls_interval_seconds:
+        return None
+    if ledger.phase.failed_over:
+        return None
+    try:
+        plan = sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters)
+    except ClusterUnreachable:
+        raise
+    except TwinlogError:
+        return None
+    slim = replace(plan, drift=(), left_out=())
+    ids = clusters.source.cluster_id(), clusters.target.cluster_id()
+    return PromotionPlan(now, plan_document(slim, *ids, now))
+
+
+def fitting(flow: FlowSettings, kept: PromotionPlan, target: ClusterReader) -> Fitting:
+    """Compare a kept plan with the present target.  Raises FormatError, and errors of the target."""
+    saved = parse_plan(json.dumps(kept.document), "the plan kept in the ledger")
+    touched = read_touched(saved.changes, target)
+    reasons: list[str] = []
+    fits = []
+    for change in saved.changes:
+        why = next(outdated([change], touched, None), "")
+        if why:
+            reasons.append(why)
+        elif not (isinstance(change, AclChange) and change.add and change.binding in touched.acls):
+            fits.append(change)
+    return Fitting(
+        MetadataPlan(flow=flow.name, profile=Profile.PROMOTED, changes=tuple(fits)), tuple(reasons)
+    )

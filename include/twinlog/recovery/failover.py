@@ -1,0 +1,248 @@
+"""Fail a flow over: walk the steps of its procedure, note each in the ledger, stop where one says so.
+
+Running it again goes on: a failover that was killed, refused or kept waiting is taken up by the next command, on this
+machine or another.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, ExitCode, FencedError, TerminalError, TwinlogError
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, StepState
+from twinlog.gate.suites.suites import Mode
+from twinlog.recovery import preview, transitions
+from twinlog.recovery.journal import Journal
+from twinlog.recovery.procedure import StepName, left
+from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, failed
+from twinlog.recovery.steps import ending, planned, rights, source_dead
+from twinlog.recovery.steps.scene import Scene, Tools
+from twinlog.recovery.transitions import Actor
+from twinlog.state.ledger import read_ledger
+
+Deed = Callable[[Scene], Outcome]
+
+_DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
+    (Mode.PLANNED, StepName.FENCE_PRODUCERS): planned.fence_producers,
+    (Mode.PLANNED, StepName.DRAIN): planned.drain,
+    (Mode.PLANNED, StepName.GROUPS): planned.place_groups,
+    (Mode.PLANNED, StepName.AUDIT): planned.prove_tail,
+    (Mode.SOURCE_DEAD, StepName.LOSS): source_dead.count_loss,
+    (Mode.SOURCE_DEAD, StepName.GROUPS): source_dead.place_from_checkpoints,
+    **{
+        (mode, name): deed
+        for mode in Mode
+        for name, deed in {
+            StepName.GATE: ending.ask_gate,
+            StepName.APPROVE: ending.approve,
+            StepName.RIGHTS: rights.apply_rights,
+            StepName.SWITCH_CLIENTS: ending.switch_clients,
+            StepName.CANARY: ending.try_target,
+        }.items()
+    },
+}
+_WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
+"""Steps whose journal entry is in the transaction that is the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Who fails over, in which mode; with `dry_run` nothing is changed."""
+
+    mode: Mode
+    by: str
+    dry_run: bool = False
+
+
+def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
+    """Fail over, or go on with the failover that is under way.
+
+    A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
+    `no-ledger` before the first cycle, and FencedError `relieved` if another process has taken over.
+    """
+    if request.dry_run:
+        return preview.run(flow, clusters, request.mode, request.by)
+    require_ledger(flow, clusters)
+    try:
+        return _run(flow, clusters, request, tools)
+    except ClusterUnreachable as error:
+        if request.mode is Mode.PLANNED and error.data.get("cluster") == flow.source.alias:
+            raise _source_is_lost(flow, error) from None
+        raise
+
+
+def _source_is_lost(flow: FlowSettings, error: ClusterUnreachable) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        error.message,
+        hint="if it is lost: twinlog failover --mode source-dead",
+        **{**error.data, "flow": flow.name},
+    )
+
+
+def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
+    ledger = read_ledger(flow, clusters.target)
+    actor = Actor(request.by, f"failover-{uuid.uuid4().hex[:12]}")
+    promoted = ledger.phase is FlowPhase.PROMOTED
+    before = ledger.present_recovery
+    mode = Mode(before.mode) if promoted and before is not None else request.mode
+    journal = Journal(flow, clusters, actor, ask_source=mode is Mode.PLANNED and not promoted)
+    began = time.monotonic()
+    tools.told(StepName.BEGIN, None)
+    if promoted:
+        taken = journal.move(lambda now: transitions.retake(flow.name, now, actor, clock.now_ms()))
+    else:
+        name = new_run_name()
+        taken = journal.move(lambda now: transitions.begin(flow.name, now, mode, actor, name, clock.now_ms()))
+    assert taken is not None
+    scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
+    scene.journal = replace(journal, flow=scene.flow)
+    steps = [*_done_before(taken)] if promoted else []
+    todo = left(mode, taken)
+    if not promoted:
+        went_on = len(taken.journal) > 0
+        text = f"{'goes on with' if went_on else 'began'} {taken.run}; {flow.name} is failing over"
+        first = StepReport(StepName.BEGIN, StepState.DONE, round(time.monotonic() - began, 3), text)
+        steps.append(first)
+        note(scene, first)
+        tools.told(StepName.BEGIN, Outcome(first.state, first.message))
+    return walk(scene, todo, steps)
+
+
+def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport]) -> FailoverReport:
+    """Do the steps in their order, until one ends it."""
+    last: Outcome | None = None
+    for name in todo:
+        if name is StepName.BEGIN:
+            continue
+        scene.tools.told(name, None)
+        began = time.monotonic()
+        last = _do(scene, name, began)
+        report = StepReport(name, last.state, round(time.monotonic() - began, 3), last.message)
+        steps.append(report)
+        scene.tools.told(name, last)
+        if name not in _WRITES_ITSELF or last.ends:
+            note(scene, report)
+        if last.ends:
+            break
+    return _report(scene, steps, last)
+
+
+def _do(scene: Scene, name: StepName, began: float) -> Outcome:
+    """Do one step.  An error is its outcome, unless another process has taken over."""
+    try:
+        if name is StepName.PROMOTE:
+            return ending.promote(scene, time.monotonic() - began)
+        if name is StepName.REPORT:
+            return ending.write_evidence(scene, time.monotonic() - began)
+        return _DEEDS[scene.mode, name](scene)
+    except FencedError as error:
+        if error.code == "relieved":
+            raise
+        return failed(str(error), exit_code=error.exit_code)
+    except TwinlogError as error:
+        return failed(str(error), exit_code=error.exit_code)
+
+
+def note(scene: Scene, step: StepReport) -> None:
+    """Write a step into the journal.
+
+    If the target does not take it, the step counts as not done: the next command does it again.  A process that was
+    relieved stops here.
+    """
+    by = scene.journal.actor.by
+    entry = JournalEntry(step.name.value, step.state, clock.now_ms(), step.seconds, by, step.message)
+    try:
+        scene.journal.move(
+            lambda now: transitions.note(scene.flow.name, now, scene.journal.actor, scene.run, entry)
+        )
+    except TwinlogError:
+        if step.state is not StepState.FAILED:
+            raise
+
+
+def require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
+    """Raise TerminalError `no-ledger` before the first cycle: nothing was copied that could be promoted."""
+    if clusters.target.describe_topics([flow.ledger_topic]).refused:
+        raise TerminalError(
+            f"{flow.name} has never run: there is nothing to promote on {flow.target.alias}",
+            hint=f"twinlog run --once --flow '{flow.name}'",
+            code="no-ledger",
+            flow=flow.name,
+        )
+
+
+def new_run_name() -> str:
+    """Return a name of a run such that names sort by time and never clash."""
+    return f"failover-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+
+
+def _done_before(run: RecoveryRun) -> list[StepReport]:
+    """Return the last outcome of each step that was done, of a run that was promoted before."""
+    newest = {
+        entry.step: entry for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
+    }
+    return [
+        StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
+        for name in left(Mode(run.mode), None)
+        if name.value in newest
+    ]
+
+
+def _report(scene: Scene, steps: list[StepReport], last: Outcome | None) -> FailoverReport:
+    run: RecoveryRun | None = None
+    promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
+    with suppress(TwinlogError):
+        run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    ended = last is not None and last.ends
+    seen = {it.name for it in steps}
+    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in left(scene.mode, None) if it not in seen]
+    state = State.PROMOTED
+    if not promoted:
+        refused = last is not None and last.refused
+        waits = last is not None and last.state is StepState.WAITING
+        state = State.WAITING if waits else State.REFUSED if refused else State.FAILED
+    now_ms = clock.now_ms()
+    return FailoverReport(
+        flow=scene.flow.name,
+        run=scene.run,
+        mode=scene.mode,
+        state=state,
+        dry_run=False,
+        steps=(*steps, *not_done),
+        topics=scene.topics,
+        groups=scene.groups,
+        rto_seconds=_rto(run, now_ms) if promoted else None,
+        rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
+        evidence=run.evidence if run is not None else "",
+        by=scene.journal.actor.by,
+        next=_next(scene, last, promoted=promoted),
+        estimate=scene.loss.estimate if scene.loss is not None else "",
+        exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
+    )
+
+
+def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
+    if run is None:
+        return None
+    return clock.seconds_since(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
+
+
+def _next(scene: Scene, last: Outcome | None, *, promoted: bool) -> str:
+    """Say what can be done now."""
+    again = f"twinlog failover --mode {scene.mode.value} --flow '{scene.flow.name}'"
+    if last is not None and last.ends:
+        if promoted:
+            return f"{again} goes on after the promotion; there is no way back but a failback"
+        return f"{again} goes on; twinlog recovery abort lets the flow follow again"
+    denied = scene.mode is Mode.PLANNED
+    stays = f"; {scene.flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
+    return f"start consumers, then producers, on {scene.flow.target.alias}{stays}"

@@ -1,0 +1,145 @@
+"""Tell where a failover stands and what was done before: from the ledger, and from the source if it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState
+from twinlog.gate.suites.suites import Mode
+from twinlog.monitoring.survey import survey
+from twinlog.recovery.procedure import left
+from twinlog.recovery.report import TopicAtRisk
+from twinlog.recovery.steps.planned import seen_topics
+from twinlog.recovery.transitions import open_run
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """One failover: who began it, how long it took or has taken, its journal, and how to prove it."""
+
+    run: str
+    mode: str
+    state: RunState
+    by: str
+    started_ms: int
+    seconds: float
+    rto_seconds: float | None
+    rpo_seconds: float | None
+    at_risk_records: int | None
+    denied_topics: int
+    evidence: str
+    evidence_sha256: str
+    journal: tuple[JournalEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStatus:
+    """The state of a flow, the failover it is in, the steps that are left, and what can be done now.
+
+    `left_on_source` are the records of a lost source that were never copied, counted in its logs once it answers again;
+    None while it does not, or if none was lost.
+    """
+
+    flow: str
+    state: str
+    since_ms: int | None
+    by: str
+    reason: str
+    run: RunStatus | None
+    left: tuple[str, ...]
+    next: str
+    left_on_source: tuple[TopicAtRisk, ...] | None = None
+
+
+def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
+    """Read where the flow stands.  Raises errors of the target."""
+    ledger = read_ledger(flow, clusters.target)
+    run, state = ledger.present_recovery, ledger.flow_state
+    todo = left(Mode(run.mode), run) if run is not None and not run.cleared else ()
+    return RecoveryStatus(
+        flow=flow.name,
+        state=STATES[ledger.phase],
+        since_ms=state.since_ms if state is not None else None,
+        by=state.by if state is not None else "",
+        reason=state.reason if state is not None else "",
+        run=status_of(run) if run is not None else None,
+        left=tuple(name.value for name in todo),
+        next=what_next(flow, ledger),
+        left_on_source=_left_on_source(flow, clusters, run),
+    )
+
+
+def _left_on_source(
+    flow: FlowSettings, clusters: Clusters, run: RecoveryRun | None
+) -> tuple[TopicAtRisk, ...] | None:
+    if run is None or run.state is not RunState.PROMOTED or run.mode != Mode.SOURCE_DEAD:
+        return None
+    try:
+        return seen_topics(flow, clusters, survey(FlowSnapshot(flow, clusters)))
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        return None
+
+
+STATES = {
+    FlowPhase.ACTIVE: "following",
+    FlowPhase.PAUSED: "paused",
+    FlowPhase.FAILING_OVER: "failing-over",
+    FlowPhase.PROMOTED: "promoted",
+}
+
+
+def history(flow: FlowSettings, clusters: Clusters) -> tuple[RunStatus, ...]:
+    """Return every failover that the ledger keeps, newest first.  Raises errors of the target."""
+    ledger = read_ledger(flow, clusters.target)
+    return tuple(status_of(it) for it in reversed(ledger.recoveries))
+
+
+def status_of(run: RecoveryRun) -> RunStatus:
+    """Show a run.  Pure but for the clock, if it is still under way."""
+    until = run.ended_ms if run.ended_ms is not None else clock.now_ms()
+    promoted = run.state is RunState.PROMOTED
+    return RunStatus(
+        run=run.run,
+        mode=run.mode,
+        state=run.state,
+        by=run.by,
+        started_ms=run.started_ms,
+        seconds=clock.seconds_since(run.started_ms, until),
+        rto_seconds=clock.seconds_since(run.started_ms, until) if promoted and run.cleared else None,
+        rpo_seconds=run.rpo_seconds,
+        at_risk_records=run.at_risk_records,
+        denied_topics=len(run.denied),
+        evidence=run.evidence,
+        evidence_sha256=run.evidence_sha256,
+        journal=run.journal,
+    )
+
+
+def what_next(flow: FlowSettings, ledger: Ledger) -> str:
+    """Say what a person can do now.  Pure."""
+    run = open_run(ledger)
+    named = f"--flow '{flow.name}'"
+    if run is not None:
+        return (
+            f"`twinlog failover --mode {run.mode} {named}` goes on with it;"
+            f" `twinlog recovery abort {named} --reason ...` lets the flow follow again"
+        )
+    kept = ledger.present_recovery
+    if ledger.phase is FlowPhase.PROMOTED and kept is not None and not kept.cleared:
+        return (
+            f"`twinlog failover --mode {kept.mode} {named}` does the steps that are left after the promotion"
+        )
+    if ledger.phase.failed_over:
+        return f"clients work on {flow.target.alias}; docs/failover.md says how to go home"
+    if ledger.phase is FlowPhase.PAUSED:
+        return f"`twinlog resume {named}` lets it go on"
+    return f"`twinlog failover --mode planned --dry-run {named}` shows what a failover would do"

@@ -1,0 +1,59 @@
+"""Move a failover in the ledger: each move is decided behind the flow's fence, and written through its control lane.
+
+A cycle that found the flow active a moment ago may fence it once more.  That costs this process another try; it gives
+way only to a process that has taken over the failover itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ownership import Ownership, state_topics
+from twinlog.errors import FencedError
+from twinlog.formats.ledger.entry import LEDGER_PARTITION
+from twinlog.formats.ledger.recovery import RecoveryRun
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.recovery.transitions import Actor, Move
+from twinlog.state.ledger import Ledger, read_ledger
+
+TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Writes the moves of one process; the source is asked for its id only if it is there."""
+
+    flow: FlowSettings
+    clusters: Clusters
+    actor: Actor
+    ask_source: bool
+
+    def move(self, decide: Callable[[Ledger], Move | None]) -> RecoveryRun | None:
+        """Take the fence, decide by the ledger read behind it, and write; return the run as it is then.
+
+        Raises what `decide` raises, FencedError if another driver keeps taking the flow, and errors of the target.
+        """
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return self._move(decide)
+            except FencedError as error:
+                if error.code == "relieved" or not tries_left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _move(self, decide: Callable[[Ledger], Move | None]) -> RecoveryRun | None:
+        state = state_topics(self.flow, self.clusters, ask_source=self.ask_source)
+        owned = Ownership.taken(self.flow, self.clusters, "failover", self.actor.holder, state)
+        found = decide(read_ledger(self.flow, self.clusters.target))
+        if found is None:
+            return None
+        topic = state.ledger_topic
+        records = [StateRecord.of_ledger(topic, found.run)]
+        if found.state is not None:
+            records.append(StateRecord.of_ledger(topic, found.state))
+        gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
+        owned.write([*records, *gone])
+        return found.run

@@ -1,0 +1,131 @@
+"""Say what a failover would do now, with the real numbers, and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import ranges
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.recovery import StepState
+from twinlog.gate.ask import source_answers
+from twinlog.gate.suites.suites import Mode
+from twinlog.groups import checkpoints
+from twinlog.metadata import promotion, sync
+from twinlog.metadata.apply_plan import with_profile
+from twinlog.monitoring.survey import survey
+from twinlog.recovery.procedure import StepName, steps_of
+from twinlog.recovery.report import (
+    FailoverReport,
+    PlacedGroup,
+    State,
+    StepReport,
+    TopicAtRisk,
+    at_risk,
+    estimated,
+)
+from twinlog.recovery.steps.client_switch import way_of
+from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
+from twinlog.recovery.steps.source_dead import read_placings, shown
+from twinlog.recovery.steps.source_writers import plan_denials
+from twinlog.recovery.transitions import open_run
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> FailoverReport:
+    """Return the steps as they would be done.  Raises errors of the clusters."""
+    ledger = read_ledger(flow, clusters.target)
+    look = _planned if mode is Mode.PLANNED else _source_dead
+    topics, groups, texts, seconds, estimate = look(flow, clusters, ledger)
+    under_way = open_run(ledger)
+    steps = tuple(
+        StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does))
+        for step in steps_of(mode)
+    )
+    again = f"; goes on with {under_way.run}" if under_way else ""
+    return FailoverReport(
+        flow=flow.name,
+        run=under_way.run if under_way is not None else "",
+        mode=mode,
+        state=_state(ledger),
+        dry_run=True,
+        steps=steps,
+        topics=topics,
+        groups=groups,
+        rpo_seconds=seconds,
+        by=by,
+        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
+        estimate=estimate,
+    )
+
+
+def _state(ledger: Ledger) -> State:
+    if open_run(ledger) is not None:
+        return State.WAITING
+    return State.PROMOTED if ledger.phase.failed_over else State.FOLLOWING
+
+
+_Seen = tuple[tuple[TopicAtRisk, ...], tuple[PlacedGroup, ...], Mapping[StepName, str], float | None, str]
+
+
+def _planned(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> _Seen:
+    del ledger
+    topics = seen_topics(flow, clusters, survey(FlowSnapshot(flow, clusters)))
+    plan = ranges.run(flow, clusters)
+    rows = checkpoints.run(placing(flow), clusters, dry_run=True).rows
+    denials = plan_denials(flow, clusters.source)
+    wrong = misplaced(rows)
+    changes = _counted(lambda: len(sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters).changes))
+    texts = {
+        StepName.FENCE_PRODUCERS: f"would copy {plan.records:,} records, then "
+        + (
+            f"deny WRITE on {len(denials.new):,} topics of {flow.source.alias}"
+            if denials.new
+            else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
+        )
+        + f", and watch for {flow.gate.fence_seconds} s",
+        StepName.DRAIN: f"{at_risk(topics):,} records are not on {flow.target.alias} now",
+        StepName.GROUPS: f"{len({it.group for it in rows}):,} groups, {len(rows):,} positions"
+        + (f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}" if wrong else ""),
+        StepName.RIGHTS: f"{changes} changes on {flow.target.alias}",
+        StepName.SWITCH_CLIENTS: _hook(flow),
+    }
+    return topics, placed(rows), texts, None, ""
+
+
+def _source_dead(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> _Seen:
+    loss = read_loss(flow, clusters.target)
+    placings = read_placings(flow, clusters.target)
+    guess, kept = estimated(loss.topics), ledger.promotion_plan
+    blocked = [it for it in placings if it.trouble]
+    alive = source_answers(clusters.source)
+    about = f", about {guess:,} by the recent rate" if guess is not None else ""
+    texts = {
+        StepName.LOSS: f"{at_risk(loss.topics):,} records known to be lost{about}; {loss.estimate}",
+        StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
+        f" {sum(it.write is not None for it in placings):,} to be written"
+        + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else ""),
+        StepName.RIGHTS: "no cycle has kept a plan"
+        if kept is None
+        else f"{len(promotion.fitting(flow, kept, clusters.target).plan.changes):,} changes on {flow.target.alias}",
+        StepName.SWITCH_CLIENTS: _hook(flow),
+    }
+    if alive:
+        texts[StepName.GATE] = f"would say no: {flow.source.alias} answers (use --mode planned)"
+    return loss.topics, shown(placings), texts, loss.seconds, loss.estimate
+
+
+def _hook(flow: FlowSettings) -> str:
+    way = way_of(flow.failover)
+    return way or "no hook is set (twinlog.failover.hook.*)"
+
+
+def _counted(count: Callable[[], int]) -> str:
+    try:
+        return f"{count():,}"
+    except TwinlogError as error:
+        return f"unknown ({error.message})"

@@ -1,0 +1,173 @@
+"""List the steps of a failover, in their order: one table per mode, from which the runbooks are made too.  Pure.
+
+What was proved before a restart is proved again after it: facts of a moment expire.  So a failover that was stopped
+before its promotion does all steps again, each of which changes nothing if it was done already.  After the promotion
+only the steps behind it are left.  There is no state "failed": a step that fails leaves the last good one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
+from twinlog.gate.suites.suites import Mode
+
+
+class StepName(StrEnum):
+    """Name the steps of both modes."""
+
+    BEGIN = "begin"
+    FENCE_PRODUCERS = "fence-producers"
+    DRAIN = "drain"
+    GROUPS = "groups"
+    AUDIT = "audit"
+    LOSS = "loss"
+    GATE = "gate"
+    APPROVE = "approve"
+    RIGHTS = "rights"
+    PROMOTE = "promote"
+    SWITCH_CLIENTS = "switch-clients"
+    CANARY = "canary"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what it does, what is to be expected of it, and what to do otherwise."""
+
+    name: StepName
+    does: str
+    expected: str
+    otherwise: str
+
+
+_BEGIN = Step(
+    StepName.BEGIN,
+    "takes the flow's fence and writes the state `failing-over`: every cycle, follow run and Dag stands by",
+    "`failing-over` in `twinlog status`",
+    "another failover is under way: `twinlog recovery status` says whose",
+)
+_APPROVE = Step(
+    StepName.APPROVE,
+    "asks a person; `--yes` answers beforehand",
+    "yes",
+    "no: nothing is promoted; run it again, or `twinlog recovery abort`",
+)
+_RIGHTS = Step(
+    StepName.RIGHTS,
+    "gives producers their rights on the target: the metadata plan of profile `promoted`",
+    "every change made, or nothing to change",
+    "planned: the step fails and names the change; make it by hand and run it again. Source-dead: it goes on, and names"
+    " what is missing",
+)
+_PROMOTE = Step(
+    StepName.PROMOTE,
+    "looks once more, and writes the state `promoted` behind the fence; there is no way back after this",
+    "`promoted` in `twinlog status`",
+    "something moved since it was checked: run it again",
+)
+_SWITCH = Step(
+    StepName.SWITCH_CLIENTS,
+    "runs the hook of `twinlog.failover.hook.*`",
+    "the hook answers well within its time-out",
+    "the flow stays promoted; mend the hook and run the command again: only this and what follows is done",
+)
+_CANARY = Step(
+    StepName.CANARY,
+    "writes a heartbeat to the target and reads it back",
+    "the target takes writes",
+    "see why the target refuses writes; run it again",
+)
+_REPORT = Step(
+    StepName.REPORT,
+    "writes the evidence, signed if there is a key",
+    "a file below `twinlog.reports.folder`",
+    "make the folder writable and run it again",
+)
+
+PLANNED = (
+    _BEGIN,
+    Step(
+        StepName.FENCE_PRODUCERS,
+        "copies what there is; denies WRITE on the source if it keeps ACLs; watches that the ends of its partitions"
+        " stand still",
+        "nothing is written to the source any more",
+        "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
+    ),
+    Step(
+        StepName.DRAIN,
+        "copies until nothing is left, and reports a cycle",
+        "0 records left in every partition",
+        "a partition that cannot be copied is named, with what to do",
+    ),
+    Step(
+        StepName.GROUPS,
+        "writes offset syncs and checkpoints, and commits the position of every group on the target",
+        "every group exactly placed",
+        "a group is active on the target, or still reads on the source: stop it and run it again",
+    ),
+    Step(
+        StepName.AUDIT,
+        "compares what no audit has compared yet, record by record",
+        "equal",
+        "differences are named: `twinlog audit`",
+    ),
+    Step(
+        StepName.GATE,
+        "asks the readiness gate, mode planned",
+        "ready",
+        "do what the check says, or waive it (`twinlog waiver add`), and run it again",
+    ),
+    _APPROVE,
+    _RIGHTS,
+    _PROMOTE,
+    _SWITCH,
+    _CANARY,
+    _REPORT,
+)
+
+SOURCE_DEAD = (
+    _BEGIN,
+    Step(
+        StepName.LOSS,
+        "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
+        "records and seconds, by partition",
+        "without a report of a cycle the loss is unknown, and the gate says no",
+    ),
+    Step(
+        StepName.GATE,
+        "asks the readiness gate, mode source-dead",
+        "ready",
+        "the source answers: use mode planned. Otherwise decide, waive what you accept, and run it again",
+    ),
+    _APPROVE,
+    Step(
+        StepName.GROUPS,
+        "commits on the target the position of every group that has a checkpoint, also of groups never synced",
+        "every group placed",
+        "a group is active on the target: stop it and run it again",
+    ),
+    _RIGHTS,
+    _PROMOTE,
+    _SWITCH,
+    _CANARY,
+    _REPORT,
+)
+
+
+def steps_of(mode: Mode) -> tuple[Step, ...]:
+    """Return the steps of a mode."""
+    return PLANNED if mode is Mode.PLANNED else SOURCE_DEAD
+
+
+def left(mode: Mode, run: RecoveryRun | None) -> tuple[StepName, ...]:
+    """Return the steps that are still to be done: all of them until the promotion, then those not done."""
+    names = [step.name for step in steps_of(mode)]
+    if run is None or run.state is not RunState.PROMOTED:
+        return tuple(names)
+    done = {
+        entry.step for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
+    }  # entries from before the promotion are of other steps
+    behind = names[names.index(StepName.PROMOTE) + 1 :]
+    return tuple(name for name in behind if name.value not in done)

@@ -1,0 +1,154 @@
+"""The result of a failover, as people and programs see it; and as evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from twinlog.errors import ExitCode
+from twinlog.formats.ledger.recovery import StepState
+from twinlog.gate.suites.suites import Mode
+from twinlog.jsonable import to_json
+from twinlog.recovery.procedure import StepName
+
+
+class State(StrEnum):
+    """Where the flow stands at the end of a command."""
+
+    FOLLOWING = "following"
+    WAITING = "waiting"
+    REFUSED = "refused"
+    FAILED = "failed"
+    PROMOTED = "promoted"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """The outcome of a step and the seconds it took."""
+
+    name: StepName
+    state: StepState
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAtRisk:
+    """One partition: its end on the source, that of its copy, and what is, or would be, lost.
+
+    `upstream_end` is as last seen if the source is lost, None if it was never seen.  `at_risk_records` are known not
+    to be on the target.  `estimated_records` adds what may have been written after the source was last seen, by the
+    rate of the last minute before; None if nothing is to be estimated.
+    """
+
+    partition: int
+    upstream_end: int | None
+    downstream_end: int | None
+    at_risk_records: int
+    estimated_records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAtRisk:
+    """The partitions of one topic."""
+
+    topic: str
+    remote_topic: str
+    partitions: tuple[PartitionAtRisk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGroup:
+    """A group's position on both sides; `again` is how many records it would read again, None if that is unknown."""
+
+    group: str
+    topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int | None
+    again: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a step, and what it says of the state of the whole.
+
+    `refused` says that the gate or a person said no.
+    """
+
+    state: StepState
+    message: str
+    refused: bool = False
+    exit_code: ExitCode = ExitCode.SAYS_NO
+
+    @property
+    def ends(self) -> bool:
+        """Say whether the failover goes no further now."""
+        return self.state in {StepState.WAITING, StepState.FAILED}
+
+
+def done(message: str) -> Outcome:
+    """Return the outcome of a step that is done."""
+    return Outcome(StepState.DONE, message)
+
+
+def skipped(message: str) -> Outcome:
+    """Return the outcome of a step that has nothing to do."""
+    return Outcome(StepState.SKIPPED, message)
+
+
+def waiting(message: str) -> Outcome:
+    """Return the outcome of a step that waits for a person."""
+    return Outcome(StepState.WAITING, message)
+
+
+def failed(message: str, *, refused: bool = False, exit_code: ExitCode = ExitCode.SAYS_NO) -> Outcome:
+    """Return the outcome of a step that failed."""
+    return Outcome(StepState.FAILED, message, refused, exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverReport:
+    """The contract of docs/failover.md: what was done, in which state the flow is, and what it cost.
+
+    `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
+    lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
+    `estimated_records` rest on.
+    """
+
+    flow: str
+    run: str
+    mode: Mode
+    state: State
+    dry_run: bool
+    steps: tuple[StepReport, ...]
+    topics: tuple[TopicAtRisk, ...] = ()
+    groups: tuple[PlacedGroup, ...] = ()
+    rto_seconds: float | None = None
+    rpo_seconds: float | None = None
+    evidence: str = ""
+    by: str = ""
+    next: str = ""
+    estimate: str = ""
+    exit_code: ExitCode = field(default=ExitCode.DONE)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document that other programs rely on."""
+        found: dict[str, Any] = to_json(self)
+        del found["exit_code"]
+        return found
+
+
+def at_risk(topics: tuple[TopicAtRisk, ...]) -> int:
+    """Add up the records known to be at risk."""
+    return sum(part.at_risk_records for topic in topics for part in topic.partitions)
+
+
+def estimated(topics: tuple[TopicAtRisk, ...]) -> int | None:
+    """Add up the estimates; None if there is none."""
+    known = [it.estimated_records for topic in topics for it in topic.partitions]
+    found = [it for it in known if it is not None]
+    return sum(found) if found else None

@@ -1,0 +1,1 @@
+"""The steps of a failover, what they share, and what they do."""

@@ -1,0 +1,208 @@
+"""The steps that both modes share: the gate, the approval, the promotion, and what follows it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from twinlog import clock
+from twinlog.checks.check import Row, Suite
+from twinlog.checks.data_docs import reports_folder
+from twinlog.checks.evaluate import judge
+from twinlog.checks.great_expectations import Validated
+from twinlog.checks.risk import iso
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, StepState
+from twinlog.gate import ask
+from twinlog.gate.ask import GateRequest, source_answers
+from twinlog.gate.evidence import document_of, plain, versions
+from twinlog.gate.record import keep
+from twinlog.gate.suites.suites import Mode
+from twinlog.jsonable import to_json
+from twinlog.recovery import transitions
+from twinlog.recovery.procedure import StepName
+from twinlog.recovery.report import Outcome, at_risk, done, estimated, failed, skipped, waiting
+from twinlog.recovery.steps.canary import write_and_read
+from twinlog.recovery.steps.client_switch import event_of, switch, way_of
+from twinlog.recovery.steps.planned import listed, moved_since
+from twinlog.recovery.steps.scene import Answer, Scene
+from twinlog.state.ledger import Ledger, read_ledger
+
+
+def ask_gate(scene: Scene) -> Outcome:
+    """Ask the readiness gate, and keep its answer.
+
+    The suites are judged in plain Python: Great Expectations gives the same verdicts, after seconds that clients wait.
+    """
+    tools = scene.tools
+    answer = ask.run(scene.flow, scene.clusters, GateRequest(scene.mode), by=_plainly, sleep=tools.sleep)
+    kept = keep(
+        scene.flow,
+        scene.clusters.target,
+        replace(answer, validated=()),
+        configuration=tools.configuration,
+        configuration_sha256=tools.configuration_sha256,
+        key=tools.key,
+    )
+    result = answer.result
+    waived = f"; waived: {listed(result.waived)}" if result.waived else ""
+    if result.ready:
+        return done(f"ready{waived}; {kept.evidence}")
+    first = next((it for it in result.checks if it.blocks), None)
+    why = f": {first.message}" if first is not None else ""
+    return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}", refused=True)
+
+
+def _plainly(suite: Suite, rows: Sequence[Row]) -> Validated:
+    return Validated(suite, len(rows), judge(suite, rows), None)
+
+
+def approve(scene: Scene) -> Outcome:
+    """Ask a person; without one the failover waits."""
+    flow = scene.flow
+    if scene.mode is Mode.PLANNED:
+        cost = "nothing is lost"
+    else:
+        known, guess = at_risk(scene.topics), estimated(scene.topics)
+        about = f", about {guess:,} by the recent rate" if guess is not None else ""
+        cost = f"{known:,} records are known to be lost{about}"
+    question = (
+        f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
+        " placed"
+        if scene.groups
+        else f"{flow.name}: promote {flow.target.alias}? {cost}"
+    )
+    match scene.tools.approve(question):
+        case Answer.YES:
+            return done(f"yes, by {scene.journal.actor.by}; {cost}")
+        case Answer.NO:
+            return failed("no: nothing is promoted; run it again, or `twinlog recovery abort`", refused=True)
+    return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
+
+
+def promote(scene: Scene, seconds: float) -> Outcome:
+    """Look once more, and write the promotion; the entry of this step is in the same transaction."""
+    flow = scene.flow
+    why = _changed(scene)
+    if why:
+        return failed(f"{why}: nothing is promoted; run it again", refused=True)
+    planned = scene.mode is Mode.PLANNED
+    lost = 0 if planned else (at_risk(scene.topics) if scene.loss and scene.loss.at_ms is not None else None)
+    rpo = 0.0 if planned else (scene.loss.seconds if scene.loss else None)
+    outcome = done(f"{flow.target.alias} is promoted")
+    by = scene.journal.actor.by
+
+    def move(ledger: Ledger) -> transitions.Move:
+        entry = JournalEntry(
+            StepName.PROMOTE.value, outcome.state, clock.now_ms(), round(seconds, 3), by, outcome.message
+        )
+        return transitions.promote(
+            flow.name,
+            ledger,
+            scene.journal.actor,
+            scene.run,
+            entry,
+            at_risk_records=lost,
+            rpo_seconds=rpo,
+        )
+
+    scene.journal.move(move)
+    return outcome
+
+
+def _changed(scene: Scene) -> str:
+    """Say what is not any more as it was proved; "" if all of it is."""
+    if scene.mode is Mode.PLANNED:
+        if not scene.proved_drained:
+            return "nothing was proved in this process"
+        return moved_since(scene)
+    waived = any(
+        it.check == "source-silent" and it.until_ms > clock.now_ms()
+        for it in read_ledger(scene.flow, scene.clusters.target).waivers
+    )
+    if not waived and source_answers(scene.clusters.source):
+        return f"{scene.flow.source.alias} answers again"
+    return ""
+
+
+def switch_clients(scene: Scene) -> Outcome:
+    """Run the hook."""
+    settings = scene.flow.failover
+    way = way_of(settings)
+    if not way:
+        return skipped(
+            f"no hook is set (twinlog.failover.hook.*): send clients to {scene.flow.target.bootstrap_servers}"
+        )
+    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
+    why, attempts = switch(
+        settings, event_of(scene.flow, scene.run, scene.mode, promoted_ms), scene.tools.sleep
+    )
+    if why:
+        return failed(
+            f"{way}: {why}, {attempts} times; {scene.flow.target.alias} stays promoted: mend the hook and run the"
+            " command again, or switch clients by hand"
+        )
+    return done(f"{way}, attempt {attempts}")
+
+
+def try_target(scene: Scene) -> Outcome:
+    """Write to the promoted target and read it back."""
+    seconds = write_and_read(scene.flow, scene.clusters.target, scene.tools.sleep)
+    if seconds is None:
+        return failed(f"what was written to {scene.flow.target.alias} could not be read back")
+    return done(f"written and read on {scene.flow.target.alias} in {seconds:.3f} s")
+
+
+def write_evidence(scene: Scene, seconds: float) -> Outcome:
+    """Write the evidence of the run, and end the run: nothing is left to do."""
+    ledger = read_ledger(scene.flow, scene.clusters.target)
+    run = ledger.recovery(scene.run)
+    if run is None:
+        raise TerminalError(f"the ledger has no run {scene.run}", code="no-failover", flow=scene.flow.name)
+    path, digest = _write(scene, run)
+    outcome = done(f"evidence {path}{'' if scene.tools.key else ' (not signed)'}")
+
+    def move(now: Ledger) -> transitions.Move:
+        entry = JournalEntry(
+            StepName.REPORT.value,
+            StepState.DONE,
+            clock.now_ms(),
+            round(seconds, 3),
+            scene.journal.actor.by,
+            outcome.message,
+        )
+        return transitions.clear(scene.flow.name, now, scene.journal.actor, scene.run, entry, (path, digest))
+
+    scene.journal.move(move)
+    return outcome
+
+
+def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
+    now_ms, tools = clock.now_ms(), scene.tools
+    payload: Any = plain({
+        "made_at": iso(now_ms),
+        "configuration": {"file": tools.configuration.name, "sha256": tools.configuration_sha256},
+        "versions": versions(),
+        "recovery": {
+            "flow": scene.flow.name,
+            **to_json(replace(run, evidence="", evidence_sha256="")),
+            "topics": to_json(scene.topics),
+            "groups": to_json(scene.groups),
+            "notes": list(scene.notes),
+        },
+    })
+    text = document_of(payload, tools.key)
+    path = reports_folder(scene.flow, "evidence") / f"{scene.run}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TerminalError(
+            f"the evidence cannot be written: {error}",
+            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
+            code="reports",
+        ) from None
+    return str(path), hashlib.sha256(text.encode()).hexdigest()

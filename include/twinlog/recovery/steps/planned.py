@@ -1,0 +1,289 @@
+"""The steps of a planned failover up to its promotion: while the source lives, so that nothing is lost.
+
+Each may be done again at any time, and then changes nothing more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from twinlog import clock
+from twinlog.audit import audit
+from twinlog.audit.verdict import AuditVerdict
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy, ranges
+from twinlog.copying.result import CopyResult
+from twinlog.errors import FencedError, TransientError
+from twinlog.gate.at_source import moving_topics
+from twinlog.groups import checkpoints
+from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason, SyncState
+from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
+from twinlog.lifecycle import sync_topics
+from twinlog.monitoring import publish, validate
+from twinlog.monitoring.cycle_report import rows_by_topic
+from twinlog.monitoring.heartbeats import own_heartbeats
+from twinlog.monitoring.survey import Survey, survey
+from twinlog.offset_sync import emit
+from twinlog.recovery import transitions
+from twinlog.recovery.report import (
+    Outcome,
+    PartitionAtRisk,
+    PlacedGroup,
+    TopicAtRisk,
+    at_risk,
+    done,
+    failed,
+    waiting,
+)
+from twinlog.recovery.steps.scene import Scene
+from twinlog.recovery.steps.source_writers import make_denials, plan_denials
+from twinlog.state.ledger import Ledger
+from twinlog.topics.snapshot import FlowSnapshot
+
+PASSES = 10
+"""The most copies that a drain makes: with the producers stopped, the second finds nothing, or something is wrong."""
+
+LOOK_SECONDS = 1.0
+SHOWN = 5
+
+
+def fence_producers(scene: Scene) -> Outcome:
+    """Copy what there is while producers still write, so that little is left; then stop them, and watch."""
+    flow, source = scene.flow, scene.clusters.source
+    copy_all(scene)
+    denials = plan_denials(flow, source)
+    refused = ""
+    if denials.new:
+        scene.journal.move(
+            lambda ledger: transitions.deny(flow.name, ledger, scene.journal.actor, scene.run, denials.new)
+        )
+        refused = make_denials(source, denials.new)
+    deadline = time.monotonic() + flow.failover.wait_seconds
+    while moving := moving_topics(flow, source, sleep=scene.tools.sleep):
+        if time.monotonic() >= deadline:
+            return waiting(
+                f"still written to on {flow.source.alias}: {listed(sorted(moving))}; stop the producers, or let their"
+                f" transactions end, and run it again{_denied(denials.why_none, refused)}"
+            )
+        copy_all(scene)
+    how = denials.why_none or refused
+    new = f"WRITE denied on {len(denials.new):,} topics" if denials.new else "WRITE was denied already"
+    denied = new if not how else f"no ACL was made: {how}"
+    return done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
+
+
+def _denied(why_none: str, refused: str) -> str:
+    why = why_none or refused
+    return f" (twinlog denies them nothing: {why})" if why else ""
+
+
+def drain(scene: Scene) -> Outcome:
+    """Copy until nothing is left, and report it as a cycle does."""
+    flow, began_ms = scene.flow, clock.now_ms()
+    for _ in range(PASSES):
+        copied, why = copy_all(scene)
+        facts = validate.see(FlowSnapshot(flow, scene.clusters))
+        seen = facts.seen
+        scene.topics = seen_topics(flow, scene.clusters, seen)
+        left = at_risk(scene.topics)
+        if why:
+            return failed(f"not everything could be copied: {why}")
+        if not left and not seen.unseen:
+            report = publish.run(
+                flow, scene.clusters, scene.journal.actor.holder, _json(copied), began_ms, facts
+            )
+            scene.proved_drained = True
+            return done(f"nothing is left; {report.records:,} records in the last pass")
+    what = f"{left:,} records" if left else f"{seen.unseen:,} partitions that could not be looked at"
+    return failed(
+        f"{what} are left after {PASSES} passes: something still writes, or a partition stands still"
+    )
+
+
+def _json(copied: CopyResult | None) -> dict[str, object] | None:
+    return None if copied is None else to_json(copied)
+
+
+def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
+    """Provide topics and copy once; return the result, None if there was nothing, and why not all was copied.
+
+    A cycle that had found the flow active may take the fence from under this copy, and then stands by: the copy begins
+    again.  A process that has taken over the failover ends this one.
+    """
+    flow, clusters = scene.flow, scene.clusters
+    for tries_left in (2, 1, 0):
+        try:
+            synced = sync_topics.run(flow, clusters, run_id=scene.journal.actor.holder)
+            for refusal in synced.refused:
+                return None, f"{refusal.name}: {refusal.message}; {refusal.hint}"
+            planned = ranges.run(flow, clusters)
+            if not planned.ranges and not planned.unended:
+                return None, next((f"{it.topic}: {it.message}" for it in planned.stopped), "")
+            copied = copy.run(flow, clusters, scene.tools.copies(), run_id=scene.journal.actor.holder)
+        except FencedError:
+            scene.journal.move(
+                lambda ledger: _still_mine(scene, ledger)
+            )  # raises `relieved` if another process goes on
+            if not tries_left:
+                raise
+            continue
+        return copied, next(_failures(copied), "")
+    raise TransientError(f"the copy of {flow.name} was fenced again and again", code="fenced")
+
+
+def _still_mine(scene: Scene, ledger: Ledger) -> None:
+    transitions.require_held(scene.flow.name, ledger, scene.journal.actor, scene.run)
+
+
+def _failures(copied: CopyResult) -> Iterator[str]:
+    yield from (f"{it.topic}: {it.message}; {it.hint}" for it in copied.problems)
+    yield from (f"{it.topic}-{it.partition}: {it.message}" for it in copied.stopped)
+    yield from (f"{it.topic}-{it.partition}: {it.error}" for it in copied.partitions if it.error)
+    if copied.error:
+        yield copied.error
+
+
+def seen_topics(flow: FlowSettings, clusters: Clusters, seen: Survey) -> tuple[TopicAtRisk, ...]:
+    """Return every partition with what of it is not on the target; heartbeats, which go on for ever, are left out."""
+    names = [topic.topic for topic in seen.discovery.topics]
+    beats = own_heartbeats(flow, clusters.source, names)
+    return tuple(
+        TopicAtRisk(
+            topic,
+            rows[0].remote_topic,
+            tuple(
+                PartitionAtRisk(
+                    row.partition, row.source_end, row.target_stable_end, max(0, row.missing_records)
+                )
+                for row in rows
+            ),
+        )
+        for topic, rows in rows_by_topic(seen.rows).items()
+        if topic not in beats
+    )
+
+
+def place_groups(scene: Scene) -> Outcome:
+    """Pass on the positions of all groups, once those with members on the source have read to its end there."""
+    flow = placing(scene.flow)
+    deadline = time.monotonic() + flow.failover.wait_seconds
+    emit.run(flow, scene.clusters)
+    while True:
+        result = checkpoints.run(flow, scene.clusters)
+        scene.groups = placed(result.rows)
+        reading = still_reading(scene, result.rows)
+        if not reading and not misplaced(result.rows):
+            break
+        if time.monotonic() >= deadline:
+            return waiting(_why_not_placed(flow, reading, misplaced(result.rows)))
+        scene.tools.sleep(LOOK_SECONDS)
+    return done(_placed_text(result))
+
+
+def placing(flow: FlowSettings) -> FlowSettings:
+    """Return the flow with group sync on: a failover places every group, also if cycles leave them alone."""
+    return replace(flow, sync_group_offsets=True)
+
+
+def placed(rows: Sequence[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
+    """Return the positions of groups as the report has them.  Pure."""
+    return tuple(
+        PlacedGroup(
+            it.group,
+            it.topic,
+            it.partition,
+            it.upstream_offset,
+            it.committed_there if it.state is SyncState.SYNCED else it.downstream_offset,
+            it.expected_duplicates,
+        )
+        for it in rows
+    )
+
+
+def misplaced(rows: Sequence[GroupPartitionRow]) -> tuple[GroupPartitionRow, ...]:
+    """Return the positions that are not where the group would go on: wrong, active there, or not exact.  Pure."""
+    return tuple(
+        it
+        for it in rows
+        if it.state is SyncState.WRONGLY_NOT
+        or (it.state is SyncState.INTENTIONALLY_NOT and it.reason is not SyncReason.NEVER_REWIND)
+    )
+
+
+def still_reading(scene: Scene, rows: Sequence[GroupPartitionRow]) -> tuple[str, ...]:
+    """Return the groups that have members on the source, and unread records there: their positions will move."""
+    active = {it.group for it in scene.clusters.source.groups() if it.state.active}
+    at = {
+        (it.group, TopicPartition(it.topic, it.partition)): it.upstream_offset
+        for it in rows
+        if it.group in active
+    }
+    found: list[str] = []
+    for group in sorted({group for group, _ in at}):
+        starts = {place: offset for (name, place), offset in at.items() if name == group}
+        unread = scene.clusters.source.read_records(starts, 1)
+        if any(unread.get(place) for place in starts):
+            found.append(group)
+    return tuple(found)
+
+
+def _why_not_placed(flow: FlowSettings, reading: Sequence[str], rows: Sequence[GroupPartitionRow]) -> str:
+    if reading:
+        return (
+            f"still reading on {flow.source.alias}: {listed(reading)}; let them read to the end, or stop them, and run"
+            " it again"
+        )
+    first = rows[0]
+    more = f" (and {len(rows) - 1} positions more)" if len(rows) > 1 else ""
+    return (
+        f"group {first.group} on {first.remote_topic}-{first.partition} is not in its place: {first.text}{more};"
+        f" stop it on {flow.target.alias} if it runs there, and run it again"
+    )
+
+
+def _placed_text(result: CheckpointsResult) -> str:
+    again = [it.expected_duplicates for it in result.rows]
+    total = sum(it for it in again if it is not None)
+    unknown = ", some unknown" if None in again else ""
+    exact = sum(it.exact for it in result.rows)
+    others = f"; {len(result.uncovered)} groups have no offsets to place" if result.uncovered else ""
+    return (
+        f"{result.groups:,} groups, {len(result.rows):,} positions, {exact:,} of them exact;"
+        f" {total:,} records would be read again{unknown}{others}"
+    )
+
+
+def prove_tail(scene: Scene) -> Outcome:
+    """Audit what no audit has compared yet."""
+    result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
+    if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
+        return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
+    told = [it.message for it in result.differences] + [it.message for it in result.problems]
+    first = next(iter(told), result.verdict.value)
+    return failed(f"the copy is not proved equal: {first}; see `twinlog audit`", refused=True)
+
+
+def moved_since(scene: Scene) -> str:
+    """Say what has moved since it was proved, just before the promotion; "" if nothing has."""
+    seen = survey(FlowSnapshot(scene.flow, scene.clusters))
+    scene.topics = seen_topics(scene.flow, scene.clusters, seen)
+    if left := at_risk(scene.topics):
+        return f"{left:,} records were written to {scene.flow.source.alias} since"
+    result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
+    rows = [it for it in result.rows if it.reason is SyncReason.WRITTEN]
+    if rows:
+        first = rows[0]
+        return f"group {first.group} moved on {first.topic}-{first.partition} since"
+    if wrong := misplaced(result.rows):
+        return f"group {wrong[0].group} is not in its place any more: {wrong[0].text}"
+    return ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """List some names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

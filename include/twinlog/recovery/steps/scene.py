@@ -1,0 +1,67 @@
+"""What the steps of one failover share: the flow, its clusters, the tools they are given, and what they found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from twinlog.audit.lane import AuditRunner, LocalAuditRunner
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.rounds import LaneRunner
+from twinlog.gate.suites.suites import Mode
+from twinlog.recovery.journal import Journal
+from twinlog.recovery.procedure import StepName
+from twinlog.recovery.report import Outcome, PlacedGroup, TopicAtRisk
+from twinlog.recovery.steps.loss import Loss
+
+
+class Answer(StrEnum):
+    """The answer to the question whether to promote: nobody may be there to give one."""
+
+    YES = "yes"
+    NO = "no"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the steps work with, other than the clusters.
+
+    `copies` opens a runner of lanes when there is something to copy.  `approve` puts a question to a person.  `told`
+    hears of every step that begins or ended.  `configuration` and its digest go into the evidence, which `key` signs.
+    """
+
+    copies: Callable[[], LaneRunner]
+    approve: Callable[[str], Answer]
+    sleep: Callable[[float], None]
+    configuration: Path
+    configuration_sha256: str
+    key: Ed25519PrivateKey | None = None
+    audits: AuditRunner = field(default_factory=LocalAuditRunner)
+    told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
+
+
+@dataclass(slots=True)
+class Scene:
+    """One process's view of its failover.
+
+    `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  `proved_drained` says that in
+    this process every record of the source was seen on the target, after the producers had stopped.
+    """
+
+    flow: FlowSettings
+    clusters: Clusters
+    tools: Tools
+    journal: Journal
+    mode: Mode
+    run: str
+    topics: tuple[TopicAtRisk, ...] = ()
+    groups: tuple[PlacedGroup, ...] = ()
+    loss: Loss | None = None
+    proved_drained: bool = False
+    notes: list[str] = field(default_factory=list)

@@ -1,0 +1,194 @@
+"""The steps of a failover whose source is lost, up to its promotion: from the state on the target alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.gate.groups import of_this_incarnation
+from twinlog.groups.translate import never_copied, positions
+from twinlog.kafka_types import TopicPartition
+from twinlog.recovery.report import Outcome, PlacedGroup, at_risk, done, estimated, waiting
+from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.steps.planned import listed
+from twinlog.recovery.steps.scene import Scene
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.topics.incarnations import sources_of_copies
+
+
+def count_loss(scene: Scene) -> Outcome:
+    """Say what is lost: by partition in the report, in sum here."""
+    scene.loss = loss = read_loss(scene.flow, scene.clusters.target)
+    scene.topics = loss.topics
+    known, guess = at_risk(loss.topics), estimated(loss.topics)
+    if loss.at_ms is None:
+        return done(f"the loss is unknown: {loss.estimate}")
+    about = f"; about {guess:,} in all, if it went on as before" if guess is not None else ""
+    most = f"; at most the last {loss.seconds:,.0f} s" if loss.seconds is not None else ""
+    return done(f"{known:,} records known to be lost{about}{most}; {loss.estimate}")
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where one group goes on: its last checkpoint, the offset to commit, and what is committed there now.
+
+    `write` is None if it stands there already, or has read on there.  `trouble` says why it cannot be placed.
+    """
+
+    checkpoint: DatedCheckpoint
+    topic: str
+    there: CommittedOffset | None
+    write: int | None
+    exact: bool
+    trouble: str = ""
+
+    @property
+    def key(self) -> GroupPartition:
+        """The group and the partition of the copy."""
+        it = self.checkpoint.checkpoint
+        return GroupPartition(it.group, it.topic, it.partition)
+
+
+def place_from_checkpoints(scene: Scene) -> Outcome:
+    """Commit the position of every group that has a checkpoint; groups with members on the target are left alone."""
+    target, flow = scene.clusters.target, scene.flow
+    placings = read_placings(flow, target)
+    ledger = read_ledger(flow, target)
+    waived = frozenset(_waived(ledger.waivers, clock.now_ms()))
+    blocked = [it for it in placings if it.trouble and not waived & {"", it.key.group}]
+    if blocked:
+        scene.groups = shown(placings)
+        first = blocked[0]
+        more = f" (and {len(blocked) - 1} positions more)" if len(blocked) > 1 else ""
+        return waiting(
+            f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
+            f"{more}; see to it and run it again, or waive it: twinlog waiver add group-covered --for"
+            f" {first.key.group}"
+        )
+    changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
+    for it in placings:
+        if it.write is not None and not it.trouble:
+            expected = it.there.offset if it.there is not None else None
+            change = OffsetChange(it.write, expected, it.checkpoint.checkpoint.metadata)
+            changes.setdefault(it.key.group, {})[it.key.topic_partition] = change
+    refused = target.alter_offsets(changes).refused if changes else {}
+    scene.groups = shown(placings)
+    if refused:
+        key, error = next(iter(refused.items()))
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        return waiting(
+            f"group {key.group} on {key.topic}-{key.partition}: {error.message}{more}; run it again"
+        )
+    groups = {it.key.group for it in placings}
+    left = sorted({it.key.group for it in placings if it.trouble})
+    spared = f"; left where they are, by waiver: {listed(left)}" if left else ""
+    written = sum(len(it) for it in changes.values())
+    inexact = sum(not it.exact for it in placings)
+    about = f"; {inexact:,} begin earlier than they had read" if inexact else ""
+    return done(
+        f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{spared}"
+    )
+
+
+def read_placings(flow: FlowSettings, target: ClusterReader) -> tuple[Placing, ...]:
+    """Decide for every checkpoint of the incarnations copied now.  Raises errors of the target."""
+    ledger = read_ledger(flow, target)
+    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
+    wanted = {it.checkpoint.group for it in noted.values()}
+    committed = target.committed_offsets(wanted).found if wanted else {}
+    states = {it.group: it.state for it in target.groups()} if wanted else {}
+    copies = {place.topic_partition for place in noted}
+    described = target.describe_topics({it.topic for it in copies}).found
+    there = {
+        it for it in copies if it.topic in described and it.partition < len(described[it.topic].partitions)
+    }
+    ends = target.offsets(there).found
+    return place(flow, ledger, read_packed(flow, target), noted, committed, states, ends)
+
+
+def place(
+    flow: FlowSettings,
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    noted: Mapping[GroupPartition, DatedCheckpoint],
+    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+    states: Mapping[str, GroupState],
+    ends: Mapping[TopicPartition, PartitionOffsets],
+) -> tuple[Placing, ...]:
+    """Decide where each group goes on.  Pure.
+
+    The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.  If a
+    topic has the same name on both sides, the checkpoint itself is kept: the reverse flow's map was on the source.
+    """
+    source_of, gaps = sources_of_copies(flow, ledger), never_copied(ledger)
+    found: list[Placing] = []
+    for key in sorted(noted):
+        it = noted[key].checkpoint
+        source = source_of(it.topic) or it.topic
+        place, there = key.topic_partition, committed.get(it.group, {}).get(key.topic_partition)
+        log = ends.get(place)
+        if log is None:
+            found.append(
+                Placing(noted[key], source, there, None, exact=False, trouble="its copy does not answer")
+            )
+            continue
+        life = ledger.incarnations.get(source)
+        known = SourceIncarnation(source, life.topic_id if life is not None else "", it.partition)
+        offset, exact = it.downstream_offset, False
+        if source != it.topic:
+            offset, exact = _translated(
+                maps.seen(known), it.upstream_offset, offset, log, gaps.get(known, ())
+            )
+        offset = min(max(offset, log.log_start), log.end)
+        stands = there is not None and there.offset >= offset
+        active = states.get(it.group, GroupState.DEAD).active
+        trouble = (
+            f"it has members on {flow.target.alias}, and stands at {there.offset if there else 'no position'} instead"
+            f" of {offset}"
+            if active and not stands
+            else ""
+        )
+        found.append(Placing(noted[key], source, there, None if stands else offset, exact, trouble))
+    return tuple(found)
+
+
+def _translated(
+    packed: PackedMap | UnreadableMap | None,
+    upstream: int,
+    noted: int,
+    log: PartitionOffsets,
+    gaps: Sequence[tuple[int, int]],
+) -> tuple[int, bool]:
+    """Translate by the present map; if that has no answer, keep the checkpoint's own."""
+    if packed is None or isinstance(packed, UnreadableMap):
+        return noted, False
+    position = positions(packed, [upstream], log, gaps)[0]
+    return (noted, False) if position is None else (position.offset, position.exact and not position.ahead)
+
+
+def shown(placings: Sequence[Placing]) -> tuple[PlacedGroup, ...]:
+    """Return the positions as the report has them.  Pure."""
+    return tuple(
+        PlacedGroup(
+            it.key.group,
+            it.topic,
+            it.key.partition,
+            it.checkpoint.checkpoint.upstream_offset,
+            it.write if it.write is not None else (it.there.offset if it.there is not None else None),
+            None,  # what it has read on the source since its checkpoint cannot be asked
+        )
+        for it in placings
+    )
+
+
+def _waived(waivers: Sequence[Waiver], now_ms: int) -> Iterator[str]:
+    yield from (it.subject for it in waivers if it.check == "group-covered" and it.until_ms > now_ms)

@@ -1,0 +1,60 @@
+"""Stop the producers of the source: deny them WRITE if the source keeps ACLs, and watch that its ends stand still.
+
+Denials bind neither super users nor brokers without an authorizer, so the watch decides.  Each denial is remembered in
+the ledger before it is made: an abort removes exactly these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from twinlog.cluster.admin.access_values import AclBinding
+from twinlog.cluster.api import Cluster, ClusterReader
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.formats.ledger.recovery import DeniedWrite
+from twinlog.monitoring.heartbeats import own_heartbeats
+from twinlog.topics.discover import left_out_reason
+
+EVERYBODY = "User:*"
+
+
+@dataclass(frozen=True, slots=True)
+class Denials:
+    """The denials to make, and why there are none: the source keeps no ACLs, or does not show them."""
+
+    new: tuple[DeniedWrite, ...] = ()
+    why_none: str = ""
+
+
+def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
+    """List the ACLs that would keep producers from writing to the flow's topics; those that exist are not ours."""
+    names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
+    beats = own_heartbeats(flow, source, names)
+    try:
+        known = set(source.describe_acls())
+    except ClusterRefused as error:
+        return Denials((), error.message)
+    wanted = (DeniedWrite(name, EVERYBODY, "*") for name in names if name not in beats)
+    return Denials(tuple(it for it in wanted if binding_of(it) not in known))
+
+
+def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
+    """Make the ACLs; return what the source refused, "" if it refused nothing."""
+    return _first_refusal(source.create_acls([binding_of(it) for it in denied]).refused.values())
+
+
+def remove_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
+    """Remove the ACLs; return what the source refused, "" if it refused nothing."""
+    return _first_refusal(source.delete_acls([binding_of(it) for it in denied]).refused.values())
+
+
+def binding_of(denied: DeniedWrite) -> AclBinding:
+    """Return the ACL of a denial."""
+    return AclBinding("TOPIC", "LITERAL", denied.topic, denied.principal, denied.host, "WRITE", "DENY")
+
+
+def _first_refusal(refused: Collection[TwinlogError]) -> str:
+    first = next(iter(refused), None)
+    return "" if first is None else f"{first.message} ({len(refused)} refused)"

@@ -1,0 +1,318 @@
+"""Failover on real brokers, under load: records and groups are compared by identity.
+
+Cost: about 90 s, of which the brokers take half.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from lab import Seen, ThreadRunner, commit_group, configure, create_topic, cycle, produce, read_partitions
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.cli.main import main
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.errors import TransientError
+from twinlog.gate.suites.suites import Mode
+from twinlog.groups import checkpoints
+from twinlog.jsonable import to_json
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.monitoring import heartbeats, publish
+from twinlog.recovery import failover
+from twinlog.recovery.report import FailoverReport
+from twinlog.recovery.steps.scene import Answer, Tools
+
+PARTITIONS = 3
+
+
+class Pair:
+    """A flow between two clusters of its own, its file, and clients that work on both."""
+
+    def __init__(self, folder: Path, source: Any, target: Any, **properties: str) -> None:
+        self.source, self.target = source, target
+        east, west = (f"{side}{uuid.uuid4().hex[:4]}" for side in ("east", "west"))
+        names = ("heartbeats", "checkpoints", "offset-syncs")
+        self.file = configure(
+            folder,
+            {east: source, west: target},
+            [f"{east}->{west}"],
+            **dict.fromkeys((f"{name}__topic__replication__factor" for name in names), "1"),
+            **{
+                "topics": "orders",
+                "groups": "billing.*",
+                "twinlog__gate__fence__seconds": "1",
+                "twinlog__failover__wait__seconds": "30",
+                "twinlog__gate__free__disk__percent": "0",
+                "twinlog__reports__folder": str(folder / f"reports-{east}"),
+                **properties,
+            },
+        )
+        self.flow = next(iter(load(self.file).enabled_flows))
+        self.remote = self.flow.policy.format_remote_topic(east, "orders")
+        create_topic(source, "orders", PARTITIONS, retention_ms="604800000")
+
+    def cycle(self) -> None:
+        """Copy, pass groups on, report."""
+        started = int(time.time() * 1000)
+        with open_clusters(self.flow) as clusters:
+            heartbeats.make_ready(self.flow, clusters.source)
+        copied = cycle(self.flow)
+        with open_clusters(self.flow) as clusters:
+            checkpoints.run(self.flow, clusters)
+            heartbeats.run(self.flow, clusters)
+            publish.run(self.flow, clusters, uuid.uuid4().hex, to_json(copied), started)
+
+    def audit(self) -> None:
+        """Prove the copy equal."""
+        with open_clusters(self.flow) as clusters:
+            audit.run(self.flow, clusters, LocalAuditRunner())
+
+    def fail_over(self, mode: Mode, answer: Answer = Answer.YES) -> FailoverReport:
+        """Fail over in this process, with lanes in threads."""
+        tools = Tools(ThreadRunner, lambda _: answer, time.sleep, self.file, "sha")
+        with open_clusters(self.flow) as clusters:
+            return failover.run(self.flow, clusters, failover.Request(mode, "jo"), tools)
+
+    def command(self, *words: str) -> tuple[int, dict]:
+        """Run one command line in this process; its exit code and JSON document."""
+        out = StringIO()
+        with redirect_stdout(out):
+            code = main([*words, "--config", str(self.file), "--output", "json"])
+        return code, json.loads(out.getvalue())
+
+
+class Writer:
+    """A producer that numbers its records and knows which of them were acknowledged."""
+
+    def __init__(self, cluster: Any, topic: str, first: int = 0, pause: float = 0.002) -> None:
+        self.acknowledged: set[int] = set()
+        self._stop = Event()
+        self._thread = Thread(target=self._write, args=(cluster, topic, first, pause), daemon=True)
+        self._thread.start()
+
+    def _write(self, cluster: Any, topic: str, first: int, pause: float) -> None:
+        producer = Producer({
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "message.timeout.ms": 20_000,
+        })
+        for number in itertools.count(first):
+            if self._stop.is_set():
+                break
+            try:
+                producer.produce(
+                    topic, value=b"%d" % number, partition=number % PARTITIONS, on_delivery=self._delivered
+                )
+            except KafkaException:  # it is denied WRITE from now on
+                break
+            producer.poll(0)
+            time.sleep(pause)
+        producer.flush(1)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged.add(int(message.value()))
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class Reader:
+    """A member of a group that notes what it reads and commits each batch behind it."""
+
+    def __init__(self, cluster: Any, topic: str, group: str) -> None:
+        self.read: list[int] = []
+        self._stop = Event()
+        self._thread = Thread(target=self._follow, args=(cluster, topic, group), daemon=True)
+        self._thread.start()
+
+    def _follow(self, cluster: Any, topic: str, group: str) -> None:
+        consumer = Consumer({
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        })
+        consumer.subscribe([topic])
+        while not self._stop.is_set():
+            messages = [it for it in consumer.consume(200, 0.2) if it.error() is None]
+            if messages:
+                consumer.commit(asynchronous=False)
+                self.read += [int(it.value()) for it in messages]
+        consumer.close()
+
+    def wait_for(self, numbers: set[int]) -> None:
+        """Wait until all of these were read, for half a minute at most."""
+        deadline = time.monotonic() + 30
+        while not numbers <= set(self.read) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def start_again(cluster: Any) -> None:
+    """Start a broker that was killed; on a busy machine it may not answer within its minute."""
+    try:
+        cluster.start()
+    except TransientError:
+        cluster.start()
+
+
+def steps_of(report: FailoverReport) -> str:
+    """The steps, a line for each, for a test that failed."""
+    return "\n".join(f"{it.name} {it.state} {it.seconds} {it.message}" for it in report.steps)
+
+
+def numbers_in(cluster: Any, topic: str) -> list[int]:
+    """Return the numbers that a topic holds, of all partitions."""
+    found = read_partitions(cluster, topic, range(PARTITIONS))
+    return sorted(int(seen.value) for rows in found.values() for _, seen in rows)
+
+
+@pytest.fixture
+def new_pair(cluster_b, tmp_path: Path) -> Iterator[Callable[..., Pair]]:
+    """`new_pair(**properties)` is a pair with a source of its own, which may be killed."""
+    from contextlib import ExitStack
+
+    with ExitStack() as running:
+
+        def make(**properties: str) -> Pair:
+            source = running.enter_context(EmbeddedKafka("east", tmp_path / "kafka"))
+            return Pair(tmp_path, source, cluster_b, **properties)
+
+        yield make
+
+
+def test_a_planned_failover_under_load_loses_nothing_and_reads_nothing_twice(new_pair) -> None:
+    """Producer and consumer work on A until they are stopped; on B the group goes on at its first unread record."""
+    pair = new_pair()
+    writer, reader = Writer(pair.source, "orders"), Reader(pair.source, "orders", "billing")
+    time.sleep(2)
+    pair.cycle()
+    pair.audit()
+    code, dry = pair.command("failover", "--mode", "planned", "--dry-run")
+    assert (0, "following", True) == (code, dry["state"], dry["dry_run"])
+    assert {"planned"} == {step["state"] for step in dry["steps"]}
+
+    Thread(target=lambda: (time.sleep(3), writer.stop())).start()
+    report = pair.fail_over(Mode.PLANNED)
+    assert "promoted" == report.state.value, steps_of(report)
+    reader.stop()
+    written = numbers_in(pair.source, "orders")
+    assert writer.acknowledged <= set(written)
+    assert written == numbers_in(pair.target, pair.remote)
+    assert 0 == sum(part.at_risk_records for topic in report.topics for part in topic.partitions)
+    assert [0] * PARTITIONS == [it.again for it in report.groups]
+
+    beyond = Writer(pair.target, pair.remote, first=max(written) + 1)
+    goes_on = Reader(pair.target, pair.remote, "billing")
+    time.sleep(2)
+    beyond.stop()
+    goes_on.wait_for(beyond.acknowledged)
+    goes_on.stop()
+    assert sorted({*written, *beyond.acknowledged}) == sorted(reader.read + goes_on.read)
+
+    before = numbers_in(pair.target, pair.remote)
+    pair.cycle()
+    assert before == numbers_in(pair.target, pair.remote)
+    code, status = pair.command("status")
+    assert (0, "promoted") == (code, status["flows"][0]["state"])
+
+
+def test_a_source_killed_under_load(new_pair) -> None:
+    """What is named as lost is what A's log alone holds; a group that was never synced begins at its checkpoint."""
+    pair = new_pair()
+    writer = Writer(pair.source, "orders")
+    time.sleep(1.5)
+    commit_group(pair.source, "billing", "orders", 40, 0)
+    pair.cycle()
+    pair.audit()
+    time.sleep(0.5)
+    pair.source.kill()
+    time.sleep(0.5)
+    writer.stop()
+    code, dry = pair.command("failover", "--mode", "source-dead", "--dry-run")
+    assert (0, "following") == (code, dry["state"])
+    code, report = pair.command("failover", "--mode", "source-dead", "--yes")
+    assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
+    known = {part["partition"]: part["at_risk_records"] for part in report["topics"][0]["partitions"]}
+    code, again = pair.command("failover", "--mode", "source-dead", "--yes")
+    assert (1, "promoted") == (code, again["error"]["code"])
+    placed = {(it["group"], it["partition"]): it["downstream_offset"] for it in report["groups"]}
+    with open_clusters(pair.flow) as clusters:
+        there = clusters.target.committed_offsets(["billing"]).require()["billing"]
+    mine = {it.partition: found.offset for it, found in there.items() if it.topic == pair.remote}
+    assert placed == {("billing", number): offset for number, offset in mine.items()}
+
+    start_again(pair.source)
+    on_a, on_b = numbers_in(pair.source, "orders"), numbers_in(pair.target, pair.remote)
+    code, status = pair.command("recovery", "status")
+    left = {part["partition"]: part["at_risk_records"] for part in status["left_on_source"][0]["partitions"]}
+    lost = sorted(set(on_a) - set(on_b))
+    assert {number: sum(it % PARTITIONS == number for it in lost) for number in range(PARTITIONS)} == left
+    assert all(known[number] <= left[number] for number in left)
+    assert writer.acknowledged - set(on_b) <= set(lost)
+    pair.cycle()
+    assert on_b == numbers_in(pair.target, pair.remote)
+
+
+@pytest.mark.spark
+def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
+    """Nobody is there to say yes, then `--yes`: the same run goes on, clients are switched, the evidence is signed."""
+    key, public = tmp_path / "key.pem", tmp_path / "pub.pem"
+    for words in (
+        ("genpkey", "-algorithm", "ed25519", "-out", key),
+        ("pkey", "-in", key, "-pubout", "-out", public),
+    ):
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+    pair = new_pair(
+        twinlog__failover__hook__file=str(tmp_path / "clients.yaml"), twinlog__gate__sign__with=str(key)
+    )
+    produce(pair.source, "orders", [Seen(b"k", b"%d" % n, int(time.time() * 1000)) for n in range(20)])
+    commit_group(pair.source, "billing", "orders", 7)
+    pair.cycle()
+    pair.audit()
+    produce(pair.source, "orders", [Seen(b"k", b"20", int(time.time() * 1000))])
+
+    code, waits = pair.command("failover", "--mode", "planned")
+    assert (1, "waiting", "waiting") == (code, waits["state"], state_of(waits, "approve")), waits["steps"]
+    code, report = pair.command("failover", "--mode", "planned", "--yes")
+    assert (0, "promoted", waits["run"]) == (code, report["state"], report["run"]), report["steps"]
+    assert list(range(21)) == numbers_in(pair.target, pair.remote)
+    assert [("billing", 7, 7, 0)] == [
+        (it["group"], it["upstream_offset"], it["downstream_offset"], it["again"]) for it in report["groups"]
+    ]
+    assert pair.target.bootstrap_servers in (tmp_path / "clients.yaml").read_text()
+    code, history = pair.command("recovery", "history")
+    assert ("promoted", 0) == (history["runs"][0]["state"], history["runs"][0]["rpo_seconds"])
+    out = StringIO()
+    with redirect_stdout(out):
+        code = main(["evidence", "verify", report["evidence"], "--key", str(public), "--output", "json"])
+    assert (0, True) == (code, json.loads(out.getvalue())["ready"])
+    code, refused = pair.command("recovery", "abort", "--reason", "too late")
+    assert (1, "promoted") == (code, refused["error"]["code"])
+    code, follows = pair.command("recovery", "follow", "--reason", "clients are back", "--yes")
+    assert (0, "returned") == (code, follows["state"])
+
+
+def state_of(report: dict, step: str) -> str:
+    """The state of one step of a JSON document."""
+    return next(it["state"] for it in report["steps"] if it["name"] == step)

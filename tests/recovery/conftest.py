@@ -1,0 +1,30 @@
+"""A failover over clusters in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from recovery_world import World, new_world, replace_what_needs_brokers
+
+from twinlog.config.flow.settings import FlowSettings
+
+
+@pytest.fixture
+def make_world(flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], World]:
+    """`make_world()` is a flow that has copied, passed a group on, and audited; a producer may write to the source."""
+
+    def make() -> World:
+        made = new_world(flow, tmp_path)
+        replace_what_needs_brokers(made, monkeypatch)
+        made.cycle()
+        made.audit()
+        return made
+
+    return make
+
+
+@pytest.fixture
+def world(make_world: Callable[[], World]) -> World:
+    return make_world()

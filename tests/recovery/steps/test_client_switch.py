@@ -1,0 +1,84 @@
+"""Clients are switched by a command, a call or a file, each tried until it works or the attempts are used up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from twinlog.config.file.providers import Secret
+from twinlog.config.flow.settings import FailoverSettings
+from twinlog.gate.suites.suites import Mode
+from twinlog.recovery.steps.client_switch import event_of, switch, way_of
+
+
+@pytest.fixture
+def event(flow) -> dict:
+    return event_of(flow, "run-1", Mode.PLANNED, 7)
+
+
+def test_the_command_gets_the_event_twice(event, tmp_path: Path):
+    """As JSON on stdin, and in its environment."""
+    out = tmp_path / "out"
+    code = f"import os,sys; open({str(out)!r}, 'w').write(os.environ['TWINLOG_TARGET'] + sys.stdin.read())"
+    settings = FailoverSettings(hook_command=f'{sys.executable} -c "{code}"')
+    assert ("", 1) == switch(settings, event, lambda _: None)
+    assert ("B", event) == (out.read_text()[:1], json.loads(out.read_text()[1:]))
+
+
+def test_a_command_that_does_not_exist_is_an_answer(event):
+    """Not a traceback in the middle of a disaster."""
+    why, attempts = switch(FailoverSettings(hook_command="/no/such/thing"), event, lambda _: None)
+    assert ("the command cannot be run" in why, 3) == (True, attempts)
+
+
+def test_a_call_is_tried_again(event):
+    """The first answer is an error, the second is well."""
+    got: list[dict] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(503 if len(got) == 1 else 204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = Secret(f"http://127.0.0.1:{server.server_port}/token")
+        assert ("", 2) == switch(FailoverSettings(hook_url=url), event, lambda _: None)
+    finally:
+        server.shutdown()
+    assert [event, event] == got
+
+
+def test_a_call_that_fails_does_not_tell_the_address(event):
+    """It may hold a token."""
+    why, _ = switch(FailoverSettings(hook_url=Secret("http://127.0.0.1:1/token")), event, lambda _: None)
+    assert ("the call failed", False) == (why.partition(":")[0], "token" in why)
+
+
+@pytest.mark.parametrize("name", ["clients.json", "clients.yaml"])
+def test_a_file_is_written_whole(event, tmp_path: Path, name: str):
+    """JSON, or a ConfigMap; nothing else is left in the folder."""
+    path = tmp_path / "mounted" / name
+    assert ("", 1) == switch(FailoverSettings(hook_file=path), event, lambda _: None)
+    text = path.read_text()
+    assert [name] == [it.name for it in path.parent.iterdir()]
+    if name.endswith("json"):
+        assert event == json.loads(text)
+    else:
+        assert "kind: ConfigMap" in text
+        assert f"bootstrap.servers: {json.dumps(event['target_bootstrap_servers'])}" in text
+
+
+def test_without_a_hook_there_is_no_way():
+    """The step is skipped then."""
+    assert "" == way_of(FailoverSettings())

@@ -1,0 +1,452 @@
+"""A failover goes on wherever it was stopped, and never does what it was not allowed to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
+
+from twinlog.cluster.admin.groups import GroupState
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FailoverSettings
+from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.recovery import RunState
+from twinlog.gate.suites.suites import Mode
+from twinlog.lifecycle import sync_topics
+from twinlog.monitoring import publish
+from twinlog.recovery import abort, history
+from twinlog.recovery.report import FailoverReport, State
+from twinlog.recovery.steps.scene import Answer
+from twinlog.state.ledger import read_ledger
+from twinlog.topics import discover, pauses
+
+
+def ledger_of(world: World):
+    return read_ledger(world.flow, world.clusters.target)
+
+
+def steps_of(report: FailoverReport) -> dict[str, str]:
+    return {it.name.value: it.state.value for it in report.steps}
+
+
+def said(report: FailoverReport, step: str) -> str:
+    return next(it.message for it in report.steps if it.name.value == step)
+
+
+def require_promoted(world: World, mode: Mode) -> None:
+    """Everything that a finished failover leaves behind, whatever happened on the way."""
+    ledger = ledger_of(world)
+    assert FlowPhase.PROMOTED is ledger.phase
+    (run,) = ledger.recoveries
+    assert (RunState.PROMOTED, True) == (run.state, run.cleared)
+    assert run.evidence
+    source, target = world.clusters.source, world.clusters.target
+    there = target.committed_offsets(["billing"]).found["billing"]
+    assert 3 == there[COPY].offset
+    if mode is Mode.PLANNED:
+        values = [
+            [(it.key, it.value) for it in side.topics[name].logs[0].records]
+            for side, name in ((source, "orders"), (target, "A.orders"))
+        ]
+        assert values[0] == values[1]
+        assert {"orders"} == {it.topic for it in run.denied}
+    assert any(it.operation == "WRITE" and it.name == "A.orders" for it in target.acls)
+    assert not any(it.permission == "DENY" for it in target.acls)
+    assert 0 == world.copy(world.flow)
+
+
+class TestPlanned:
+    def test_promotes_in_the_order_of_the_procedure(self, world: World):
+        """Each step is done, the producers' rights are on the target, and the numbers are those of the clusters."""
+        world.write(4)
+        report = world.fail_over()
+        assert State.PROMOTED is report.state, steps_of(report)
+        assert [
+            "begin",
+            "fence-producers",
+            "drain",
+            "groups",
+            "audit",
+            "gate",
+            "approve",
+            "rights",
+            "promote",
+            "switch-clients",
+            "canary",
+            "report",
+        ] == list(steps_of(report))
+        require_promoted(world, Mode.PLANNED)
+        assert (9, 9, 0) == tuple(
+            getattr(report.topics[0].partitions[0], name)
+            for name in ("upstream_end", "downstream_end", "at_risk_records")
+        )
+        assert [("billing", 3, 3, 0)] == [
+            (it.group, it.upstream_offset, it.downstream_offset, it.again) for it in report.groups
+        ]
+        assert (0.0, 0) == (report.rpo_seconds, report.exit_code)
+
+    def test_a_dry_run_changes_nothing(self, world: World):
+        """All steps are planned, with the numbers of now; not one change is made on either cluster."""
+        world.write(4)
+        world.blows = Blows()
+        report = world.fail_over(dry_run=True)
+        assert {"planned"} == set(steps_of(report).values())
+        assert (State.FOLLOWING, 4) == (report.state, report.topics[0].partitions[0].at_risk_records)
+        assert 0 == world.blows.count
+        assert FlowPhase.ACTIVE is ledger_of(world).phase
+
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world, after: bool):
+        """The process dies before, or after, each change that it makes; another one ends the failover."""
+        for at in range(1, 100):
+            world = make_world()
+            world.write(4)
+            world.blows = Blows(at, after)
+            try:
+                world.fail_over()
+            except Killed:
+                world.blows = Blows()
+                if (
+                    ledger_of(world).phase is not FlowPhase.PROMOTED
+                    or not ledger_of(world).recoveries[-1].cleared
+                ):
+                    assert State.PROMOTED is world.fail_over(by="ann").state
+            else:
+                assert at > len(world.blows.names)
+                break
+            require_promoted(world, Mode.PLANNED)
+        assert at > 20
+
+    def test_waits_for_producers_that_no_acl_stops(self, world: World):
+        """Without an authorizer the ends are watched; the state stays, and the topic is named."""
+        world.clusters.source.acls = None
+        world.between = [lambda: world.write(1)] * 9
+        report = world.fail_over()
+        assert (State.WAITING, 1) == (report.state, report.exit_code)
+        assert "still written to on A: orders" in said(report, "fence-producers")
+        assert FlowPhase.FAILING_OVER is ledger_of(world).phase
+        world.between = []
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_a_cycle_copies_nothing_while_it_fails_over(self, world: World):
+        """The failover alone copies, also in front of a cycle that tries to."""
+        world.clusters.source.acls = None
+        world.between = [lambda: world.write(1)] * 9
+        world.fail_over()
+        world.write(3)
+        assert 0 == world.copy(world.flow)
+        assert discover.run(world.flow, world.clusters).stands_by
+        assert () == discover.run(world.flow, world.clusters).ready_topics
+        assert sync_topics.run(world.flow, world.clusters).notes
+
+    @pytest.mark.parametrize(
+        ("answer", "state"), [(Answer.NO, State.REFUSED), (Answer.NOBODY, State.WAITING)]
+    )
+    def test_without_a_yes_nothing_is_promoted(self, world: World, answer: Answer, state: State):
+        """No, and nobody there: the rights are as before, and the next command asks again."""
+        report = world.fail_over(answer=answer)
+        assert (state, 1) == (report.state, report.exit_code)
+        assert not any(it.operation == "WRITE" for it in world.clusters.target.acls)
+        assert FlowPhase.FAILING_OVER is ledger_of(world).phase
+        assert State.PROMOTED is world.fail_over().state
+        assert 2 == len(world.questions)
+
+    def test_a_group_that_runs_on_the_target_is_not_moved(self, world: World):
+        """A group active on the wrong side is named, and nothing is promoted before it has stopped."""
+        group = world.clusters.target.commit("billing", COPY, 0)
+        group.state = GroupState.STABLE
+        report = world.fail_over()
+        assert (State.WAITING, "waiting") == (report.state, steps_of(report)["groups"])
+        assert "group billing on A.orders-0" in said(report, "groups")
+        group.state = GroupState.EMPTY
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_a_group_that_still_reads_on_the_source_is_waited_for(self, world: World):
+        """Its position would move after it was placed, so it has to read to the end there, or to stop."""
+        world.clusters.source.commit("billing", ORDERS, 3).state = GroupState.STABLE
+        report = world.fail_over()
+        assert "still reading on A: billing" in said(report, "groups")
+        world.clusters.source.commit("billing", ORDERS, 5)
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_a_change_between_approval_and_promotion_is_seen(self, world: World):
+        """A group that commits while a person thinks is not promoted with its old position."""
+
+        def commit() -> Answer:
+            world.clusters.source.commit("billing", ORDERS, 4)
+            return Answer.YES
+
+        report = world.fail_over(answer=commit)
+        assert (State.REFUSED, "failed") == (report.state, steps_of(report)["promote"])
+        assert "group billing moved on" in said(report, "promote")
+        assert FlowPhase.FAILING_OVER is ledger_of(world).phase
+        assert State.PROMOTED is world.fail_over().state
+        assert 4 == world.clusters.target.committed_offsets(["billing"]).found["billing"][COPY].offset
+
+    def test_a_refused_right_stops_it_before_the_promotion(self, world: World):
+        """A broker rejects one ACL: the change is named, the flow is failing over, and a second try ends it."""
+        wanted = replace(WRITES, name="A.orders")
+        world.clusters.target.deny("create_acls", wanted, ClusterRefused("no such principal"))
+        report = world.fail_over()
+        assert (State.FAILED, "failed") == (report.state, steps_of(report)["rights"])
+        assert "no such principal" in said(report, "rights")
+        assert FlowPhase.FAILING_OVER is ledger_of(world).phase
+        world.clusters.target._denied.clear()
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_denials_that_are_refused_leave_the_watch(self, world: World):
+        """A source that lets twinlog make no ACL is watched instead."""
+        denied = replace(WRITES, principal="User:*", permission="DENY")
+        world.clusters.source.deny("create_acls", denied, ClusterRefused("not yours"))
+        report = world.fail_over()
+        assert State.PROMOTED is report.state
+        assert "no ACL was made: not yours" in said(report, "fence-producers")
+
+
+class TestTwoOperators:
+    def test_the_second_goes_on_and_the_first_changes_nothing_more(self, world: World):
+        """While one is asked for approval, another ends the failover: the first is relieved, whatever it answers."""
+
+        def meanwhile() -> Answer:
+            assert State.PROMOTED is world.fail_over(by="ann").state
+            return Answer.YES
+
+        with pytest.raises(FencedError) as caught:
+            world.fail_over(answer=meanwhile)
+        assert "relieved" == caught.value.code
+        require_promoted(world, Mode.PLANNED)
+        assert {"ann"} == {it.by for it in ledger_of(world).recoveries[0].journal if it.step == "promote"}
+
+    def test_an_abort_meanwhile_wins(self, world: World):
+        """One aborts while the other is asked: nothing is promoted."""
+
+        def meanwhile() -> Answer:
+            abort.run(world.flow, world.clusters, by="ann", reason="not today")
+            return Answer.YES
+
+        with pytest.raises(FencedError, match="aborted"):
+            world.fail_over(answer=meanwhile)
+        assert FlowPhase.ACTIVE is ledger_of(world).phase
+
+    def test_a_failover_of_a_promoted_flow_says_no(self, world: World):
+        """Nothing is left to do, and nothing is done."""
+        world.fail_over()
+        world.blows = Blows()
+        with pytest.raises(TerminalError, match="failed over already") as caught:
+            world.fail_over()
+        assert ("promoted", 0) == (caught.value.code, world.blows.count)
+
+
+class TestAbort:
+    def test_takes_everything_back(self, world: World):
+        """Producers may write again, the target's rights are those of a standby, and cycles copy."""
+        world.fail_over(answer=Answer.NO)
+        result = abort.run(world.flow, world.clusters, by="jo", reason="not today")
+        assert ((), "aborted", 0) == (result.left, result.state, result.exit_code)
+        assert {WRITES} == world.clusters.source.acls
+        world.write(3)
+        assert 3 == world.copy(world.flow)
+        assert FlowPhase.ACTIVE is ledger_of(world).phase
+        assert [RunState.ABORTED] == [it.state for it in ledger_of(world).recoveries]
+
+    def test_rights_given_already_are_taken_back(self, world: World):
+        """A failover that was stopped after it gave WRITE on the target leaves none after the abort."""
+        world.clusters.source.commit("billing", ORDERS, 3)
+
+        def commit() -> Answer:
+            world.clusters.source.commit("billing", ORDERS, 4)
+            return Answer.YES
+
+        world.fail_over(answer=commit)
+        assert any(it.operation == "WRITE" for it in world.clusters.target.acls)
+        abort.run(world.flow, world.clusters, by="jo", reason="not today")
+        assert not any(it.operation == "WRITE" for it in world.clusters.target.acls)
+
+    def test_killed_at_every_change_the_next_one_ends_it(self, make_world):
+        """No ACL of ours is left on the source, at whichever change the abort was killed."""
+        for at in range(1, 30):
+            world = make_world()
+            world.fail_over(answer=Answer.NO)
+            world.blows = Blows(at)
+            try:
+                abort.run(world.flow, world.watched, by="jo", reason="not today")
+            except Killed:
+                world.blows = Blows()
+                if ledger_of(world).recoveries[0].denied or ledger_of(world).phase is not FlowPhase.ACTIVE:
+                    abort.run(world.flow, world.watched, by="jo", reason="not today")
+            else:
+                break
+            assert {WRITES} == world.clusters.source.acls
+            assert FlowPhase.ACTIVE is ledger_of(world).phase
+        assert at > 2
+
+    def test_after_the_promotion_it_says_what_must_be_done(self, world: World):
+        """There is no way back any more."""
+        world.fail_over()
+        with pytest.raises(TerminalError, match="nothing is taken back") as caught:
+            abort.run(world.flow, world.clusters, by="jo", reason="too late")
+        assert "docs/failover.md" in caught.value.hint
+
+    def test_without_a_failover_there_is_nothing_to_abort(self, world: World):
+        """And the state stays."""
+        with pytest.raises(TerminalError) as caught:
+            abort.run(world.flow, world.clusters, by="jo", reason="just so")
+        assert "no-failover" == caught.value.code
+
+    def test_a_source_that_is_away_leaves_its_denials_to_the_next_abort(self, world: World):
+        """The flow follows again; what could not be removed is named, with exit code 1."""
+        world.fail_over(answer=Answer.NO)
+        kept = dict(vars(world.clusters.source))
+        world.lose_source()
+        world.clusters.source.delete_acls = world.clusters.source.cluster_id
+        result = abort.run(world.flow, world.clusters, by="jo", reason="not today")
+        assert 1 == result.exit_code
+        assert "still deny WRITE" in result.left[0]
+        vars(world.clusters.source).clear()
+        vars(world.clusters.source).update(kept)
+        assert () == abort.run(world.flow, world.clusters, by="jo", reason="not today").left
+        assert {WRITES} == world.clusters.source.acls
+
+
+class TestHook:
+    def hooked(self, world: World, **settings) -> None:
+        world.flow = replace(
+            world.flow, failover=FailoverSettings(wait_seconds=0, hook_seconds=1, hook_attempts=2, **settings)
+        )
+
+    def test_one_that_fails_leaves_the_flow_promoted_and_is_tried_again(self, world: World, tmp_path):
+        """Only the hook and what follows it is done by the next command."""
+        flag = tmp_path / "mended"
+        self.hooked(world, hook_command=f"test -e {flag}")
+        report = world.fail_over()
+        assert (State.PROMOTED, 1) == (report.state, report.exit_code)
+        assert "failed" == steps_of(report)["switch-clients"]
+        assert "command ended with 1, 2 times" in said(report, "switch-clients")
+        assert ("switch-clients", "canary", "report") == history.status(world.flow, world.clusters).left
+        flag.touch()
+        again = world.fail_over()
+        assert (State.PROMOTED, 0) == (again.state, again.exit_code)
+        assert 1 == len(world.questions)
+        require_promoted(world, Mode.PLANNED)
+
+    def test_one_that_hangs_is_killed(self, world: World):
+        """It has `twinlog.failover.hook.timeout.seconds`."""
+        self.hooked(world, hook_command="sleep 60")
+        assert "did not end within 1 s" in said(world.fail_over(), "switch-clients")
+
+
+class TestSourceDead:
+    def test_promotes_from_the_target_alone(self, world: World):
+        """Rights are those that the last cycle planned; a group that was never synced begins at its checkpoint."""
+        assert {} == world.clusters.target.committed_offsets(["billing"]).found["billing"]
+        world.write(4)
+        publish_lag(world)
+        world.lose_source()
+        report = world.fail_over(Mode.SOURCE_DEAD)
+        assert State.PROMOTED is report.state, [(it.name, it.message) for it in report.steps]
+        assert 4 == report.topics[0].partitions[0].at_risk_records
+        assert (9, 5) == (
+            report.topics[0].partitions[0].upstream_end,
+            report.topics[0].partitions[0].downstream_end,
+        )
+        require_promoted(world, Mode.SOURCE_DEAD)
+        assert 4 == ledger_of(world).recoveries[0].at_risk_records
+
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world, after: bool):
+        """As a planned one."""
+        for at in range(1, 60):
+            world = make_world()
+            world.lose_source()
+            world.blows = Blows(at, after)
+            try:
+                world.fail_over(Mode.SOURCE_DEAD)
+            except Killed:
+                world.blows = Blows()
+                if not ledger_of(world).recoveries or not ledger_of(world).recoveries[-1].cleared:
+                    assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD).state
+            else:
+                break
+            require_promoted(world, Mode.SOURCE_DEAD)
+        assert at > 10
+
+    def test_a_source_that_answers_is_not_given_up(self, world: World):
+        """The gate says no: its records can still be copied."""
+        report = world.fail_over(Mode.SOURCE_DEAD)
+        assert (State.REFUSED, 1) == (report.state, report.exit_code)
+        assert "source-silent" in said(report, "gate")
+
+    def test_a_source_that_comes_back_while_a_person_thinks_stops_it(self, world: World):
+        """Nothing is promoted; a planned failover can go on with the same run."""
+        kept = dict(vars(world.clusters.source))
+        world.lose_source()
+
+        def back() -> Answer:
+            vars(world.clusters.source).clear()
+            vars(world.clusters.source).update(kept)
+            return Answer.YES
+
+        report = world.fail_over(Mode.SOURCE_DEAD, answer=back)
+        assert (State.REFUSED, "A answers again") == (report.state, said(report, "promote").partition(":")[0])
+        assert State.PROMOTED is world.fail_over(Mode.PLANNED).state
+        require_promoted(world, Mode.PLANNED)
+
+    def test_a_planned_failover_whose_source_dies_can_go_on_without_it(self, world: World):
+        """The run changes its mode; what was denied on the source stays known."""
+        world.fail_over(answer=Answer.NO)
+        world.lose_source()
+        with pytest.raises(ClusterUnreachable, match="--mode source-dead"):
+            world.fail_over(Mode.PLANNED)
+        assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD).state
+        assert "source-dead" == ledger_of(world).recoveries[0].mode
+
+    def test_the_other_direction_stands_by(self, world: World):
+        """What the lost source holds alone is looked at before anything is appended behind it."""
+        world.lose_source()
+        world.fail_over(Mode.SOURCE_DEAD)
+        ledger = ledger_of(world)
+        assert "failed over without its source" in pauses.why_reverse_holds("A->B", ledger, None)
+        before = FlowState(FlowPhase.ACTIVE, 1, "jo", "before it")
+        assert pauses.why_reverse_holds("A->B", ledger, before)
+        after = replace(before, since_ms=ledger.flow_state.since_ms + 1)
+        assert "" == pauses.why_reverse_holds("A->B", ledger, after)
+
+
+class TestOtherDirection:
+    def test_copies_nothing_while_its_source_is_being_promoted(self, world: World):
+        """B->A stands by until A->B is promoted; then A is its standby."""
+        back = replace(world.flow, source=world.flow.target, target=world.flow.source)
+        clusters = Clusters(world.clusters.target, world.clusters.source)
+        world.clusters.target.add_topic("written-on-B")
+        assert "" == discover.run(back, clusters).stands_by
+        world.fail_over(answer=Answer.NO)
+        found = discover.run(back, clusters)
+        assert ("A->B is failing over" in found.stands_by, ()) == (True, found.ready_topics)
+        assert State.PROMOTED is world.fail_over().state
+        assert "" == discover.run(back, clusters).stands_by
+
+
+class TestFollow:
+    def test_a_promoted_flow_follows_again(self, world: World):
+        """Denials and rights are taken back, and cycles copy: the way home of a failback by hand."""
+        world.fail_over()
+        result = abort.follow(world.flow, world.clusters, by="jo", reason="clients are back")
+        assert ((), "returned") == (result.left, result.state)
+        assert {WRITES} == world.clusters.source.acls
+        assert not any(it.operation == "WRITE" for it in world.clusters.target.acls)
+        world.write(3)
+        assert 3 == world.copy(world.flow)
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_one_that_is_not_promoted_says_no(self, world: World):
+        """And changes nothing."""
+        with pytest.raises(TerminalError) as caught:
+            abort.follow(world.flow, world.clusters, by="jo", reason="just so")
+        assert "not-promoted" == caught.value.code
+
+
+def publish_lag(world: World) -> None:
+    """A cycle that only reports."""
+    publish.run(world.flow, world.clusters, "late", None, 0)

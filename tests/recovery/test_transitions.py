@@ -1,0 +1,152 @@
+"""The moves of a failover keep their laws, whoever makes them in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.recovery import DeniedWrite, JournalEntry, RecoveryRun, RunState, StepState
+from twinlog.gate.suites.suites import Mode
+from twinlog.recovery import transitions
+from twinlog.recovery.procedure import StepName, left, steps_of
+from twinlog.recovery.transitions import Actor, Move
+from twinlog.state.ledger import Ledger
+
+FLOW = "A->B"
+JO, ANN = Actor("jo", "process-1"), Actor("ann", "process-2")
+ENTRY = JournalEntry("gate", StepState.DONE, 5, 0.1, "jo", "ready")
+
+
+def after(ledger: Ledger, move: Move) -> Ledger:
+    """The ledger once a move is written."""
+    gone = {it.run for it in move.forgotten}
+    kept = [it for it in ledger.recoveries if it.run != move.run.run and it.run not in gone]
+    return replace(ledger, recoveries=(*kept, move.run), flow_state=move.state or ledger.flow_state)
+
+
+def begun(mode: Mode = Mode.PLANNED, actor: Actor = JO) -> Ledger:
+    return after(Ledger(), transitions.begin(FLOW, Ledger(), mode, actor, "run-1", 1))
+
+
+def promoted(ledger: Ledger, actor: Actor = JO) -> Ledger:
+    move = transitions.promote(FLOW, ledger, actor, "run-1", ENTRY, at_risk_records=0, rpo_seconds=0.0)
+    return after(ledger, move)
+
+
+MOVES = {
+    "begin": lambda ledger, it: transitions.begin(FLOW, ledger, Mode.PLANNED, it, f"run-{it.by}", 2),
+    "begin-dead": lambda ledger, it: transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, it, f"run-{it.by}", 2),
+    "note": lambda ledger, it: transitions.note(FLOW, ledger, it, run_of(ledger), ENTRY),
+    "deny": lambda ledger, it: transitions.deny(
+        FLOW, ledger, it, run_of(ledger), (DeniedWrite("orders", "User:*", "*"),)
+    ),
+    "promote": lambda ledger, it: transitions.promote(
+        FLOW, ledger, it, run_of(ledger), ENTRY, at_risk_records=0, rpo_seconds=0.0
+    ),
+    "retake": lambda ledger, it: transitions.retake(FLOW, ledger, it, 3),
+    "clear": lambda ledger, it: transitions.clear(FLOW, ledger, it, run_of(ledger), ENTRY, ("e.json", "sha")),
+    "abort": lambda ledger, it: transitions.abort(FLOW, ledger, it, "why", 4),
+    "follow": lambda ledger, it: transitions.follow(FLOW, ledger, it, "why", 4),
+}
+
+
+def run_of(ledger: Ledger) -> str:
+    """The newest run, as a process that began it would know it."""
+    return ledger.recoveries[-1].run if ledger.recoveries else "none"
+
+
+class TestModel:
+    @given(st.lists(st.tuples(st.sampled_from(sorted(MOVES)), st.sampled_from([JO, ANN])), max_size=25))
+    def test_two_operators_in_any_order(self, moves: list[tuple[str, Actor]]):
+        """At most one run is open; only its holder moves it; a promotion is undone by `follow` alone."""
+        ledger = Ledger()
+        for name, actor in moves:
+            before = ledger
+            try:
+                ledger = after(ledger, MOVES[name](ledger, actor))
+            except TwinlogError:
+                continue
+            require_laws(ledger)
+            require_step(before, ledger, name, actor)
+
+
+def require_laws(ledger: Ledger) -> None:
+    """What holds in every ledger that moves have made."""
+    open_runs = [it for it in ledger.recoveries if it.state is RunState.OPEN]
+    assert (ledger.phase is FlowPhase.FAILING_OVER) == (len(open_runs) == 1)
+    if ledger.phase is FlowPhase.PROMOTED:
+        assert RunState.PROMOTED is ledger.present_recovery.state
+    if open_runs:
+        assert open_runs[0] == transitions.open_run(ledger)
+        assert ledger.copies_for(open_runs[0].run)
+        assert not ledger.copies_for("another")
+    assert ledger.copies == (ledger.phase is FlowPhase.ACTIVE)
+
+
+def require_step(before: Ledger, ledger: Ledger, name: str, actor: Actor) -> None:
+    """What holds between a ledger and the next."""
+    if before.phase is FlowPhase.PROMOTED and ledger.phase is not FlowPhase.PROMOTED:
+        assert "follow" == name
+    if name in {"note", "deny", "promote", "clear"}:
+        assert actor.holder == before.recovery(run_of(before)).holder
+    if before.phase is FlowPhase.ACTIVE and ledger.phase is FlowPhase.PROMOTED:
+        raise AssertionError("promoted without a failover")
+
+
+class TestBegin:
+    def test_goes_on_with_the_run_that_is_under_way(self):
+        """Another process takes the same run, and may change its mode."""
+        move = transitions.begin(FLOW, begun(), Mode.SOURCE_DEAD, ANN, "run-2", 9)
+        assert ("run-1", "source-dead", "process-2", "jo") == (
+            move.run.run,
+            move.run.mode,
+            move.run.holder,
+            move.run.by,
+        )
+        assert move.state is None
+
+    def test_a_paused_flow_is_not_drained(self):
+        """A person paused it for a reason; without the source there is nothing to drain."""
+        paused = Ledger(flow_state=FlowState(FlowPhase.PAUSED, 1, "ann", "brokers are moved"))
+        try:
+            transitions.begin(FLOW, paused, Mode.PLANNED, JO, "run-1", 2)
+        except TwinlogError as error:
+            assert ("paused", True) == (error.code, "brokers are moved" in error.message)
+        else:
+            raise AssertionError("begun")
+        assert transitions.begin(FLOW, paused, Mode.SOURCE_DEAD, JO, "run-1", 2).state
+
+    def test_old_runs_are_forgotten(self):
+        """A ledger keeps a bounded number of them."""
+        runs = tuple(RecoveryRun(f"r{n:03}", "planned", RunState.ABORTED, "jo", "x", n, n) for n in range(60))
+        move = transitions.begin(FLOW, Ledger(recoveries=runs), Mode.PLANNED, JO, "new", 99)
+        assert transitions.MOST_RUNS == len(after(Ledger(recoveries=runs), move).recoveries)
+
+    def test_the_journal_is_bounded(self):
+        """The newest entries are kept."""
+        ledger = begun()
+        for number in range(transitions.MOST_ENTRIES + 5):
+            entry = replace(ENTRY, at_ms=number)
+            ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
+        journal = ledger.recoveries[0].journal
+        assert (transitions.MOST_ENTRIES, 5) == (len(journal), journal[0].at_ms)
+
+
+class TestLeft:
+    def test_before_the_promotion_everything_is_done_again(self):
+        """What was proved before a restart is proved again after it."""
+        ledger = after(begun(), transitions.note(FLOW, begun(), JO, "run-1", ENTRY))
+        every = tuple(step.name for step in steps_of(Mode.PLANNED))
+        assert every == left(Mode.PLANNED, ledger.recoveries[0])
+
+    def test_after_it_only_what_is_not_done(self):
+        """A step that failed is left, one that is done or skipped is not."""
+        ledger = promoted(begun())
+        for name, state in ((StepName.SWITCH_CLIENTS, StepState.FAILED), (StepName.CANARY, StepState.DONE)):
+            entry = replace(ENTRY, step=name.value, state=state)
+            ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
+        assert (StepName.SWITCH_CLIENTS, StepName.REPORT) == left(Mode.PLANNED, ledger.recoveries[0])
