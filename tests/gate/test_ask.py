@@ -869,7 +869,7 @@ def fresh(ran, source, target):
     """Everything is copied, audited, and young: no retention of either side would delete it."""
     for cluster, name in ((source, "orders"), (target, "A.orders")):
         log = cluster.topics[name].logs[0]
-        log.records = [replace(it, timestamp=NOW) for it in log.records]
+        log.records = [it._replace(timestamp=NOW) for it in log.records]
 
 
 @pytest.mark.usefixtures("fresh")
