@@ -816,7 +816,7 @@ def test_a_transaction_without_a_time_forbids_it(ask, held, patient, source):
     """It may be a year old."""
     held(0)
     log = source.topics["orders"].logs[0]
-    log.records = [replace(it, timestamp=-1) for it in log.records]
+    log.records = [it._replace(timestamp=-1) for it in log.records]
     log.held_by = None
     assert {"transactions-end", "rpo-within-budget"} == set(ask(STILL_WRITING, patient).blocking)
 
@@ -869,7 +869,7 @@ def fresh(ran, source, target):
     """Everything is copied, audited, and young: no retention of either side would delete it."""
     for cluster, name in ((source, "orders"), (target, "A.orders")):
         log = cluster.topics[name].logs[0]
-        log.records = [replace(it, timestamp=NOW) for it in log.records]
+        log.records = [it._replace(timestamp=NOW) for it in log.records]
 
 
 @pytest.mark.usefixtures("fresh")

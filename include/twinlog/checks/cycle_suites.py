@@ -39,7 +39,6 @@ PARTITION_CHECKS = (
         "the copy has kept what the source still holds, except what the copy's own retention deleted",
         "records were deleted from the copy, or its retention was shorter: `twinlog audit` names them,"
         " `twinlog rebuild` copies the topic anew",
-        needs=True,
     ),
     critical(
         "progress-within-source",

@@ -42,6 +42,7 @@ CYCLE_ONLY_NEEDS_NOTHING = {
     "group-all-there",
     "schema-parity",
     "map-whole",
+    "nothing-deleted-early",
     "audit-equal",
 }
 """Critical checks that have nothing to judge in a partition without records, or where nothing was promised."""
