@@ -49,7 +49,7 @@ def asked(repository: Path) -> dict[str, set[str]]:
 def missing(repository: Path, folders: tuple[str, ...], asked: set[str]) -> set[str]:
     """Return `module (file)` of what these folders import, and nobody asked for."""
     files = [path for folder in folders for path in (repository / folder).rglob("*.py")]
-    ours = {"twinlog", *AROUND, *(path.stem for path in files)}
+    ours = {"twinlog", *AROUND, *(path.stem for path in files), *(path.parent.name for path in files)}
     installed = packages_distributions()
     found = set()
     for path in files:

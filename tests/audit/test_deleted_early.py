@@ -11,7 +11,7 @@ from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import read_packed
-from twinlog.topics import discover
+from twinlog.topics.snapshot import FlowSnapshot
 
 NOW, WEEK = 2_000_000_000, 604_800_000
 AT, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -34,7 +34,7 @@ def found(flow, clusters, source, with_internal, copied):
 
     def again():
         ledger, maps = read_ledger(flow, clusters.target), read_packed(flow, clusters.target)
-        early = deleted_early(flow, clusters, discover.run(flow, clusters), ledger, maps, NOW)
+        early = deleted_early(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, maps, NOW)
         return {at: (it.start, it.end, it.records) for at, it in early.items()}
 
     look.again = again

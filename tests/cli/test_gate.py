@@ -48,7 +48,7 @@ def test_the_answer_is_a_document_and_an_exit_code(reported, capsys: pytest.Capt
     assert (1, False) == (code, answer["ready"])
     assert 1 == main(["gate", "--mode", "source-dead", "--config", str(reported.file)])
     out = capsys.readouterr().out
-    assert "A->B: NOT READY for a failover (source-dead)" in out
+    assert "A->B, failover (source-dead): NOT READY" in out
     assert "source-silent" in out
 
 

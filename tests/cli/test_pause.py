@@ -88,4 +88,4 @@ def test_a_dry_run_of_a_rebuild_says_what_would_go(copied, capsys: pytest.Captur
 def test_a_rebuild_of_no_topic_is_refused(copied, capsys: pytest.CaptureFixture[str]) -> None:
     """In one line."""
     code, _, err = _json(copied, capsys, "rebuild", "--topic", "odrers", "--dry-run")
-    assert (1, True) == (code, "does not copy odrers" in err)
+    assert (2, True) == (code, "does not copy odrers" in err)

@@ -163,7 +163,7 @@ def test_people_see_a_line_per_topic_where_there_are_many_partitions(
     world.source.add_topic("bills", 51)
     assert main(["run", "--once", "--config", str(world.file)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "A." in line]
-    assert rows == [["bills", "A.bills", "51", "0", "0"], ["orders", "A.orders", "150", "0", "0"]]
+    assert rows == [["bills", "A.bills", "51", "0", "0", "0"], ["orders", "A.orders", "150", "0", "0", "0"]]
 
 
 def test_run_ids_sort_by_time_and_differ() -> None:

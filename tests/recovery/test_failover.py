@@ -20,7 +20,8 @@ from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import read_ledger
-from twinlog.topics import discover, pauses
+from twinlog.topics import pauses
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def ledger_of(world: World):
@@ -137,8 +138,8 @@ class TestPlanned:
         world.fail_over()
         world.write(3)
         assert 0 == world.copy(world.flow)
-        assert discover.run(world.flow, world.clusters).stands_by
-        assert () == discover.run(world.flow, world.clusters).ready_topics
+        assert FlowSnapshot(world.flow, world.clusters).discovery.stands_by
+        assert () == FlowSnapshot(world.flow, world.clusters).discovery.ready_topics
         assert sync_topics.run(world.flow, world.clusters).notes
 
     @pytest.mark.parametrize(
@@ -420,12 +421,12 @@ class TestOtherDirection:
         back = replace(world.flow, source=world.flow.target, target=world.flow.source)
         clusters = Clusters(world.clusters.target, world.clusters.source)
         world.clusters.target.add_topic("written-on-B")
-        assert "" == discover.run(back, clusters).stands_by
+        assert "" == FlowSnapshot(back, clusters).discovery.stands_by
         world.fail_over(answer=Answer.NO)
-        found = discover.run(back, clusters)
+        found = FlowSnapshot(back, clusters).discovery
         assert ("A->B is failing over" in found.stands_by, ()) == (True, found.ready_topics)
         assert State.PROMOTED is world.fail_over().state
-        assert "" == discover.run(back, clusters).stands_by
+        assert "" == FlowSnapshot(back, clusters).discovery.stands_by
 
 
 class TestFollow:

@@ -14,7 +14,7 @@ from twinlog.follow.report import prepare
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.metadata import sync
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics import discover
+from twinlog.topics.snapshot import FlowSnapshot
 
 STATES = [
     (FlowPhase.ACTIVE, "", True),
@@ -34,13 +34,13 @@ class TestEveryState:
     def test_before_the_fence(self, world: World, phase: FlowPhase, by: str, copies: bool):
         """A cycle, a lane generation of follow mode, and a plan find nothing to copy."""
         flow, clusters = self._in(world, phase, by)
-        assert copies == bool(discover.run(flow, clusters).ready_topics)
+        assert copies == bool(FlowSnapshot(flow, clusters).discovery.ready_topics)
         assert copies == bool(ranges.run(flow, clusters).ranges)
         assert copies == bool(prepare(flow, clusters, None, "run").topics)
 
     def test_behind_it(self, world: World, phase: FlowPhase, by: str, copies: bool):
         """What was found before may not be copied any more."""
-        found = discover.run(world.flow, world.clusters).ready_topics
+        found = FlowSnapshot(world.flow, world.clusters).discovery.ready_topics
         flow, clusters = self._in(world, phase, by)
         ledger = read_ledger(flow, clusters.target)
         copy = clusters.target.describe_topics([found[0].remote_topic]).found[found[0].remote_topic]

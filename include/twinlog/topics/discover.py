@@ -9,7 +9,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TransientError
+from twinlog.errors import ClusterRefused, FormatError, TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
@@ -36,6 +36,11 @@ def why_the_reverse_flow_holds(
         reverse = ledger_in(clusters.source, topic)
     except ClusterRefused:  # whoever may not read it was never told of any failover
         return ""
+    except FormatError as error:
+        return (
+            f"standing by: {topic} of {flow.source.alias} cannot be read, so a failover of the reverse flow may be under"
+            f" way: {error}"
+        )
     return why_reverse_holds(f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state)
 
 
