@@ -38,8 +38,8 @@ def why_the_reverse_flow_holds(
         return ""
     except FormatError as error:
         return (
-            f"standing by: {topic} of {flow.source.alias} cannot be read, so a failover of the reverse flow may be under"
-            f" way: {error}"
+            f"standing by: {topic} of {flow.source.alias} cannot be read, so a failover of the reverse flow may be"
+            f" under way: {error}"
         )
     return why_reverse_holds(f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state)
 
