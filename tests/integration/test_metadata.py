@@ -227,7 +227,7 @@ def all_else(pair: Pair, stage: Stage) -> list[str]:
         "more offset syncs": lambda it: not emit.run(flow, it).warning,  # the last ones are read
         "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
         "audit": lambda it: proves(audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL))),
-        "who beats": lambda it: traces(flow, it.target, Origin.of(flow), ()).beat_ms,
+        "who beats": lambda it: traces(flow, it.target, Origin.of(flow), ()).heartbeat_ms,
     }
     with open_clusters(flow) as clusters:
         for what, step in steps.items():

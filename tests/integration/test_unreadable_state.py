@@ -176,7 +176,7 @@ def said_by(command: str, stage: Guarded, capsys: pytest.CaptureFixture[str]) ->
     commands = {
         "translate group": ["translate", *config, "--group", stage.group],
         "translate offset": ["translate", *config, f"{topic}:0:3"],
-        "translate at": ["translate", *config, "--group", stage.group, "--at", "2036-01-01T00:00:00Z"],
+        "translate at": ["translate", *config, "--group", stage.group, "--at", "2026-01-01T00:00:00Z"],
         "groups": ["groups", *config],
         "takeover": ["takeover", *config, "--dry-run"],
         "show heartbeats": ["show", "heartbeats", *config],

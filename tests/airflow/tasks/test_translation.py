@@ -41,7 +41,7 @@ def task(monkeypatch: pytest.MonkeyPatch):
 
         monkeypatch.setattr(translation, "get_current_context", lambda: {"params": form, "ti": ti})
         monkeypatch.setattr(translation, "flow_of", {"A->B": "the flow"}.__getitem__)
-        monkeypatch.setattr(translation, "opened", no_clusters)
+        monkeypatch.setattr(translation, "opened_own", no_clusters)
         monkeypatch.setattr("twinlog.client.translator.translate_groups", translate)
         try:
             done.result = translation.translate_group()

@@ -38,7 +38,8 @@ REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
 def discover(flow_name: str) -> Json:
     """Run the step.  Raises UsageError if the form names a topic that the flow does not replicate.
 
-    Before that, the heartbeat that this flow copies is written on the source, unless this is a dry run.
+    Before that, the heartbeat that this flow copies is written on the source, unless this is a dry run, or copies only
+    topics that the form names.
     """
     from twinlog.monitoring import heartbeats as emitting
     from twinlog.steps import discover as step
@@ -46,7 +47,8 @@ def discover(flow_name: str) -> Json:
     request = _request()
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        if not request.dry_run and (warning := emitting.make_ready(flow, clusters.source)):
+        copies_heartbeats = not (request.dry_run or request.topics)
+        if copies_heartbeats and (warning := emitting.make_ready(flow, clusters.source)):
             log.warning("%s", warning)
         discovery = step.run(flow, clusters)
     known = {topic.topic for topic in discovery.topics}
