@@ -333,7 +333,7 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_unreachable_clusters_are_said_within_a_minute(
+def test_unreachable_clusters_are_said_within_half_a_minute(
     cluster_a: Any, silent: str, tmp_path: Path
 ) -> None:
     """A closed port, a host that stays silent, a name that does not exist, on either side: named, all at once."""
@@ -343,7 +343,7 @@ def test_unreachable_clusters_are_said_within_a_minute(
     started = time.monotonic()
     with ThreadPoolExecutor(len(flows)) as pool:
         errors = list(pool.map(refusal_of, flows))
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 30
     assert [error.message[: len("cluster A cannot be reached")] for error in errors] == [
         f"cluster {alias} cannot be reached" for alias in "AAABBB"
     ]

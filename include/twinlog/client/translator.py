@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from twinlog.client.group_positions import Groups, Standing, records_at, standing_at, standing_now
 from twinlog.client.pairs import Answer, Ask, Basis, Impossible, Pair, Pairing, Reason
@@ -28,6 +27,7 @@ from twinlog.groups.translate import (
 )
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
+from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.state.mm2_topics import read_syncs
 from twinlog.state.progress import Maps, SourceIncarnation, read_packed
@@ -67,42 +67,42 @@ class FlowTranslator:
         """Translate offsets of the copies back to the source, as `translate` does."""
         return self._answers(list(asks), back=True)
 
-    @cached_property
+    @read_once
     def source_reachable(self) -> bool:
         """Say whether the source answers."""
         return self._source_id is not None
 
-    @cached_property
+    @read_once
     def _source_id(self) -> str | None:
         try:
             return self._clusters.source.cluster_id()
         except ClusterUnreachable:
             return None
 
-    @cached_property
+    @read_once
     def _packed(self) -> Maps[PackedMap]:
         return read_packed(self.flow, self._clusters.target)
 
-    @cached_property
+    @read_once
     def _ledger(self) -> Ledger:
         ledger = read_ledger(self.flow, self._clusters.target)
         require_own(self.flow, ledger, self._source_id or "", self._clusters.target.cluster_id())
         return ledger
 
-    @cached_property
+    @read_once
     def _lost(self) -> Lost:
         return never_copied(self._ledger)
 
-    @cached_property
+    @read_once
     def _begun_empty(self) -> frozenset[SourceIncarnation]:
         return begun_empty(self._ledger)
 
-    @cached_property
+    @read_once
     def _pairing(self) -> Pairing:
         reachable = self.source_reachable
         return Pairing(self.flow, self._clusters, self._ledger, self._packed, source_reachable=reachable)
 
-    @cached_property
+    @read_once
     def _syncs(self) -> OffsetSyncStore:
         """Return MM2's syncs; none if they are on a source that is gone."""
         if self.flow.offset_syncs_topic_location == "source" and not self.source_reachable:

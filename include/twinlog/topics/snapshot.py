@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import TopicPartition
+from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discover import came_back, read_source, read_target, why_the_reverse_flow_holds
@@ -35,23 +36,23 @@ class FlowSnapshot:
     clusters: Clusters
     source_before: SourceState | None = None
 
-    @cached_property
+    @read_once
     def ledger(self) -> Ledger:
         """The flow's ledger.  Raises FormatError for a record of an unknown kind or version."""
         return read_ledger(self.flow, self.clusters.target)
 
-    @cached_property
+    @read_once
     def maps(self) -> Maps[PackedMap]:
         """The offset map as it is stored, read after the ledger.  Raises FormatError for a record that is not of it."""
         self.ledger  # noqa: B018
         return read_packed(self.flow, self.clusters.target)
 
-    @cached_property
+    @read_once
     def progress(self) -> Mapping[TopicPartition, int]:
         """The last copied upstream offset of each partition."""
         return read_progress(self.flow, self.clusters.target)
 
-    @cached_property
+    @read_once
     def source(self) -> SourceState:
         """The source's topics, those the flow copied before included."""
         if self.source_before is not None:
@@ -64,7 +65,7 @@ class FlowSnapshot:
         """The copies on the target."""
         return self._target[0]
 
-    @cached_property
+    @read_once
     def discovery(self) -> Discovery:
         """The flow's topics on both sides, with incarnations, offsets and the problems of each.
 
@@ -82,7 +83,7 @@ class FlowSnapshot:
         """The moment (epoch ms) at which the topics of both clusters had just been read."""
         return self._target[1]
 
-    @cached_property
+    @read_once
     def _target(self) -> tuple[TargetState, int]:
         return read_target(self.flow, self.clusters.target, self.source.topics.found), clock.now_ms()
 
