@@ -201,13 +201,15 @@ REQUEST_RECORDS = 5_000
 """Most metadata records of one request: KRaft refuses a request as a whole if it makes more than 10,000."""
 
 
-def requests(wanted: Iterable[V], records: Callable[[V], int]) -> Iterator[list[V]]:
-    """Cut where a request would make more than REQUEST_RECORDS; an item larger than that goes alone. Pure."""
+def requests(
+    wanted: Iterable[V], size_of: Callable[[V], int], *, most: int = REQUEST_RECORDS, items: int | None = None
+) -> Iterator[list[V]]:
+    """Cut where a request would be larger than `most`, or have more than `items`; a larger item goes alone. Pure."""
     request: list[V] = []
     total = 0
     for it in wanted:
-        size = records(it)
-        if request and total + size > REQUEST_RECORDS:
+        size = size_of(it)
+        if request and (total + size > most or len(request) == items):
             yield request
             request, total = [], 0
         request.append(it)

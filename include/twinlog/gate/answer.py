@@ -139,7 +139,7 @@ def weigh(
     now_ms: int,
 ) -> tuple[GateCheck, ...]:
     """Give each result the age of its facts, and each failed result the waivers that cover it."""
-    counted = [it for it in waivers if it.until_ms > now_ms]
+    counted = [it for it in waivers if it.counts(now_ms)]
     return tuple(
         GateCheck(
             name=result.name,
@@ -170,7 +170,7 @@ def covering(result: CheckResult, waivers: Iterable[Waiver], now_ms: int) -> tup
 
 def waived_by(waiver: Waiver, now_ms: int) -> WaivedBy:
     """Show a waiver."""
-    expired = waiver.until_ms <= now_ms
+    expired = not waiver.counts(now_ms)
     return WaivedBy(waiver.check, waiver.subject, waiver.reason, waiver.by, waiver.until_ms, expired)
 
 

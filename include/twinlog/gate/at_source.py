@@ -33,14 +33,19 @@ def moving_topics(
 
     Raises ClusterUnreachable, ClusterRefused.
     """
-    names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
-    heartbeat_topics = own_heartbeats(flow, source, names)
-    described = source.describe_topics(name for name in names if name not in heartbeat_topics)
+    described = source.describe_topics(produced_topics(flow, source))
     partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
     # Of a topic that cannot be described, it is unknown whether it stands still.
     return moved(partitions, before, source.offsets(partitions)) | frozenset(described.refused)
+
+
+def produced_topics(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
+    """Return the flow's topics that producers write to: all but heartbeats."""
+    names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
+    heartbeat_topics = own_heartbeats(flow, source, names)
+    return tuple(name for name in names if name not in heartbeat_topics)
 
 
 def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[str]:

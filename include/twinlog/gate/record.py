@@ -122,13 +122,10 @@ def keep(
         configuration_sha256=configuration_sha256,
     )
     text = document_of(payload, key)
-    digest = hashlib.sha256(text.encode()).hexdigest()
     signed_by = key_digest(key.public_key()) if key is not None else ""
     try:
         folder = new_report(flow, "gate", result.mode.value, result.at_ms)
-        evidence = reports_folder(flow, "evidence") / f"{folder.name}.json"
-        evidence.parent.mkdir(parents=True, exist_ok=True)
-        evidence.write_text(text, encoding="utf-8")
+        evidence, digest = write_document(flow, folder.name, text)
         docs = ""
         if answer.validated:
             title = f"{flow.name}, gate {result.mode.value}, {iso(result.at_ms)}"
@@ -146,6 +143,14 @@ def keep(
         ) from None
     note(flow, target, answer, digest)
     return Kept(str(evidence), str(page), digest, signed_by)
+
+
+def write_document(flow: FlowSettings, name: str, text: str) -> tuple[Path, str]:
+    """Write evidence by this name into the reports folder; return its path and digest, hexadecimal.  Raises OSError."""
+    path = reports_folder(flow, "evidence") / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path, hashlib.sha256(text.encode()).hexdigest()
 
 
 def note(flow: FlowSettings, target: Cluster, answer: GateAnswer, evidence_sha256: str) -> None:

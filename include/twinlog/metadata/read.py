@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from twinlog.cluster.admin.access_values import Quotas
+from twinlog.cluster.admin.access_values import AclBinding, Quotas
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.metadata.acl_plan import AclState
 from twinlog.metadata.config_plan import TopicConfigState
 from twinlog.metadata.memory import another_source, copied_incarnations
@@ -160,12 +161,13 @@ def _acls(clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _
     )
     if source is None or target is None:
         return None
-    ours = {
-        ("TOPIC", "LITERAL", it.topic, it.principal, it.host, "WRITE", "DENY")
-        for run in ledger.recoveries
-        for it in run.denied
-    }
-    return AclState(tuple(it for it in source if astuple(it) not in ours), target, topics)
+    ours = {denial(it) for run in ledger.recoveries for it in run.denied}
+    return AclState(tuple(it for it in source if it not in ours), target, topics)
+
+
+def denial(it: DeniedWrite) -> AclBinding:
+    """Return the ACL by which a failover keeps a principal from writing to a topic of the source."""
+    return AclBinding("TOPIC", "LITERAL", it.topic, it.principal, it.host, "WRITE", "DENY")
 
 
 def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:

@@ -18,7 +18,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, ExitCode, FencedError, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, StepState
+from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
@@ -158,8 +158,7 @@ def note(scene: Scene, step: StepReport) -> None:
     If the target does not take it, the step counts as not done: the next command does it again.  A process that was
     relieved stops here.
     """
-    by = scene.journal.actor.by
-    entry = JournalEntry(step.name.value, step.state, clock.now_ms(), step.seconds, by, step.message)
+    entry = scene.entry(step.name, step.state, step.seconds, step.message)
     try:
         scene.journal.move(
             lambda now: transitions.note(scene.flow.name, now, scene.journal.actor, scene.run, entry)

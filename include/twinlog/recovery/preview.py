@@ -32,15 +32,16 @@ from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topi
 from twinlog.recovery.steps.source_dead import read_placings, shown
 from twinlog.recovery.steps.source_writers import plan_denials
 from twinlog.recovery.transitions import open_run
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> FailoverReport:
     """Return the steps as they would be done.  Raises errors of the clusters."""
-    ledger = read_ledger(flow, clusters.target)
+    snapshot = FlowSnapshot(flow, clusters)
+    ledger = snapshot.ledger
     look = _planned if mode is Mode.PLANNED else _source_dead
-    topics, groups, texts, seconds, estimate = look(flow, clusters, ledger)
+    topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
     steps = tuple(
         StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does))
@@ -72,10 +73,10 @@ def _state(ledger: Ledger) -> State:
 _Seen = tuple[tuple[TopicAtRisk, ...], tuple[PlacedGroup, ...], Mapping[StepName, str], float | None, str]
 
 
-def _planned(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> _Seen:
-    del ledger
-    topics = seen_topics(flow, clusters, survey(FlowSnapshot(flow, clusters)))
-    plan = ranges.run(flow, clusters)
+def _planned(snapshot: FlowSnapshot) -> _Seen:
+    flow, clusters = snapshot.flow, snapshot.clusters
+    topics = seen_topics(flow, clusters, survey(snapshot))
+    plan = ranges.run(flow, clusters, snapshot=snapshot)
     rows = checkpoints.run(placing(flow), clusters, dry_run=True).rows
     denials = plan_denials(flow, clusters.source)
     wrong = misplaced(rows)
@@ -97,9 +98,10 @@ def _planned(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> _Seen:
     return topics, placed(rows), texts, None, ""
 
 
-def _source_dead(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> _Seen:
+def _source_dead(snapshot: FlowSnapshot) -> _Seen:
+    flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
     loss = read_loss(flow, clusters.target)
-    placings = read_placings(flow, clusters.target)
+    placings = read_placings(flow, clusters.target, ledger)
     guess, kept = estimated(loss.topics), ledger.promotion_plan
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)

@@ -82,8 +82,7 @@ def begin(flow: str, ledger: Ledger, mode: Mode, actor: Actor, run_name: str, no
 def note(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:
     """Add an entry to the journal.  Raises FencedError `relieved` if another process goes on with the run."""
     run = require_held(flow, ledger, actor, run_name)
-    journal = (*run.journal, entry)[-MOST_ENTRIES:]
-    return Move(replace(run, journal=journal, at_ms=entry.at_ms))
+    return Move(_with(run, entry))
 
 
 def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[DeniedWrite, ...]) -> Move:
@@ -106,11 +105,9 @@ def promote(
     """Promote the target: from here on clients work there.  Raises FencedError `relieved`."""
     run = require_held(flow, ledger, actor, run_name)
     promoted = replace(
-        run,
+        _with(run, entry),
         state=RunState.PROMOTED,
         promoted_ms=entry.at_ms,
-        at_ms=entry.at_ms,
-        journal=(*run.journal, entry)[-MOST_ENTRIES:],
         at_risk_records=at_risk_records,
         rpo_seconds=rpo_seconds,
     )
@@ -129,11 +126,9 @@ def clear(
     """End a promoted run: nothing is left to do; `evidence` is the file and its digest."""
     run = require_held(flow, ledger, actor, run_name)
     ended = replace(
-        run,
+        _with(run, entry),
         cleared=True,
         ended_ms=entry.at_ms,
-        at_ms=entry.at_ms,
-        journal=(*run.journal, entry)[-MOST_ENTRIES:],
         evidence=evidence[0],
         evidence_sha256=evidence[1],
     )
@@ -167,14 +162,7 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             flow=flow,
         )
     entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason)
-    ended = replace(
-        run,
-        state=RunState.ABORTED,
-        holder=actor.holder,
-        at_ms=now_ms,
-        ended_ms=now_ms,
-        journal=(*run.journal, entry)[-MOST_ENTRIES:],
-    )
+    ended = replace(_with(run, entry), state=RunState.ABORTED, holder=actor.holder, ended_ms=now_ms)
     state = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"failover aborted: {reason}")
     return Move(ended, state)
 
@@ -190,9 +178,12 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
             flow=flow,
         )
     entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason)
-    journal = (*run.journal, entry)[-MOST_ENTRIES:]
-    returned = replace(run, state=RunState.RETURNED, holder=actor.holder, at_ms=now_ms, journal=journal)
+    returned = replace(_with(run, entry), state=RunState.RETURNED, holder=actor.holder)
     return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}"))
+
+
+def _with(run: RecoveryRun, entry: JournalEntry) -> RecoveryRun:
+    return replace(run, journal=(*run.journal, entry)[-MOST_ENTRIES:], at_ms=entry.at_ms)
 
 
 def without_denials(ledger: Ledger, run_name: str) -> Move | None:

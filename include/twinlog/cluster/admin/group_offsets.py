@@ -17,6 +17,7 @@ from twinlog.cluster.admin.groups import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.session import requests
 from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
 from twinlog.kafka_types import TopicPartition
@@ -227,7 +228,10 @@ def alter_offsets(
 
     def write(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         failed: dict[str, int] = {}
-        for part in _portions(names, changes):
+        portions = requests(
+            names, lambda name: len(changes[name]), most=POSITIONS_AT_ONCE, items=GROUPS_AT_ONCE
+        )
+        for part in portions:
             writable: dict[str, Mapping[TopicPartition, OffsetChange]] = {}
             for name, error, topics in fetch(connection, part, changes):
                 if error and error not in GONE:
@@ -270,23 +274,6 @@ def _moved(
         for it, change in changes.items()
         if it in unstable or now[it] != change.expected
     }
-
-
-def _portions(
-    names: Sequence[str], changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
-) -> Iterator[Sequence[str]]:
-    """Cut groups into portions to be compared and committed at once."""
-    portion: list[str] = []
-    positions = 0
-    for name in names:
-        size = len(changes[name])
-        if portion and (len(portion) == GROUPS_AT_ONCE or positions + size > POSITIONS_AT_ONCE):
-            yield portion
-            portion, positions = [], 0
-        portion.append(name)
-        positions += size
-    if portion:
-        yield portion
 
 
 def _commit(

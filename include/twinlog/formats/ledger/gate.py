@@ -27,6 +27,10 @@ class Waiver(LedgerEntry):
     until_ms: int
     at_ms: int
 
+    def counts(self, now_ms: int) -> bool:
+        """Say whether it has not expired yet."""
+        return self.until_ms > now_ms
+
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome(LedgerEntry):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from twinlog import clock
 from twinlog.checks.check import Row, Suite
-from twinlog.checks.data_docs import reports_folder
 from twinlog.checks.evaluate import judge
 from twinlog.checks.great_expectations import Validated
 from twinlog.checks.risk import iso
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, StepState
+from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest, source_answers
 from twinlog.gate.evidence import document_of, plain, versions
-from twinlog.gate.record import keep
+from twinlog.gate.record import keep, write_document
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery import transitions
@@ -92,12 +90,9 @@ def promote(scene: Scene, seconds: float) -> Outcome:
     lost = 0 if planned else (at_risk(scene.topics) if scene.loss and scene.loss.at_ms is not None else None)
     rpo = 0.0 if planned else (scene.loss.seconds if scene.loss else None)
     outcome = done(f"{flow.target.alias} is promoted")
-    by = scene.journal.actor.by
 
     def move(ledger: Ledger) -> transitions.Move:
-        entry = JournalEntry(
-            StepName.PROMOTE.value, outcome.state, clock.now_ms(), round(seconds, 3), by, outcome.message
-        )
+        entry = scene.entry(StepName.PROMOTE, outcome.state, seconds, outcome.message)
         return transitions.promote(
             flow.name,
             ledger,
@@ -119,7 +114,7 @@ def _changed(scene: Scene) -> str:
             return "nothing was proved in this process"
         return moved_since(scene)
     waived = any(
-        it.check == "source-silent" and it.until_ms > clock.now_ms()
+        it.check == "source-silent" and it.counts(clock.now_ms())
         for it in read_ledger(scene.flow, scene.clusters.target).waivers
     )
     if not waived and source_answers(scene.clusters.source):
@@ -166,14 +161,7 @@ def write_evidence(scene: Scene, seconds: float) -> Outcome:
     outcome = done(f"evidence {path}{'' if scene.tools.key else ' (not signed)'}")
 
     def move(now: Ledger) -> transitions.Move:
-        entry = JournalEntry(
-            StepName.REPORT.value,
-            StepState.DONE,
-            clock.now_ms(),
-            round(seconds, 3),
-            scene.journal.actor.by,
-            outcome.message,
-        )
+        entry = scene.entry(StepName.REPORT, outcome.state, seconds, outcome.message)
         return transitions.clear(scene.flow.name, now, scene.journal.actor, scene.run, entry, (path, digest))
 
     scene.journal.move(move)
@@ -195,14 +183,12 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
         },
     })
     text = document_of(payload, tools.key)
-    path = reports_folder(scene.flow, "evidence") / f"{scene.run}.json"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path, digest = write_document(scene.flow, scene.run, text)
     except OSError as error:
         raise TerminalError(
             f"the evidence cannot be written: {error}",
             hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
             code="reports",
         ) from None
-    return str(path), hashlib.sha256(text.encode()).hexdigest()
+    return str(path), digest

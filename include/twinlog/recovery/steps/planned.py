@@ -117,13 +117,15 @@ def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
     flow, clusters = scene.flow, scene.clusters
     for tries_left in (2, 1, 0):
         try:
-            synced = sync_topics.run(flow, clusters, run_id=scene.journal.actor.holder)
+            snapshot, run_id = FlowSnapshot(flow, clusters), scene.journal.actor.holder
+            synced = sync_topics.run(flow, clusters, run_id=run_id, snapshot=snapshot)
             for refusal in synced.refused:
                 return None, f"{refusal.name}: {refusal.message}; {refusal.hint}"
-            planned = ranges.run(flow, clusters)
+            snapshot = sync_topics.as_left(snapshot, synced)
+            planned = ranges.run(flow, clusters, snapshot=snapshot)
             if not planned.ranges and not planned.unended:
                 return None, next((f"{it.topic}: {it.message}" for it in planned.stopped), "")
-            copied = copy.run(flow, clusters, scene.tools.copies(), run_id=scene.journal.actor.holder)
+            copied = copy.run(flow, clusters, scene.tools.copies(), run_id=run_id, snapshot=snapshot)
         except FencedError:
             scene.journal.move(
                 lambda ledger: _still_mine(scene, ledger)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
+from twinlog.formats.ledger.recovery import JournalEntry, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName
@@ -65,3 +67,8 @@ class Scene:
     loss: Loss | None = None
     proved_drained: bool = False
     notes: list[str] = field(default_factory=list)
+
+    def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
+        """Return a step's entry in the journal, as of now."""
+        by = self.journal.actor.by
+        return JournalEntry(step.value, state, clock.now_ms(), round(seconds, 3), by, message)

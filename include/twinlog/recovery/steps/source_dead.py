@@ -61,8 +61,8 @@ class Placing:
 def place_from_checkpoints(scene: Scene) -> Outcome:
     """Commit the position of every group that has a checkpoint; groups with members on the target are left alone."""
     target, flow = scene.clusters.target, scene.flow
-    placings = read_placings(flow, target)
     ledger = read_ledger(flow, target)
+    placings = read_placings(flow, target, ledger)
     waived = frozenset(_waived(ledger.waivers, clock.now_ms()))
     blocked = [it for it in placings if it.trouble and not waived & {"", it.key.group}]
     if blocked:
@@ -99,9 +99,8 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     )
 
 
-def read_placings(flow: FlowSettings, target: ClusterReader) -> tuple[Placing, ...]:
+def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> tuple[Placing, ...]:
     """Decide for every checkpoint of the incarnations copied now.  Raises errors of the target."""
-    ledger = read_ledger(flow, target)
     noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
     wanted = {it.checkpoint.group for it in noted.values()}
     committed = target.committed_offsets(wanted).found if wanted else {}
@@ -191,4 +190,4 @@ def shown(placings: Sequence[Placing]) -> tuple[PlacedGroup, ...]:
 
 
 def _waived(waivers: Sequence[Waiver], now_ms: int) -> Iterator[str]:
-    yield from (it.subject for it in waivers if it.check == "group-covered" and it.until_ms > now_ms)
+    yield from (it.subject for it in waivers if it.check == "group-covered" and it.counts(now_ms))

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.formats.ledger.recovery import DeniedWrite
-from twinlog.monitoring.heartbeats import own_heartbeats
-from twinlog.topics.discover import left_out_reason
+from twinlog.gate.at_source import produced_topics
+from twinlog.metadata.read import denial
 
 EVERYBODY = "User:*"
 
@@ -30,29 +29,23 @@ class Denials:
 
 def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
     """List the ACLs that would keep producers from writing to the flow's topics; those that exist are not ours."""
-    names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
-    beats = own_heartbeats(flow, source, names)
+    names = produced_topics(flow, source)
     try:
         known = set(source.describe_acls())
     except ClusterRefused as error:
         return Denials((), error.message)
-    wanted = (DeniedWrite(name, EVERYBODY, "*") for name in names if name not in beats)
-    return Denials(tuple(it for it in wanted if binding_of(it) not in known))
+    wanted = (DeniedWrite(name, EVERYBODY, "*") for name in names)
+    return Denials(tuple(it for it in wanted if denial(it) not in known))
 
 
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Make the ACLs; return what the source refused, "" if it refused nothing."""
-    return _first_refusal(source.create_acls([binding_of(it) for it in denied]).refused.values())
+    return _first_refusal(source.create_acls([denial(it) for it in denied]).refused.values())
 
 
 def remove_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Remove the ACLs; return what the source refused, "" if it refused nothing."""
-    return _first_refusal(source.delete_acls([binding_of(it) for it in denied]).refused.values())
-
-
-def binding_of(denied: DeniedWrite) -> AclBinding:
-    """Return the ACL of a denial."""
-    return AclBinding("TOPIC", "LITERAL", denied.topic, denied.principal, denied.host, "WRITE", "DENY")
+    return _first_refusal(source.delete_acls([denial(it) for it in denied]).refused.values())
 
 
 def _first_refusal(refused: Collection[TwinlogError]) -> str:
