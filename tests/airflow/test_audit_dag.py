@@ -31,8 +31,8 @@ def of_topic(result: dict, topic: str, kind: str) -> list[dict]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def running(scheduler) -> Iterator[None]:
-    """The Dag is paused but for these tests: it would audit every minute."""
+def running(scheduler, topic: str) -> Iterator[None]:
+    """The Dag is paused but for these tests: it would audit every minute.  Its first run finds the topic copied."""
     scheduler.api.pause(DAG, paused=False)
     yield
     scheduler.api.pause(DAG, paused=True)

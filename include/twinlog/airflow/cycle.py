@@ -100,7 +100,6 @@ PARAMS = {
     ),
 }
 
-
 _FOLLOWS = """
 Scheduled runs **follow** the source: records are copied as they come. While one does, every other run leaves the copy
 to it, and does the rest. `twinlog pause` ends that at the next look; a Dag that is paused has no next run, and its

@@ -25,14 +25,11 @@ from twinlog.config.flow.settings import FlowSettings
 
 _CONTENT = re.compile(r'<div class="container-fluid.*?(?=<footer|</body>)', re.DOTALL)
 
-
 _FOREIGN = re.compile(
     r"<script\b.*?</script>|<link\b[^>]*>|<img\b[^>]*>|@import[^;]*;|url\([^)]*\)", re.DOTALL | re.IGNORECASE
 )
 
-
 _LINK_OUT = re.compile(r'(?:href|src)="(?:https?:)?//[^"]*"', re.IGNORECASE)
-
 
 _TO_SUITE = re.compile(r'<a href="[^"#]*expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
 

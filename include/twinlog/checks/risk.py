@@ -13,7 +13,6 @@ from twinlog.kafka_types import TopicPartition
 
 SLOT_MS = 300_000
 
-
 SLOTS = 288
 """A day in slots of five minutes."""
 

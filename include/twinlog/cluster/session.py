@@ -29,7 +29,6 @@ REQUEST_SECONDS = 25.0
 GIVE_UP_SECONDS = 5.0
 POLL_SECONDS = 0.02
 
-
 UNREACHABLE = frozenset({
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,

@@ -34,11 +34,19 @@ from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.process_id import ProcessId, stop_pid
 from twinlog.spark.build import BUILD
 from twinlog.spark.protection import PROTECTED, TOKEN_VARIABLE
-from twinlog.spark.session import CONF, check_master, local_address, session, submit_options
+from twinlog.spark.session import (
+    CONF,
+    check_master,
+    local_address,
+    reason_of_no_session,
+    session,
+    submit_options,
+)
 
 FOLDER_VARIABLE: Final = "TWINLOG_SPARK_FOLDER"
 ANSWER_SECONDS: Final = 5.0
 START_SECONDS: Final = 180.0
+FIRST_JOBS: Final = 3
 KEEP_SESSIONS: Final = {"spark.connect.session.manager.defaultSessionTimeout": "-1"}
 """Or a shared session ends after an hour without a cycle, and nobody can use its id again."""
 
@@ -198,7 +206,7 @@ def start(folder: Path, master: str = ALONE, port: int = 0) -> Seen:
     """Start a server in `folder` and leave it running; return once it has done a job.
 
     Raises UsageError if one lives there already or `master` is not one for a server, TransientError if the port is
-    taken or another start is under way, TerminalError if it ends before it answers.
+    taken, another start is under way or its first jobs fail, TerminalError if it ends before it answers.
     """
     if master.startswith("sc://") or master == AUTO:
         raise UsageError(
@@ -299,11 +307,27 @@ def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Pat
 
 
 def _work_once(server: Server) -> None:
-    """Run a job that does nothing: Python workers can start, and the first cycle finds them warm."""
+    """Run a job that does nothing: Python workers can start, and the first cycle finds them warm.
+
+    A first job may fail on a busy machine (a class of Spark's own is asked of the driver, which does not answer yet),
+    so it has FIRST_JOBS tries.  Raises TransientError if none of them is done.
+    """
+    from pyspark.errors import PySparkException
+
     from twinlog.spark.lane_task import SCHEMA, start_worker
 
-    with session(server.spark_master) as spark:
-        spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
+    for left in reversed(range(FIRST_JOBS)):
+        try:
+            with session(server.spark_master) as spark:
+                spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
+            return
+        except PySparkException as error:
+            if not left:
+                raise TransientError(
+                    f"the warm Spark did no job: {reason_of_no_session(error)[:300]}",
+                    hint="twinlog spark start again; the log says more",
+                    code="spark-server",
+                ) from None
 
 
 def _listens(port: int) -> bool:

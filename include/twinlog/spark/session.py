@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 5.0
 ADDRESS = re.compile(r"(?P<scheme>spark|sc)://(?P<host>[^:/,;]+|\[[^]]+\]):?(?P<port>\d*)")
 
-
 PORTS = {"spark": 7077, "sc": 15002}
 
 
@@ -66,10 +65,8 @@ def without_options(master: str) -> str:
 SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 """The environment variable of spark-submit's JVM options, beside spark.driver.extraJavaOptions."""
 
-
 QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
 """Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
-
 
 LOCAL_IP: Final = "SPARK_LOCAL_IP"
 """The environment variable of the address at which Spark listens."""
@@ -85,8 +82,10 @@ def local_address(master: str, environment: Mapping[str, str]) -> dict[str, str]
     return {LOCAL_IP: "127.0.0.1"} if master.startswith("local") and LOCAL_IP not in environment else {}
 
 
-log = logging.getLogger(__name__)
+CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+"""The environment variable by which PySpark remembers that a session on a Connect server was opened."""
 
+log = logging.getLogger(__name__)
 
 CONF = {
     "spark.ui.enabled": "false",
@@ -103,7 +102,6 @@ CONF = {
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.sql.session.timeZone": "UTC",
 }
-
 
 _LOCAL = re.compile(r"local\[(\d+|\*)")
 
@@ -197,6 +195,8 @@ def _stop(spark: SparkSession) -> None:
         spark.stop()
     except Exception as error:  # noqa: BLE001  py4j and gRPC have an error each for a process that is gone
         log.warning("the Spark session cannot be stopped: %s: %s", type(error).__name__, error)
+    # PySpark leaves it behind, and this process and all that it starts could then open no classic session.
+    os.environ.pop(CONNECT_MODE, None)
 
 
 def slots(spark: SparkSession, master: str) -> int:

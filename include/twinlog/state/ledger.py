@@ -46,7 +46,6 @@ from twinlog.lane.fence.ownership import Identity, why_not_ours
 
 R = TypeVar("R")
 
-
 P = TypeVar("P", bound=OfPartition)
 
 

@@ -29,7 +29,6 @@ app = FastAPI(
     openapi_url=None,
 )
 
-
 _status = StatusCache(look_at_flows)
 
 
@@ -68,7 +67,6 @@ async def lazy_app(
 
 
 FASTAPI_APP = {"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}
-
 
 NAV_ENTRY = {
     "name": "twinlog",

@@ -31,10 +31,8 @@ class Unknown(str):
 AirflowResolver = Callable[[str, str], str]
 """Returns the value for a connection id and a field (`password` if none is written)."""
 
-
 Lookup = Callable[[str, str], str]
 """Returns the value for a path ("" if none is written) and a key; raises LookupFailedError."""
-
 
 _KAFKA = "org.apache.kafka.common.config.provider."
 

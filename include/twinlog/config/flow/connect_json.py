@@ -113,10 +113,8 @@ def _connector(item: Mapping[str, Any], beside: Mapping[str, str], path: Path) -
 
 _IDENTITY = frozenset({"name", "connector.class", "source.cluster.alias", "target.cluster.alias"})
 
-
 _PER_CONNECTOR = frozenset({"tasks.max", "enabled"})
 """Keys that may differ between the three connectors without a contradiction: the source connector's count."""
-
 
 _SIDES = ("source.cluster.", "target.cluster.")
 
