@@ -276,10 +276,17 @@ def test_a_source_that_is_written_to_is_not_fenced(ask, source, orders):
 
 @pytest.mark.usefixtures("ran")
 def test_an_open_transaction_is_no_fence(ask, source, orders):
-    """It may still be committed."""
+    """It may still be committed.  However young it is, the check names who holds it, unless the source tells nobody."""
     source.append(orders, key=b"k", value=b"v", timestamp=NOW)
-    source.topics["orders"].logs[0].undecided = 1
-    assert "source-fenced" in ask().blocking
+    log = source.topics["orders"].logs[0]
+    log.undecided, log.held_by = 1, OpenTransaction(5, 17, 0, "pay-1", NOW, 60_000)
+    result = ask()
+    assert "source-fenced" in result.blocking
+    assert check_of(result, "source-fenced").message.endswith(
+        "; orders-0: producer 17 epoch 0, transactional id pay-1"
+    )
+    source.refuse("open_transactions", "orders", ClusterRefused("no"))
+    assert check_of(ask(), "source-fenced").message.endswith("an open transaction has to end, too")
 
 
 @pytest.mark.usefixtures("ran")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.checks.check import CheckResult, Row, Suite
@@ -32,9 +32,10 @@ from twinlog.gate.answer import (
     waived_by,
     weigh,
 )
-from twinlog.gate.at_source import fly, moving_topics
+from twinlog.gate.at_source import MovingTopics, fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
+from twinlog.gate.suites.flow_checks import FENCED
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
@@ -54,6 +55,9 @@ from twinlog.monitoring.validate import nothing_blocked
 from twinlog.state.ledger import require_own
 from twinlog.topics.discover import all_partitions
 from twinlog.topics.snapshot import FlowSnapshot
+
+MOST_NAMED = 5
+"""The most producers that a check names."""
 
 Validator = Callable[[Suite, Sequence[Row]], Validated]
 
@@ -203,15 +207,29 @@ def _with_source(
     return _Judged(
         results=(
             nothing_blocked(seen.discovery),
-            *named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)),
+            *_with_writers(
+                named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)),
+                moving or {},
+            ),
         ),
         state=state,
         validated=validated,
-        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or frozenset()),
+        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or ()),
         groups=groups.at_risk,
         source_cluster_id=seen.discovery.source_cluster_id,
         checkpoint_ms=groups.checkpoint_ms,
         rehearsed=watch.laps,
+    )
+
+
+def _with_writers(results: Iterable[CheckResult], moving: MovingTopics) -> tuple[CheckResult, ...]:
+    """Add the producers that hold transactions open to the failed check that nothing is written.  Pure."""
+    held = [who for _, who in sorted(moving.items()) if who]
+    more = [f"and {len(held) - MOST_NAMED} topics more"] if len(held) > MOST_NAMED else []
+    text = "; ".join(["", *held[:MOST_NAMED], *more])
+    return tuple(
+        replace(it, message=it.message + text) if it.name == FENCED.name and not it.passed else it
+        for it in results
     )
 
 

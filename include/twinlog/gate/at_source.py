@@ -15,10 +15,11 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TerminalError
+from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
+from twinlog.monitoring.open_at_source import producer_of
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.discover import all_partitions, left_out_reason
 from twinlog.topics.own_topics import ensure_topics
@@ -26,9 +27,13 @@ from twinlog.topics.own_topics import ensure_topics
 Ends = Answers[TopicPartition, PartitionOffsets]
 
 
+MovingTopics = Mapping[str, str]
+"""Topics that are written to, each with the producer that holds a transaction open there, "" if none is known."""
+
+
 def moving_topics(
     flow: FlowSettings, source: ClusterReader, *, sleep: Callable[[float], None] = time.sleep
-) -> frozenset[str]:
+) -> MovingTopics:
     """Watch the flow's topics for the configured time; return those that are written to or could not be watched.
 
     Raises ClusterUnreachable, ClusterRefused.
@@ -37,8 +42,24 @@ def moving_topics(
     partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
+    moving = moved(partitions, before, source.offsets(partitions))
     # Of a topic that cannot be described, it is unknown whether it stands still.
-    return moved(partitions, before, source.offsets(partitions)) | frozenset(described.refused)
+    return {
+        **dict.fromkeys(described.refused, ""),
+        **dict.fromkeys(_topics(moving), ""),
+        **_writers(source, moving),
+    }
+
+
+def _writers(source: ClusterReader, partitions: Iterable[TopicPartition]) -> MovingTopics:
+    """Name the producers with an open transaction in the partitions (KIP-664); no name if the source tells none."""
+    if not (asked := sorted(partitions)):
+        return {}
+    try:
+        holders = source.open_transactions(asked)
+    except TwinlogError:
+        return {}
+    return {at.topic: f"{at.topic}-{at.partition}: {producer_of(it)}" for at, it in holders.found.items()}
 
 
 def produced_topics(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
@@ -48,9 +69,13 @@ def produced_topics(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...
     return tuple(name for name in names if name not in heartbeat_topics)
 
 
-def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[str]:
-    """Return the topics whose end offsets differ, that have open transactions, or whose ends are unknown.  Pure."""
-    return frozenset(it.topic for it in partitions if not _stood_still(before.found, after.found, it))
+def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
+    return tuple(sorted({it.topic for it in partitions}))
+
+
+def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[TopicPartition]:
+    """Return the partitions whose ends differ or are unknown, or that have open transactions.  Pure."""
+    return frozenset(it for it in partitions if not _stood_still(before.found, after.found, it))
 
 
 def _stood_still(

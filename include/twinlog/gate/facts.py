@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
@@ -66,7 +66,7 @@ class FlowFacts:
 
     source_answers: bool
     topics: int
-    moving: frozenset[str] | None = None
+    moving: Collection[str] | None = None
     heartbeat_ms: int | None = None
     canary_seconds: float | None = None
     schemas_differing: int | None = None

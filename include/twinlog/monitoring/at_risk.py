@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from twinlog.checks.check import Row
@@ -39,7 +39,7 @@ def topics_at_risk(
     seen: Survey,
     disks: LogDirs,
     drift: Mapping[str, tuple[str, ...]],
-    moving: frozenset[str] = frozenset(),
+    moving: Collection[str] = (),
 ) -> tuple[TopicAtRisk, ...]:
     """Return for each topic what would be lost now.  Pure."""
     by_topic = rows_by_topic(seen.rows)
@@ -57,7 +57,7 @@ def _topic_at_risk(
     at_ms: int,
     disks: LogDirs,
     drift: Mapping[str, tuple[str, ...]],
-    moving: frozenset[str],
+    moving: Collection[str],
 ) -> TopicAtRisk:
     tier, unseen = flow.tier_of(topic.topic), unseen_of(topic)
     return TopicAtRisk(

@@ -137,14 +137,21 @@ def _holder(holder: OpenTransaction | None, error: TwinlogError | None, alias: s
     if holder is None:
         why = f": {error.message}" if error is not None else ""
         return f"{alias} does not tell whose{why}"
-    producer = f"producer {holder.producer_id} epoch {holder.producer_epoch}"
+    named_producer = producer_of(holder)
     if not holder.transactional_id:
-        return f"{producer}; no coordinator tells its transactional id"
-    named_producer = f"{producer}, transactional id {holder.transactional_id}"
+        return named_producer
     if not holder.ends_by_itself:
         return f"{named_producer}, whose coordinator does not hold it open: it hangs"
     started = "" if holder.started_ms is None else f", begun {iso(holder.started_ms)}"
     return f"{named_producer}{started}, time-out {(holder.timeout_ms or 0) / 1000:,.0f} s"
+
+
+def producer_of(holder: OpenTransaction) -> str:
+    """Name the producer of an open transaction."""
+    producer = f"producer {holder.producer_id} epoch {holder.producer_epoch}"
+    if not holder.transactional_id:
+        return f"{producer}; no coordinator tells its transactional id"
+    return f"{producer}, transactional id {holder.transactional_id}"
 
 
 def _hint(flow: FlowSettings, at: TopicPartition, holder: OpenTransaction | None) -> str:

@@ -54,7 +54,7 @@ FENCED = critical(
     "moving_partitions = 0",
     "nothing is written to the source: its partitions' ends stood still, no transaction is open",
     "stop the producers of the topics marked `still written to` in the table of topics at risk, and ask again;"
-    " an open transaction has to end, too (`twinlog status` names its transactional id)",
+    " an open transaction has to end, too",
 )
 FREE_DISK = warning(
     "free-disk",

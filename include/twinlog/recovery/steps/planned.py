@@ -65,8 +65,9 @@ def fence_producers(scene: Scene) -> Outcome:
     deadline = time.monotonic() + flow.failover.wait_seconds
     while moving := moving_topics(flow, source, sleep=scene.tools.sleep):
         if time.monotonic() >= deadline:
+            writers = sorted(who or topic for topic, who in moving.items())
             return waiting(
-                f"still written to on {flow.source.alias}: {listed(sorted(moving))}; stop the producers, or let their"
+                f"still written to on {flow.source.alias}: {listed(writers)}; stop the producers, or let their"
                 f" transactions end, and run it again{_denied(denials.why_none, refused)}"
             )
         copy_all(scene)
