@@ -50,7 +50,7 @@ class ReadRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What went wrong with a topic ("": with the flow as a whole): a stable code, one line, and what to do."""
+    """Tell what went wrong with a topic ("": with the flow as a whole): a stable code, one line, and what to do."""
 
     code: str
     topic: str
@@ -60,7 +60,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class PartitionIssue(Issue):
-    """What went wrong with one partition, or with a whole topic if `partition` is None."""
+    """Tell what went wrong with one partition, or with a whole topic if `partition` is None."""
 
     partition: int | None = None
 

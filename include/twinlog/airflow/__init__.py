@@ -1,1 +1,1 @@
-"""What Airflow needs: task functions, operator, retry rules, plugin.  No other package imports airflow."""
+"""Hold what Airflow needs: task functions, operators, retry rules, the plugin.  No other package imports airflow."""

@@ -1,4 +1,4 @@
-"""How the runs of a continuous Dag follow the source one after the other, without a gap between them.  Pure.
+"""Let the runs of a continuous Dag follow the source one after the other, without a gap between them.  Pure.
 
 A run begins while the one before still follows.  Its Spark session starts, and only then its copy fences.  That ends
 the other's copy in order, and the new one goes on from the committed state (decision 0019).  If a run fails to take

@@ -28,7 +28,7 @@ _FOUND_ANEW = frozenset({Unproved.MAP_LOST, Unproved.DELETED_EARLY, Unproved.TAR
 
 
 class AuditMode(StrEnum):
-    """How much is compared: what is new since the last audit, everything, or a share of everything."""
+    """Name how much is compared: what is new since the last audit, everything, or a share of everything."""
 
     INCREMENTAL = "incremental"
     FULL = "full"
@@ -37,7 +37,7 @@ class AuditMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """What is asked for.
+    """Tell what is asked for.
 
     `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.
     """
@@ -76,7 +76,7 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What to compare, and the problems that keep the rest from being compared."""
+    """Tell what to compare, and the problems that keep the rest from being compared."""
 
     partitions: tuple[PartitionPlan, ...]
     problems: tuple[Issue, ...]

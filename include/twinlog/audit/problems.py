@@ -37,7 +37,7 @@ NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a l
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What the plan is made from, read in this order: progress and `map_ends`, the ends of the logs, ledger and map.
+    """Tell what the plan is made from, in this order: progress and `map_ends`, the ends of the logs, ledger and map.
 
     `map_ends` is the end of each map at that time.  `compacted` are the source topics that have `compact` in their
     cleanup.policy on either side.  `sharing` says which records in either log are not the flow's.  `early` is what was
@@ -93,7 +93,7 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of each source topic, by name.
+    """Tell what is known of each source topic, by name.
 
     `lives` are the topic ids (incarnations) of which a map holds records, or may hold some.  `broken` are the maps
     that cannot be read, in order.

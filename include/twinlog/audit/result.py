@@ -1,4 +1,4 @@
-"""What an audit answers, and what of it the ledger keeps.  Pure."""
+"""Define what an audit answers, and what of it the ledger keeps.  Pure."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ALL_OF_IT = 100
 
 
 class AuditVerdict(StrEnum):
-    """What was found; only `equal` is good."""
+    """Name what was found; only `equal` is good."""
 
     EQUAL = "equal"
     DIFFERENT = "different"

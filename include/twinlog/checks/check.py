@@ -1,4 +1,4 @@
-"""What a check is: two columns of a row and the relation that must hold between them, as data.
+"""Define a check as data: two columns of a row, and the relation that must hold between them.
 
 A suite is a family of checks over rows of one kind.  Two evaluators read the same suites, and a test checks that they
 agree: `twinlog.checks.evaluate` in plain Python for every cycle, and `twinlog.checks.great_expectations` through Great
@@ -17,7 +17,7 @@ Row = Mapping[str, Cell]
 
 
 class Severity(StrEnum):
-    """Whether a failed check forbids relying on the copy, or only asks for a look."""
+    """Say whether a failed check forbids relying on the copy, or only asks for a look."""
 
     CRITICAL = "critical"
     WARNING = "warning"

@@ -24,7 +24,7 @@ _LAST_MS: Final = int(dt.datetime.max.replace(tzinfo=dt.UTC).timestamp()) * 1000
 
 
 class GapState(StrEnum):
-    """Whether a gap still counts against the copy."""
+    """Say whether a gap still counts against the copy."""
 
     OPEN = "open"
     EXPIRED = "expired"

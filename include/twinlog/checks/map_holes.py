@@ -26,7 +26,7 @@ from twinlog.state.progress import SourceIncarnation
 
 @dataclass(frozen=True, slots=True)
 class CopyBounds:
-    """Where a copy begins and ends: upstream [`begins`, `copied_to`); None if unknown.
+    """Tell where a copy begins and ends: upstream [`begins`, `copied_to`); None if unknown.
 
     `log_start` and `log_end` bound the target's log.  `known` are the stretches that the map leaves out on purpose.
     """

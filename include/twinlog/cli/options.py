@@ -14,7 +14,7 @@ from twinlog.errors import UsageError
 
 
 class Output(StrEnum):
-    """What stdout carries: tables for people, or one JSON document."""
+    """Name what stdout carries: tables for people, or one JSON document."""
 
     TABLE = "table"
     JSON = "json"

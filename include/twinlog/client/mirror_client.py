@@ -23,7 +23,7 @@ BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_g
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Whether an answer is complete.
+    """Tell whether an answer is complete.
 
     `records` were read, up to the end of the topic at the time of the question.  `unreadable` of them were no
     checkpoints of a known version and are not in the answer.
@@ -40,7 +40,7 @@ class Completeness:
 
 @dataclass(frozen=True, slots=True)
 class RemoteOffset:
-    """Where a group goes on: `offset` here for `upstream_offset` committed on the other cluster, with its metadata."""
+    """Tell where a group goes on: `offset` here for `upstream_offset` committed on the other cluster, and metadata."""
 
     offset: int
     upstream_offset: int

@@ -26,7 +26,7 @@ from twinlog.errors import UsageError
 
 
 class Form(StrEnum):
-    """How a document is written."""
+    """Name how a document is written."""
 
     SPARK = "spark"
     SPARK_LOG = "spark-log"

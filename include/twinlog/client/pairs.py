@@ -42,7 +42,7 @@ class Basis(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why there is no answer, or what is noteworthy about one."""
+    """Name why there is no answer, or what is noteworthy about one."""
 
     NONE = ""
     NEGATIVE = "negative"
@@ -64,7 +64,7 @@ NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECR
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Where to go on at the other side.
+    """Tell where to go on at the other side.
 
     `topic` is the name on the target, `source_topic` the name on the source.  Offsets are the next ones to read; one
     of them is None if there is no answer.  `exact` says that the answer is the first record not yet read.  `ahead`
@@ -118,7 +118,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """Why a partition cannot be translated."""
+    """Tell why a partition cannot be translated."""
 
     source_topic: str
     topic: str
@@ -250,7 +250,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What both clusters say about the topics asked about; `incarnations` is empty if the source cannot be asked."""
+    """Tell what both clusters say about the topics; `incarnations` is empty if the source cannot be asked."""
 
     incarnations: Answers[str, TopicDescription]
     remotes: Answers[str, TopicDescription]

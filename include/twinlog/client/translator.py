@@ -39,7 +39,7 @@ Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class _Reverse:
-    """What the reverse flow knows, and what it never copied."""
+    """Tell what the reverse flow knows, and what it never copied."""
 
     known: ReverseState
     lost: Lost

@@ -65,7 +65,7 @@ class TopicDescription:
 
     @property
     def led(self) -> bool:
-        """Whether every partition has a leader, so that it can be written to."""
+        """Say whether every partition has a leader, so that it can be written to."""
         return bool(self.partitions) and all(partition.leader >= 0 for partition in self.partitions)
 
 

@@ -37,7 +37,7 @@ class StoppedPartition(OfPartition):
 
     @property
     def hint(self) -> str:
-        """What a person can do, "" if the message says it."""
+        """Say what a person can do, "" if the message says it."""
         return what_to_do(self.code, self.topic)
 
 

@@ -89,7 +89,7 @@ class CopyResult:
 
     @property
     def broke_off(self) -> bool:
-        """Whether its last round ended by an error that may go away by itself, with no other failure."""
+        """Say whether its last round ended by an error that may go away by itself, with no other failure."""
         return bool(self.error) and self.transient
 
 

@@ -39,22 +39,22 @@ class OpenLanes:
 
     @property
     def over(self) -> bool:
-        """Whether every lane has ended."""
+        """Say whether every lane has ended."""
         return all(job.done() for job in self.jobs)
 
     @property
     def some_ended(self) -> bool:
-        """Whether a lane has ended."""
+        """Say whether a lane has ended."""
         return any(job.done() for job in self.jobs)
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a lane has died, or ended in a way that needs a new fence."""
+        """Say whether a lane has died, or ended in a way that needs a new fence."""
         return any(_in_doubt(job) for job in self.jobs if job.done())
 
     @property
     def some_fenced(self) -> bool:
-        """Whether a lane has ended because it was fenced."""
+        """Say whether a lane has ended because it was fenced."""
         ended = [job for job in self.jobs if job.done() and not job.exception()]
         return any(report.state is LaneOutcome.FENCED for job in ended for report in job.result())
 
@@ -114,13 +114,13 @@ class LaneLoad:
 
     @property
     def overloaded(self) -> bool:
-        """Whether its backlog stays larger than what it copies between two refreshes, and it has a part to give."""
+        """Say whether its backlog stays larger than what it copies between two refreshes, and it has a part to give."""
         persists = min(self.behind_before, self.behind) > self.copied
         return persists and self.behind - self.largest > self.copied * IDLE_SHARE
 
     @property
     def idle(self) -> bool:
-        """Whether it could take more."""
+        """Say whether it could take more."""
         return self.behind <= self.copied * IDLE_SHARE
 
 

@@ -52,7 +52,7 @@ class GateCheck:
 
 @dataclass(frozen=True, slots=True)
 class GroupAtRisk:
-    """How many records a group would read again; None if that is unknown."""
+    """Tell how many records a group would read again; None if that is unknown."""
 
     group: str
     duplicates: int | None
@@ -68,7 +68,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class CoverageOf:
-    """How much of a topic has been proved equal, and the age of the oldest audit of its partitions.
+    """Tell how much of a topic has been proved equal, and the age of the oldest audit of its partitions.
 
     `percent` is the proved share of the `comparable` records, those that both sides still hold, rounded down.  It is 0
     if the copy holds records but none of them is comparable, and None if the copy holds no record.  `unproved` counts

@@ -64,7 +64,7 @@ Validator = Callable[[Suite, Sequence[Row]], Validated]
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """What is asked: the mode, whether producers still write, and whether to send a canary.
+    """Tell what is asked: the mode, whether producers still write, and whether to send a canary.
 
     While producers still write, the gate checks only what can hold meanwhile.
     """
@@ -84,7 +84,7 @@ class GateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What was found out, before waivers are applied."""
+    """Tell what was found out, before waivers are applied."""
 
     results: tuple[CheckResult, ...]
     state: StandbyState

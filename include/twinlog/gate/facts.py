@@ -59,7 +59,7 @@ class StandbyState:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """What else the gate knows of a flow; a field is None if that is unknown or was not asked.
+    """Tell what else the gate knows of a flow; a field is None if that is unknown or was not asked.
 
     `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
     """

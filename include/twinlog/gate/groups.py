@@ -1,4 +1,4 @@
-"""What the readiness gate knows of consumer groups: the rows of the suite "groups".
+"""Tell the readiness gate of consumer groups: the rows of the suite "groups".
 
 With the source, the rows are what the step `checkpoints` would do now; without it, what that step wrote last.
 """

@@ -93,7 +93,7 @@ def _template() -> Template:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where an answer was kept; `signed_by` is the digest of the key, "" if the evidence is not signed."""
+    """Tell where an answer was kept; `signed_by` is the digest of the key, "" if the evidence is not signed."""
 
     evidence: str
     page: str

@@ -145,7 +145,7 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many checkpoints were deleted, and what prevented a deletion, "" if nothing did."""
+    """Tell how many checkpoints were deleted, and what prevented a deletion, "" if nothing did."""
 
     checkpoints: int = 0
     note: str = ""

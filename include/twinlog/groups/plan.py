@@ -39,7 +39,7 @@ class Decided:
 
     @property
     def writes(self) -> bool:
-        """Whether the position is to be committed on the target."""
+        """Say whether the position is to be committed on the target."""
         return self.verdict.write is not None
 
     @property
@@ -49,7 +49,7 @@ class Decided:
 
     @property
     def takes_ours_back(self) -> bool:
-        """Whether the commit is a rewind: it lies before the position we wrote last, which is still there."""
+        """Say whether the commit is a rewind: it lies before the position we wrote last, which is still there."""
         there = self.standing.there
         return (
             self.standing.ours

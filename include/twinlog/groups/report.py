@@ -13,7 +13,7 @@ from twinlog.kafka_types import OfPartition
 
 
 class SyncState(StrEnum):
-    """Whether the group would go on at the right record on the target.
+    """Say whether the group would go on at the right record on the target.
 
     `synced`: its position there is the translation, or beyond it because it read on there.
     `intentionally-not`: it is not, and it should not be (see the reason).
@@ -26,7 +26,7 @@ class SyncState(StrEnum):
 
 
 class SyncReason(StrEnum):
-    """Why a position has its state."""
+    """Name why a position has its state."""
 
     WRITTEN = "written"
     UNCHANGED = "unchanged"
@@ -100,7 +100,7 @@ class UncoveredGroup:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAge:
-    """How long ago the oldest of a group's checkpoints was written; `at_ms` is its time."""
+    """Tell how long ago the oldest of a group's checkpoints was written; `at_ms` is its time."""
 
     group: str
     at_ms: int

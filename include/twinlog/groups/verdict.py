@@ -44,7 +44,7 @@ class GroupStanding:
 
     @property
     def ours(self) -> bool:
-        """Whether the position on the target is the one we wrote last, so that it has not been moved since.
+        """Say whether the position on the target is the one we wrote last, so that it has not been moved since.
 
         Every position we write is also in the checkpoint. If a position equals the last checkpoint, it is ours, or a
         consumer there stands exactly where we would have put it.
@@ -65,7 +65,7 @@ class PositionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SyncSwitch:
-    """Whether positions are written at all, and why not."""
+    """Tell whether positions are written at all, and why not."""
 
     on: bool
     why_not: str = ""

@@ -66,7 +66,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class GroupPositions:
-    """What the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`)."""
+    """Tell what the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`)."""
 
     at_ms: int
     listed: tuple[GroupListing, ...]
@@ -95,7 +95,7 @@ class GroupView:
 
     @property
     def at_ms(self) -> int:
-        """When the positions were read."""
+        """Say when the positions were read."""
         return self.positions.at_ms
 
     @property

@@ -55,7 +55,7 @@ class LifecycleResult:
 
     @property
     def changed(self) -> bool:
-        """Whether the topics that are copied, or their copies, changed."""
+        """Say whether the topics that are copied, or their copies, changed."""
         return bool(
             self.appended or self.rebuilt or self.deleted_copies or any(g.copied_past for g in self.gaps)
         )

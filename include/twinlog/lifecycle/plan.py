@@ -59,12 +59,12 @@ class LifecyclePlan:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Say whether there is nothing to do."""
         return not any((self.adopted, self.rebuilt, self.lost, self.gone, self.back, self.due))
 
     @property
     def fenced(self) -> bool:
-        """Whether a part of the plan must be written behind the fence."""
+        """Say whether a part of the plan must be written behind the fence."""
         return bool(self.adopted or any(it.past for it in self.lost))
 
 

@@ -43,7 +43,7 @@ class SyncTopicsResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every topic of the flow is provisioned on the target."""
+        """Say whether every topic of the flow is provisioned on the target."""
         return not self.refused and not any(problem.blocking for problem in self.problems)
 
 

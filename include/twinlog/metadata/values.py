@@ -29,7 +29,7 @@ class ChangeKind(StrEnum):
 
 
 class Action(StrEnum):
-    """What a change does on the target."""
+    """Name what a change does on the target."""
 
     SET = "set"
     REMOVE = "remove"

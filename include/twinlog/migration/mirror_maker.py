@@ -26,7 +26,7 @@ WATCH_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which MM2: its source connector's name, where its worker keeps offsets, and the group of its workers.
+    """Tell which MM2: its source connector's name, where its worker keeps offsets, and the group of its workers.
 
     `dedicated` says that the workers serve only this flow, so that one live worker shows that it runs.
     """

@@ -1,4 +1,4 @@
-"""What would be lost with the source: shown by `status` and the gate, noted in the ledger by every cycle."""
+"""Tell what would be lost with the source: shown by `status` and the gate, noted in the ledger by every cycle."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """What this cycle did to one partition.
+    """Tell what this cycle did to one partition.
 
     `last_upstream_offset` is the last copied upstream offset, -1 if nothing was copied yet.  `lag_records` counts
     upstream offsets still to be copied, `undecided_records` those behind an open transaction.  `error` says why the

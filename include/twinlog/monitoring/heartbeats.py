@@ -29,7 +29,7 @@ LOOK_BACK = 50
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatsResult:
-    """What was written and what was seen.
+    """Tell what was written and what was seen.
 
     `latency_ms` is the age of the newest copied heartbeat of the source in the topic `remote_topic`, and
     `upstream_heartbeat_ms` its time; None if none was copied.  `warning` says why no heartbeat could be written on the

@@ -108,7 +108,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
+    """Tell how far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
 
     progress: Mapping[TopicPartition, int]
     maps: Maps[PackedMap]
@@ -118,7 +118,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was read on the source about its partitions.
+    """Tell what was read on the source about its partitions.
 
     `waiting` is the first record that can be copied and is not.  `undecided` is the first after the last stable
     offset.  `holders` are the transactions that have kept the latter there for a while.  `early` is what the copies

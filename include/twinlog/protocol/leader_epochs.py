@@ -23,7 +23,7 @@ _CONSUMER = -1
 
 
 class ReadUpTo(NamedTuple):
-    """How far a log was read: `next_offset` (upstream), and the leader epoch of the batch right before it.
+    """Tell how far a log was read: `next_offset` (upstream), and the leader epoch of the batch right before it.
 
     If compaction left no batch right before `next_offset`, `epoch` is that of the first batch behind it.
     """

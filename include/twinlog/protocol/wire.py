@@ -50,7 +50,7 @@ class FetchPosition:
 
 @dataclass(frozen=True, slots=True)
 class FetchSession:
-    """What a broker remembers of a fetcher (KIP-227).  Id 0 asks for a session; epoch -1 means no session."""
+    """Tell what a broker remembers of a fetcher (KIP-227).  Id 0 asks for a session; epoch -1 means no session."""
 
     id: int = 0
     epoch: int = -1

@@ -56,7 +56,7 @@ _WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Who fails over, in which mode; with `dry_run` nothing is changed."""
+    """Tell who fails over, in which mode; with `dry_run` nothing is changed."""
 
     mode: Mode
     by: str

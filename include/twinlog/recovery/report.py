@@ -14,7 +14,7 @@ from twinlog.recovery.procedure import StepName
 
 
 class State(StrEnum):
-    """Where the flow stands at the end of a command."""
+    """Name where the flow stands at the end of a command."""
 
     FOLLOWING = "following"
     WAITING = "waiting"

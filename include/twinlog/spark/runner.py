@@ -39,7 +39,7 @@ _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[Spec, Report]):
-    """What a job's tasks do with their lanes, how their answers are read, and the error if the job itself fails."""
+    """Tell what a job's tasks do with their lanes, how their answers are read, and the error of a job that fails."""
 
     task: Callable[[bytes, str, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     parse: Callable[[str], Report]

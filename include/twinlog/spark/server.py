@@ -58,7 +58,7 @@ _FILE, _LOG, _LOCK = "server.json", "spark.log", "lock"
 
 
 class Health(StrEnum):
-    """What a look at the server found; each is a line in `twinlog spark status`."""
+    """Name what a look at the server found; each is a line in `twinlog spark status`."""
 
     READY = "ready"
     DEAD = "dead"

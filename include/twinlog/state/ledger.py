@@ -117,7 +117,7 @@ class Ledger:
 
     @property
     def copies(self) -> bool:
-        """Whether a cycle may copy: only an active flow's may."""
+        """Say whether a cycle may copy: only an active flow's may."""
         return self.copies_for("")
 
     def copies_for(self, run: str) -> bool:

@@ -59,7 +59,7 @@ class Problem(Issue):
 
     @property
     def blocking(self) -> bool:
-        """Whether the topic is not copied because of this problem."""
+        """Say whether the topic is not copied because of this problem."""
         return self.code in BLOCKING
 
 
@@ -72,7 +72,7 @@ class LeftOut:
 
 
 class OrphanKind(StrEnum):
-    """Why a copy gets no more records."""
+    """Name why a copy gets no more records."""
 
     DELETED = "deleted"
     LEFT_OUT = "left-out"
@@ -136,7 +136,7 @@ class DiscoveredTopic:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be copied now: it has no blocking problem, is not paused, and its copy is provisioned.
+        """Say whether it can be copied now: it has no blocking problem, is not paused, and its copy is provisioned.
 
         Partitions added since the copy was provisioned wait for the next cycle; the others are copied.
         """

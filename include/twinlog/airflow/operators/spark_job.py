@@ -31,7 +31,7 @@ CANCEL_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the operator has to know of a step.
+    """Tell what the operator has to know of a step.
 
     `request` says what to run; it raises AirflowSkipException if there is nothing to do, or the error of a wrong form.
     `for_xcom` cuts a result to what XCom holds.  `failure` returns the error that a result amounts to, None if all is

@@ -32,7 +32,7 @@ class RawRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What a consumer sees of a record beside offset and timestamp; headers are in order, names may repeat."""
+    """Tell what a consumer sees of a record beside offset and timestamp; headers are in order, names may repeat."""
 
     key: bytes | None
     value: bytes | None

@@ -1,4 +1,4 @@
-"""What an audit looks at and what it answers: frozen values.
+"""Define what an audit looks at and what it answers: frozen values.
 
 Offsets called upstream are on the source, downstream on the target; ends are exclusive.
 """
@@ -18,7 +18,7 @@ LISTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is compared: upstream [start, end) with downstream [downstream_start, downstream_end).
+    """Tell what is compared: upstream [start, end) with downstream [downstream_start, downstream_end).
 
     Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined` are
     upstream offsets that were left out on purpose.  `compacted` says that either side may have dropped records that

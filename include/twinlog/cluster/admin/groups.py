@@ -22,7 +22,7 @@ from twinlog.protocol.errors import Code, error_for
 
 
 class GroupType(StrEnum):
-    """Which protocol a group speaks (KIP-848, KIP-932, KIP-1071).
+    """Name which protocol a group speaks (KIP-848, KIP-932, KIP-1071).
 
     `other` is a group that stores no offsets of records, such as Kafka Connect's workers.
     """
@@ -35,7 +35,7 @@ class GroupType(StrEnum):
 
     @property
     def commits_offsets(self) -> bool:
-        """Whether its progress is committed offsets that can be translated."""
+        """Say whether its progress is committed offsets that can be translated."""
         return self in {GroupType.CLASSIC, GroupType.CONSUMER}
 
 
@@ -54,7 +54,7 @@ class GroupState(StrEnum):
 
     @property
     def active(self) -> bool:
-        """Whether it has members, or may have."""
+        """Say whether it has members, or may have."""
         return self not in {GroupState.EMPTY, GroupState.DEAD}
 
 

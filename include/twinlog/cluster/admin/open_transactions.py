@@ -35,7 +35,7 @@ class OpenTransaction:
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether a coordinator holds it open, and aborts it when its time-out is over."""
+        """Say whether a coordinator holds it open, and aborts it when its time-out is over."""
         return self.started_ms is not None
 
 

@@ -1,4 +1,4 @@
-"""What a key of the file is: its name, type, default and meaning, and where it may stand."""
+"""Define a key of the file: its name, type, default and meaning, and where it may stand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
 
 class Home(StrEnum):
-    """Where a key belongs, which decides how it reaches a flow."""
+    """Name where a key belongs, which decides how it reaches a flow."""
 
     CONNECTOR = "connector"  # top level, or per flow `A->B.key`
     FLOW_ONLY = "flow"  # per flow `A->B.key`; MM2 drops it at the top level

@@ -14,7 +14,7 @@ AS_WRITTEN = "as written"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value comes from.
+    """Tell where a value comes from.
 
     `key` is the key as written in the file and `line` its first line (from 1; 0 if nothing was written).  `rule` names
     the rule of MM2's precedence that won (precedence.py), in the words that `twinlog explain` prints.

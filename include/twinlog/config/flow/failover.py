@@ -13,7 +13,7 @@ from twinlog.config.flow.values import PATH, POSITIVE_INT, POSITIVE_LONG, SECRET
 
 @dataclass(frozen=True, slots=True)
 class FailoverSettings:
-    """How long a failover waits, and how clients are sent to the target: by one hook at most."""
+    """Tell how long a failover waits, and how clients are sent to the target: by one hook at most."""
 
     wait_seconds: int = setting(whole(Kind.LONG, 0), "twinlog.failover.wait.seconds", "120")
     """how long a planned failover waits for producers to stop, and for groups to read to the end; then it says whom it

@@ -81,7 +81,7 @@ def _password(read: Reader, key: str, user: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MetadataSettings:
-    """Which configs, ACLs, quotas and users are synced, and who approves it."""
+    """Tell which configs, ACLs, quotas and users are synced, and who approves it."""
 
     profile: Profile = setting(choice(Profile), "twinlog.metadata.profile", "standby")
     """role of the target: `standby`, `promoted`, or `mm2` (MM2's own rules); see [Metadata](metadata.md)"""

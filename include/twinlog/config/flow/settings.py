@@ -60,21 +60,21 @@ FILTERED_CONFIGS = (
 
 
 class Guarantee(StrEnum):
-    """How records are written to the target (`twinlog.guarantee`)."""
+    """Name how records are written to the target (`twinlog.guarantee`)."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
 
 
 class PoisonPolicy(StrEnum):
-    """How to handle a record that the target cannot hold (`twinlog.on.poison.record`)."""
+    """Name how to handle a record that the target cannot hold (`twinlog.on.poison.record`)."""
 
     FAIL = "fail"
     QUARANTINE = "quarantine"
 
 
 class RecreatedPolicy(StrEnum):
-    """How to handle a source topic that was deleted and created again (`twinlog.on.recreated`)."""
+    """Name how to handle a source topic that was deleted and created again (`twinlog.on.recreated`)."""
 
     FAIL = "fail"
     NEW_INCARNATION = "new-incarnation"
@@ -82,7 +82,7 @@ class RecreatedPolicy(StrEnum):
 
 
 class GapPolicy(StrEnum):
-    """How to handle upstream offsets that are gone before they were copied (`twinlog.on.gap`)."""
+    """Name how to handle upstream offsets that are gone before they were copied (`twinlog.on.gap`)."""
 
     FAIL = "fail"
     RECORD_AND_CONTINUE = "record-and-continue"
@@ -96,7 +96,7 @@ class CycleRule(StrEnum):
 
 
 class GroupSyncPolicy(StrEnum):
-    """What may happen to a group's position on the target if its translation lies before it."""
+    """Name what may happen to a group's position on the target if its translation lies before it."""
 
     NEVER_REWIND = "never-rewind"
     FOLLOW = "follow"
@@ -122,7 +122,7 @@ class _Reset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopySettings:
-    """How the copy works.
+    """Tell how the copy works.
 
     Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
     uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None means that the amount of work
@@ -198,7 +198,7 @@ class GroupSyncSettings:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings:
-    """How to handle topics that are deleted, recreated or lose records (docs/topics.md); None keeps them."""
+    """Tell how to handle topics that are deleted, recreated or lose records (docs/topics.md); None keeps them."""
 
     on_recreated: RecreatedPolicy = setting(choice(RecreatedPolicy), "twinlog.on.recreated", "fail")
     """a source topic was deleted and created again: `fail` (that topic stops), `new-incarnation` (its copy is deleted

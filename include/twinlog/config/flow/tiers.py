@@ -123,7 +123,7 @@ class GateSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """When the flow is audited."""
+    """Tell when the flow is audited."""
 
     schedule: str = setting(CRON, "twinlog.audit.schedule", "45 * * * *")
     """cron expression of the Dag `audit__A__B`, in UTC: records that are new since the last audit are compared"""

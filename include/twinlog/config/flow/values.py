@@ -50,7 +50,7 @@ class Value(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Declared(Generic[T]):
-    """How one field is read: a type of values, and the key that names it."""
+    """Tell how one field is read: a type of values, and the key that names it."""
 
     value: Value[T]
     key: Key

@@ -1,1 +1,1 @@
-"""How clients connect and log in: TLS, SASL, key stores, for both client libraries."""
+"""Let clients connect and log in: TLS, SASL, key stores, for both client libraries."""

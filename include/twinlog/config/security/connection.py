@@ -1,4 +1,4 @@
-"""How to reach and log in to one cluster: what both client libraries need of Java's client properties.
+"""Reach and log in to one cluster: what both client libraries need of Java's client properties.
 
 `twinlog.config.security.client_properties` makes these from the resolved properties.  They are picklable (they travel
 to Spark tasks) and print no secret.  `${airflow:...}` values of a Spark job were looked up by the Airflow task that

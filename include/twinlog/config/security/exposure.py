@@ -90,7 +90,7 @@ _LIBRARY = frozenset(
 
 
 class Reach(StrEnum):
-    """Which client follows a property.  CHECKED: no client does, but a value that would matter is refused."""
+    """Name which client follows a property.  CHECKED: no client does, but a value that would matter is refused."""
 
     BOTH = "copy and client library"
     COPY = "copy"

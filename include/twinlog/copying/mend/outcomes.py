@@ -17,7 +17,7 @@ from twinlog.offsets.segments import MapSegment
 
 
 class Outcome(StrEnum):
-    """How a transaction ended; EITHER: no marker of it is left anywhere, UNKNOWN: a person has to look."""
+    """Name how a transaction ended; EITHER: no marker of it is left anywhere, UNKNOWN: a person has to look."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"

@@ -14,7 +14,7 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 
 class RunState(StrEnum):
-    """Where a failover stands: under way, promoted, aborted before that, or returned: the flow follows again."""
+    """Name where a failover stands: under way, promoted, aborted before that, or returned: the flow follows again."""
 
     OPEN = "open"
     PROMOTED = "promoted"

@@ -17,7 +17,7 @@ from twinlog.gate.suites import flow_checks as whole
 
 
 class Mode(StrEnum):
-    """Whether both clusters are asked, or only the state on the target is left."""
+    """Say whether both clusters are asked, or only the state on the target is left."""
 
     PLANNED = "planned"
     SOURCE_DEAD = "source-dead"

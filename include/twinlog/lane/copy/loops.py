@@ -49,7 +49,7 @@ BURST_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a stream loop copies, and how often it commits, while records stream without a backlog (seconds).
+    """Tell how often a stream loop copies, and how often it commits, while records stream without a backlog (seconds).
 
     Records that were not committed are copied again if the lane dies.
     """

@@ -30,7 +30,7 @@ RATE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is lost, by partition, as of the last report; `at_ms` is None if there is none, so nothing is known.
+    """Tell what is lost, by partition, as of the last report; `at_ms` is None if there is none, so nothing is known.
 
     `seconds` is the most that can be missing: the age of the oldest record that was waiting then, and all the time
     since.

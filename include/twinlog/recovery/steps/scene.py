@@ -1,4 +1,4 @@
-"""What the steps of one failover share: the flow, its clusters, the tools they are given, and what they found out."""
+"""Hold what the steps of one failover share: the flow, its clusters, the tools they are given, and what they found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What the steps work with, other than the clusters.
+    """Tell what the steps work with, other than the clusters.
 
     `copies` opens a runner of lanes when there is something to copy.  `approve` puts a question to a person.  `told`
     hears of every step that begins or ended.  `configuration` and its digest go into the evidence, which `key` signs.

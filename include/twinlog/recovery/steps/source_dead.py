@@ -39,7 +39,7 @@ def count_loss(scene: Scene) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Where one group goes on: its last checkpoint, the offset to commit, and what is committed there now.
+    """Tell where one group goes on: its last checkpoint, the offset to commit, and what is committed there now.
 
     `write` is None if it stands there already, or has read on there.  `trouble` says why it cannot be placed.
     """
