@@ -66,6 +66,7 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench.cycle $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.spark_task $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.hold $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.failover --out docs/performance --page docs/failover.md
 	$(WITH_JAVA) $(BIN)/python -m bench.year --out docs/performance --page docs/operations.md
 	$(WITH_JAVA) $(BIN)/python -m bench.audit all --out docs/performance --page docs/audit.md
 

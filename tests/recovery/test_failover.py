@@ -88,6 +88,16 @@ class TestPlanned:
         ]
         assert (0.0, 0) == (report.rpo_seconds, report.exit_code)
 
+    def test_a_flow_without_heartbeats_has_no_canary(self, world: World):
+        """There is no topic to write to, and the failover ends well."""
+        world.flow = replace(world.flow, emit_heartbeats=False)
+        report = world.fail_over()
+        assert (State.PROMOTED, 0, "skipped") == (
+            report.state,
+            report.exit_code,
+            steps_of(report)["canary"],
+        )
+
     def test_a_dry_run_changes_nothing(self, world: World):
         """All steps are planned, with the numbers of now; not one change is made on either cluster."""
         world.write(4)

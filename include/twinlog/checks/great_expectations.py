@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from twinlog.checks.check import Check, CheckResult, Relation, Row, Suite
@@ -27,6 +29,17 @@ class Validated:
     rows: int
     results: tuple[CheckResult, ...]
     outcome: Any
+
+
+def load_early() -> None:
+    """Import Great Expectations in the background, for a command that waits for something else before it judges."""
+
+    def load() -> None:
+        os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
+        with suppress(ImportError):  # `validate` says it
+            import great_expectations.expectations  # noqa: F401
+
+    Thread(target=load, name="great-expectations", daemon=True).start()
 
 
 def validate(suite: Suite, rows: Sequence[Row]) -> Validated:

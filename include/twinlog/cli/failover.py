@@ -51,6 +51,7 @@ def failover(
     Exit 0: promoted, and all steps done. 1: the gate or a person says no, a step failed, or it waits for a person.
     3: a cluster cannot be reached or refuses, or another process goes on with this failover.
     """
+    from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
     from twinlog.gate.evidence import read_private_key
     from twinlog.recovery import failover as recovery
@@ -59,6 +60,8 @@ def failover(
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key_file = sign_with or chosen.gate.sign_with
     key = read_private_key(key_file) if key_file is not None else None
+    if not dry_run:
+        load_early()
     with open_clusters(chosen) as clusters, WarmSpark() as spark:
         tools = Tools(
             copies=lambda: spark.runner(master or chosen.copy.spark_master),

@@ -61,6 +61,7 @@ def gate(
             "--canary and --still-writing ask something of the source",
             hint="leave them out, or --mode planned",
         )
+    from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
     from twinlog.gate import ask as step
     from twinlog.gate.evidence import read_private_key
@@ -70,6 +71,7 @@ def gate(
     key_file = sign_with or chosen.gate.sign_with
     key = read_private_key(key_file) if key_file is not None else None
     refuse_unwritable(evidence, "--evidence")
+    load_early()
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
     with open_clusters(chosen) as clusters:
         answer = step.run(chosen, clusters, step.GateRequest(mode, still_writing, canary))

@@ -144,7 +144,9 @@ def switch_clients(scene: Scene) -> Outcome:
 
 
 def try_target(scene: Scene) -> Outcome:
-    """Write to the promoted target and read it back."""
+    """Write to the promoted target and read it back, unless no heartbeat may be written."""
+    if not scene.flow.emit_heartbeats:
+        return skipped(f"not tried: {scene.flow.name} writes no heartbeats (emit.heartbeats.enabled=false)")
     seconds = write_and_read(scene.flow, scene.clusters.target, scene.tools.sleep)
     if seconds is None:
         return failed(f"what was written to {scene.flow.target.alias} could not be read back")
