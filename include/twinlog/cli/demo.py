@@ -70,7 +70,8 @@ def _grids(report: DemoReport) -> list[Grid | Lines]:
     failed = f", {report.failed_cycles} of them failed" if report.failed_cycles else ""
     return [
         Grid(
-            f"{verdict}; {report.cycles} cycles{failed} in {report.seconds:.0f} s; {beat}",
+            f"{verdict}; {report.records:,} records in {report.cycles} cycles{failed},"
+            f" {report.records_per_second:,} records/s while copying; {beat}",
             ("topic", "what it shows", "on A", "on B", "lag", "records/s", "equal"),
             [
                 (

@@ -65,6 +65,16 @@ class DemoReport:
     heartbeat_latency_ms: int | None
 
     @property
+    def records(self) -> int:
+        """Return the number of records on the target."""
+        return sum(topic.target_records for topic in self.topics)
+
+    @property
+    def records_per_second(self) -> int:
+        """Return how many records were copied in each second in which a Spark job was copying."""
+        return sum(topic.records_per_second for topic in self.topics)
+
+    @property
     def equal(self) -> bool:
         """Say whether every record of every topic is equal on both sides."""
         return bool(self.topics) and all(topic.equal for topic in self.topics)

@@ -44,7 +44,7 @@ class DemoTopic:
     why: str
     make: Callable[[random.Random, int], DemoRecord]
     records_per_second: int = 400
-    first_records: int = 5_000
+    first_records: int = 120_000
     configs: Mapping[str, str] = field(default_factory=dict)
     producer: Mapping[str, str] = field(default_factory=dict)
     transactional: bool = False
@@ -95,9 +95,9 @@ _COMPACTED = {
 TOPICS = (
     DemoTopic("orders", 4, "plain keyed records", _order),
     DemoTopic("clicks", 4, "lz4, copied as it is", _click, producer={"compression.type": "lz4"}),
-    DemoTopic("customers", 2, "compacted, with gaps", _customer, records_per_second=100, configs=_COMPACTED),
+    DemoTopic("customers", 2, "compacted, with gaps", _customer, 100, 5_000, configs=_COMPACTED),
     DemoTopic("events", 3, "headers and tombstones", _event, producer={"compression.type": "zstd"}),
-    DemoTopic("transfers", 2, "transactions, some aborted", _transfer, 200, transactional=True),
+    DemoTopic("transfers", 2, "transactions, some aborted", _transfer, 200, 60_000, transactional=True),
 )
 
 
