@@ -444,6 +444,23 @@ def test_after_a_failover_nobody_is_moved(step, flow, orders, copied, source, ta
     assert {} == there(target)
 
 
+def test_a_failover_of_the_other_direction_holds_the_groups_too(step, orders, copied, source, target):
+    """While B->A fails over to A, nobody else moves a group there; afterwards they are moved again."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    source.add_topic("mm2-ledger.B.internal")
+    ledger = TopicPartition("mm2-ledger.B.internal", 0)
+    state = FlowState(FlowPhase.FAILING_OVER, 1, "somebody", "a drill")
+    source.append(ledger, key=state.key(), value=state.value())
+    row = only(step())
+    assert (LEFT, SyncReason.SYNC_DISABLED) == seen(row)[:2]
+    assert "B->A is failing over, by somebody" in row.text
+    assert {} == there(target)
+    state = FlowState(FlowPhase.ACTIVE, 2, "somebody", "over")
+    source.append(ledger, key=state.key(), value=state.value())
+    assert SYNCED == seen(only(step()))[0]
+
+
 def test_a_map_that_cannot_be_read_stops_its_partition(step, flow, orders, copied, source, target):
     """An unknown version, say: nothing is written for it, and the record at fault is named."""
     copied(orders, 0, 5)

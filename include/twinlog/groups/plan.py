@@ -140,6 +140,8 @@ def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
         return SyncSwitch(
             on=False, why_not=f"the flow is {seen.ledger.phase}: its groups belong to the target now"
         )
+    if seen.held:
+        return SyncSwitch(on=False, why_not=f"the flow is {seen.held}")
     return SyncSwitch(flow.sync_group_offsets, "sync.group.offsets.enabled is false")
 
 

@@ -79,7 +79,8 @@ class GroupPositions:
 class GroupView:
     """The flow's groups.
 
-    `routes` has the partitions on the target to which the positions go. `unread` has the
+    `held` says why a failover of the flow in the other direction keeps this one standing by, "" if none does. `routes`
+    has the partitions on the target to which the positions go. `unread` has the
     partitions whose offsets cannot be read now. `checkpoints` is the topic's content; `gone` are groups in it that no
     longer exist on the source.
     """
@@ -92,6 +93,7 @@ class GroupView:
     gone: frozenset[str]
     ledger: Ledger
     notes: tuple[str, ...]
+    held: str = ""
 
     @property
     def at_ms(self) -> int:
@@ -135,6 +137,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
         ),
         ledger=ledger,
         notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
+        held=snapshot.discovery.stands_by if wanted and ledger.copies_for(flow.recovery_run) else "",
     )
 
 
