@@ -10,17 +10,16 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import twinlog
 from twinlog.airflow.secrets import stand_in
 from twinlog.config.file.providers import AirflowResolver
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ConfigError
+from twinlog.shipped import folder
 
 CONFIG_VARIABLE = "TWINLOG_CONFIG"
-PROJECT = Path(twinlog.__file__).resolve().parents[2]
-DEFAULT_CONFIG = PROJECT / "include" / "config" / "mm2.properties"
-STEP_JOB = PROJECT / "jobs" / "run_step.py"
+DEFAULT_CONFIG = folder("config") / "mm2.properties"
+STEP_JOB = folder("jobs") / "run_step.py"
 SPARK_CONNECTION = "twinlog_spark"
 """The Airflow connection that says where spark-submit goes."""
 

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from twinlog.checks.check import Check, CheckResult, Relation, Row, Suite
 from twinlog.checks.evaluate import result_of
+from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +33,26 @@ class Validated:
     outcome: Any
 
 
+def require_installed() -> None:
+    """Raise UsageError if Great Expectations is not installed: a copy without gate and rules needs none."""
+    if find_spec("great_expectations") is None:
+        raise UsageError(
+            "Great Expectations, which judges here, is not installed",
+            hint="pip install 'twinlog[gate]'",
+            code="not-installed",
+        )
+
+
 def load_early() -> None:
-    """Import Great Expectations in the background, for a command that waits for something else before it judges."""
+    """Import Great Expectations in the background, for a command that waits for something else before it judges.
+
+    Raises UsageError if it is not installed.
+    """
+    require_installed()
 
     def load() -> None:
         os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
-        with suppress(ImportError):  # `validate` says it
+        with suppress(ImportError):  # `validate` meets it again, and says it
             import great_expectations.expectations  # noqa: F401
 
     Thread(target=load, name="great-expectations", daemon=True).start()

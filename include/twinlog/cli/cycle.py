@@ -63,7 +63,7 @@ class FlowRun:
 
     `error` is set if the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
     ended for a reason that may go away by itself, and that no topic was refused its place beside that.  `windows`
-    counts the lane generations of follow mode.
+    counts the lane generations of follow mode.  `copy_seconds` is how long the copy took, of the report's seconds.
     """
 
     flow: str
@@ -76,6 +76,7 @@ class FlowRun:
     windows: int = 0
     error: Failure | None = None
     broke_off: bool = False
+    copy_seconds: float = 0.0
 
     @property
     def state(self) -> str:
@@ -125,6 +126,7 @@ class FlowRun:
             "heartbeat_latency_ms": self.latency_ms,
             "groups": to_json(self.groups),
             "windows": self.windows,
+            "copy_seconds": self.copy_seconds,
             "error": to_json(self.error),
         }
 
@@ -214,6 +216,7 @@ def conclude(
         groups=groups,
         windows=windows,
         broke_off=copied is not None and copied.broke_off and not refused,
+        copy_seconds=copied.seconds if copied is not None else 0.0,
     )
 
 

@@ -12,29 +12,46 @@ import typer
 from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import say
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from twinlog.lab.demo.play import DemoReport
     from twinlog.lab.demo.stage import Stage
 
 KeepOption = Annotated[bool, typer.Option("--keep", help="Leave the clusters and Airflow's UI running.")]
+WithoutOption = Annotated[
+    bool, typer.Option("--without-airflow", help="Run the cycles by twinlog run --once, without Airflow.")
+]
 StopOption = Annotated[bool, typer.Option("--stop", help="End what --keep left running.")]
 
 
-def demo(keep: KeepOption = False, stop: StopOption = False, output: OutputOption = Output.TABLE) -> int:
+def demo(
+    keep: KeepOption = False,
+    stop: StopOption = False,
+    without_airflow: WithoutOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
     """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.
 
     Exit 0 when every record is equal.
     """
+    if without_airflow and keep:
+        raise UsageError("--keep leaves Airflow's UI running", hint="leave out --without-airflow")
+    from twinlog.lab.demo import by_hand
     from twinlog.lab.demo.play import play
-    from twinlog.lab.demo.stage import open_stage, stop_kept
+    from twinlog.lab.demo.stage import open_machinery, open_stage, stop_kept
 
     if stop:
         say("stopped" if stop_kept() else "no demo was kept")
         return ExitCode.DONE
     signal.signal(signal.SIGTERM, _end)
     tell = Teller()
+    if without_airflow:
+        tell("starting two Kafka clusters and a warm Spark (the first time, Kafka's jars are fetched)")
+        with open_machinery() as made:
+            report = by_hand.play(made, tell)
+        show(report, output, _grids(report))
+        return ExitCode.DONE if report.equal else ExitCode.SAYS_NO
     tell("starting two Kafka clusters and Airflow (the first time, Kafka's jars are fetched)")
     with open_stage(keep=keep) as stage:
         report = play(stage, tell)

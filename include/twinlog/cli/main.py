@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import evidence, gap, kafka, metadata, recovery, spark, waiver
+from twinlog.cli import airflow_files, evidence, gap, kafka, metadata, recovery, spark, waiver
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.claim import claim
@@ -97,6 +97,7 @@ app.add_typer(waiver.app)
 app.add_typer(evidence.app)
 app.add_typer(kafka.app)
 app.add_typer(spark.app)
+app.add_typer(airflow_files.app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinlog.checks.check import Severity
+from twinlog.checks.great_expectations import require_installed
 from twinlog.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +68,11 @@ def read_suite(path: Path) -> dict[str, Any]:
 
 
 def ask(suite: Mapping[str, Any], path: Path, topic: str, frame: DataFrame) -> TopicRules:
-    """Apply every rule to one topic's sample.  Raises ConfigError if Great Expectations does not know a rule."""
+    """Apply every rule to one topic's sample.
+
+    Raises ConfigError if Great Expectations does not know a rule, UsageError if it is not installed.
+    """
+    require_installed()
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
     import great_expectations as gx
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import twinlog
 from twinlog.errors import TerminalError
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
+from twinlog.shipped import folder
 
-PROJECT = Path(twinlog.__file__).resolve().parents[2]
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
 ADMIN = "admin"
 START_TIMEOUT_S = 120
@@ -38,7 +37,7 @@ class AirflowInstance:
         home: Path,
         config: Path,
         *,
-        dags: Path = PROJECT / "dags",
+        dags: Path | None = None,
         settings: Mapping[str, str] | None = None,
         watched: bool = True,
     ) -> None:
@@ -47,7 +46,7 @@ class AirflowInstance:
         self._port = _free_port()
         self._password = secrets.token_urlsafe(12)
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
-        self.environment = {**inherited, **self._settings(config, dags), **(settings or {})}
+        self.environment = {**inherited, **self._settings(config, dags or folder("dags")), **(settings or {})}
         self.api = AirflowApi(f"http://127.0.0.1:{self._port}", ADMIN, self._password)
         self._processes: Processes | None = None
 
@@ -58,7 +57,7 @@ class AirflowInstance:
             "PYTHONUNBUFFERED": "1",
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(folder("plugins")),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__LAZY_LOAD_PLUGINS": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",

@@ -12,7 +12,7 @@ from typing import Any
 from twinlog.errors import TerminalError, TransientError
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.comparison import TopicComparison, compare_topic
-from twinlog.lab.demo.stage import DAG_ID, SOURCE, Stage
+from twinlog.lab.demo.stage import DAG_ID, SOURCE, Machinery, Stage
 from twinlog.lab.demo.workload import TOPICS, Stream, create_topics, freeze_compacted
 
 STREAM_S = 40
@@ -97,7 +97,7 @@ class Watch:
                 if run["state"] in FINISHED and run["dag_run_id"] not in self.cycles:
                     cycle = read_cycle(self.api, run)
                     self.cycles[cycle.run_id] = cycle
-                    self.say(_describe(cycle))
+                    self.say(describe(cycle))
             if enough(runs):
                 return True
             time.sleep(POLL_S)
@@ -111,7 +111,7 @@ def play(stage: Stage, say: Say) -> DemoReport:
     """
     started = time.monotonic()
     watch = Watch(stage.airflow.api, say, started + LONGEST_S)
-    stream = _prepare(stage, say)
+    stream = prepare(stage.source.bootstrap_servers, say)
     _wait_for_dag(stage)
     say(f"Airflow is up at {stage.airflow.api.url}, {DAG_ID} runs every minute; records keep flowing")
     stream.start()
@@ -125,26 +125,23 @@ def play(stage: Stage, say: Say) -> DemoReport:
     if not watch.until(lambda runs: any(is_finished_since(stopped, run) for run in runs)):
         say(f"time is up after {LONGEST_S} s, before the last cycle was done: this machine is busy")
     say("reading both sides, record by record")
-    compared = [
-        compare_topic(
-            stage.source.bootstrap_servers,
-            stage.target.bootstrap_servers,
-            topic.name,
-            f"{SOURCE}.{topic.name}",
-        )
-        for topic in TOPICS
-    ]
-    return make_report(compared, list(watch.cycles.values()), time.monotonic() - started)
+    return make_report(compare_all(stage), list(watch.cycles.values()), time.monotonic() - started)
 
 
-def _prepare(stage: Stage, say: Say) -> Stream:
-    """Create and fill the topics while Airflow starts."""
-    create_topics(stage.source.bootstrap_servers)
-    stream = Stream(stage.source.bootstrap_servers)
+def prepare(bootstrap: str, say: Say) -> Stream:
+    """Create and fill the topics of the source; return the stream of further records, which has not begun."""
+    create_topics(bootstrap)
+    stream = Stream(bootstrap)
     stream.fill()
-    freeze_compacted(stage.source.bootstrap_servers)
-    say(f"{len(TOPICS)} topics with {stream.written:,} records on {SOURCE}; waiting for Airflow")
+    freeze_compacted(bootstrap)
+    say(f"{len(TOPICS)} topics with {stream.written:,} records on {SOURCE}")
     return stream
+
+
+def compare_all(made: Machinery) -> list[TopicComparison]:
+    """Compare every topic with its copy, record by record."""
+    source, target = made.source.bootstrap_servers, made.target.bootstrap_servers
+    return [compare_topic(source, target, topic.name, f"{SOURCE}.{topic.name}") for topic in TOPICS]
 
 
 def _wait_for_dag(stage: Stage) -> None:
@@ -182,8 +179,8 @@ def read_cycle(api: AirflowApi, run: dict[str, Any]) -> Cycle:
         records=report.get("records", 0),
         seconds=float(run.get("duration") or 0),
         copy_seconds=copied.get("seconds", 0.0),
-        by_topic=dict(_sums(report, "copied_records")),
-        lag_by_topic=dict(_sums(report, "lag_records")),
+        by_topic=dict(sums(report, "copied_records")),
+        lag_by_topic=dict(sums(report, "lag_records")),
         heartbeat_latency_ms=beat.get("latency_ms"),
     )
 
@@ -220,11 +217,13 @@ def make_report(compared: list[TopicComparison], cycles: list[Cycle], seconds: f
     )
 
 
-def _sums(report: dict[str, Any], name: str) -> Iterator[tuple[str, int]]:
+def sums(report: dict[str, Any], name: str) -> Iterator[tuple[str, int]]:
+    """Yield each topic of a cycle's report with the sum of a number of its partitions."""
     for topic in report.get("topics", ()):
         yield topic["topic"], sum(partition[name] for partition in topic["partitions"])
 
 
-def _describe(cycle: Cycle) -> str:
-    kind = cycle.run_id.split("__", maxsplit=1)[0]
-    return f"cycle {cycle.state} ({kind}): {cycle.records:,} records in {cycle.seconds:.0f} s"
+def describe(cycle: Cycle) -> str:
+    """Say in a line how a cycle ended."""
+    kind, named, _ = cycle.run_id.partition("__")
+    return f"cycle {cycle.state}{f' ({kind})' if named else ''}: {cycle.records:,} records in {cycle.seconds:.0f} s"

@@ -6,10 +6,11 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import platformdirs
@@ -47,37 +48,56 @@ offset.storage.replication.factor = 1
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Both clusters, the file that names them, and the Airflow that works from it."""
+class Machinery:
+    """Both clusters, the file that names them, and the variables by which commands find the warm Spark."""
 
     folder: Path
     source: EmbeddedKafka
     target: EmbeddedKafka
     config: Path
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Stage(Machinery):
+    """The machinery, and the Airflow that works from its file."""
+
     airflow: AirflowInstance
+
+
+@contextmanager
+def open_machinery() -> Iterator[Machinery]:
+    """Start both clusters and a warm Spark; at the end, in any case, stop them and remove their folder."""
+    with tempfile.TemporaryDirectory(prefix="twinlog-demo-") as name, contextlib.ExitStack() as running:
+        yield _start_machinery(Path(name), running, keep=False)
 
 
 @contextmanager
 def open_stage(*, keep: bool = False) -> Iterator[Stage]:
     """Start both clusters, a warm Spark and Airflow; at the end, in any case, stop them and remove their folder.
 
-    With `keep` they run on, from the user's data folder, until `stop_kept`.  Raises UsageError if a kept demo still
-    runs, and what the clusters and Airflow raise.
+    With `keep` they run on, from the user's data folder, until `stop_kept`.  Raises UsageError if Airflow is not
+    installed or a kept demo still runs, and what the clusters and Airflow raise.
     """
+    if find_spec("airflow") is None:
+        raise UsageError(
+            "Airflow is not installed",
+            hint="pip install 'twinlog[airflow]', or twinlog demo --without-airflow",
+            code="not-installed",
+        )
     folder = _kept_folder() if keep else Path(tempfile.mkdtemp(prefix="twinlog-demo-"))
     finished = False
     try:
         with contextlib.ExitStack() as running:
-            source, target = _start_machinery(folder, running, keep=keep)
-            config = folder / "mm2.properties"
-            config.write_text(_CONFIGURATION.format(source=source, target=target))
-            spark = {FOLDER_VARIABLE: str(folder / _SPARK)}
-            airflow = AirflowInstance(folder / "airflow", config, settings=spark, watched=not keep)
+            made = _start_machinery(folder, running, keep=keep)
+            airflow = AirflowInstance(
+                folder / "airflow", made.config, settings=made.variables, watched=not keep
+            )
             running.callback(airflow.stop)
             airflow.start()
             if keep:
                 _note_leaders(folder, airflow.sessions)
-            yield Stage(folder, source, target, config, airflow)
+            yield Stage(folder, made.source, made.target, made.config, made.variables, airflow)
             finished = True
             if keep:
                 running.pop_all()
@@ -123,9 +143,7 @@ def _kept_folder() -> Path:
     return folder
 
 
-def _start_machinery(
-    folder: Path, running: contextlib.ExitStack, *, keep: bool
-) -> tuple[EmbeddedKafka, EmbeddedKafka]:
+def _start_machinery(folder: Path, running: contextlib.ExitStack, *, keep: bool) -> Machinery:
     """Start both clusters and Spark side by side; `running` stops what has started, also if another one failed."""
     source, target = clusters = [
         EmbeddedKafka(name, folder / name, settings=BROKER_SETTINGS, outlives_us=keep)
@@ -142,4 +160,6 @@ def _start_machinery(
         process = spark.result().server.process
     if not keep:
         running.enter_context(watched([process.pid]))
-    return source, target
+    config = folder / "mm2.properties"
+    config.write_text(_CONFIGURATION.format(source=source, target=target))
+    return Machinery(folder, source, target, config, {FOLDER_VARIABLE: str(folder / _SPARK)})

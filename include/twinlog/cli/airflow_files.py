@@ -1,0 +1,76 @@
+"""`twinlog airflow install`: bring Dags and plugin of an installed twinlog to an Airflow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from twinlog import __version__
+from twinlog.cli.options import Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.errors import ExitCode, UsageError
+from twinlog.shipped import folder
+
+app = typer.Typer(name="airflow", help="Bring twinlog's Dags and plugin to an Airflow.", no_args_is_help=True)
+
+OURS: Final = "# Installed by twinlog"
+DagsOption = Annotated[Path, typer.Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")]
+PluginsOption = Annotated[Path, typer.Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A file of an Airflow's folder, and what became of it: `new`, `renewed`, or `same` if there was nothing to do."""
+
+    file: str
+    state: str
+
+
+@app.callback()
+def group() -> None:
+    """Keep `install` a command of its own, for others to stand beside it."""
+
+
+@app.command()
+def install(dags: DagsOption, plugins: PluginsOption, output: OutputOption = Output.TABLE) -> int:
+    """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
+
+    A file of the same name that twinlog did not write is refused, and then nothing is written.
+    """
+    contents = {**_contents("dags", dags), **_contents("plugins", plugins)}
+    for path in contents:
+        if path.exists() and not path.read_text(errors="replace").startswith(OURS):
+            raise UsageError(
+                f"{path} is not twinlog's", hint="move it away, or choose another folder", code="foreign-file"
+            )
+    done = [_install(path, text) for path, text in contents.items()]
+    grid = Grid(
+        "restart Airflow's scheduler, Dag processor and API server to load the plugin",
+        ("file", "state"),
+        [(it.file, it.state) for it in done],
+    )
+    show({"version": __version__, "files": done}, output, [grid])
+    return int(ExitCode.DONE)
+
+
+def _contents(name: str, place: Path) -> dict[Path, str]:
+    if not place.is_dir():
+        raise UsageError(
+            f"--{name}: there is no folder {place}", hint="it is Airflow's: see airflow config list"
+        )
+    shipped = folder("dags" if name == "dags" else "plugins")
+    first = f"{OURS} {__version__}: `twinlog airflow install` renews it.\n"
+    return {place / path.name: first + path.read_text() for path in sorted(shipped.glob("*.py"))}
+
+
+def _install(path: Path, text: str) -> Installed:
+    before = path.read_text(errors="replace") if path.exists() else None
+    if before == text:
+        return Installed(str(path), "same")
+    new = path.with_name(f".{path.name}.new")  # Airflow may read the folder at any moment
+    new.write_text(text)
+    new.replace(path)
+    return Installed(str(path), "new" if before is None else "renewed")

@@ -1,0 +1,104 @@
+"""The wheel is all of twinlog: it runs without the work tree, without Airflow and without Great Expectations."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+class Hiding(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        hidden = name.split(".")[0] in {"airflow", "great_expectations"}
+        return None if hidden else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from this work tree."""
+    place = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
+    subprocess.run(build, cwd=repository, check=True, capture_output=True)
+    [built] = place.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which Python finds the unpacked wheel, what is installed beside it, and no Airflow."""
+    place = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place)
+    (place / "sitecustomize.py").write_text(WITHOUT)
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "TWINLOG"))},
+        "PYTHONPATH": os.pathsep.join([str(place), sysconfig.get_path("purelib")]),
+    }
+
+
+def run(alone: dict[str, str], *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the installed twinlog, far from the work tree."""
+    command = [sys.executable, "-m", "twinlog", *words]
+    return subprocess.run(command, env=alone, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_it_holds_what_lies_beside_the_package(repository: Path, wheel: Path) -> None:
+    """Dags, jobs, plugins and examples of configuration: each file of the work tree."""
+    beside = {
+        f"twinlog/_shipped/{place}/{path.relative_to(repository / source)}"
+        for place, source in (
+            ("dags", "dags"),
+            ("jobs", "jobs"),
+            ("plugins", "plugins"),
+            ("config", "include/config"),
+        )
+        for path in (repository / source).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        assert set() == beside - set(archive.namelist())
+
+
+def test_its_dags_can_be_installed(alone: dict[str, str], tmp_path: Path) -> None:
+    """By somebody who has no work tree."""
+    done = run(alone, "airflow", "install", "--dags", ".", "--plugins", ".", folder=tmp_path)
+    assert 0 == done.returncode, done.stderr
+    assert (tmp_path / "replicate.py").exists()
+
+
+def test_the_gate_says_what_is_missing(alone: dict[str, str], tmp_path: Path) -> None:
+    """Before it asks any cluster."""
+    (tmp_path / "mm2.properties").write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\n"
+        "A->B.enabled = true\n"
+    )
+    done = run(alone, "gate", "--config", "mm2.properties", folder=tmp_path)
+    assert 2 == done.returncode
+    assert "pip install 'twinlog[gate]'" in done.stderr
+
+
+def test_the_demo_says_what_is_missing(alone: dict[str, str], tmp_path: Path) -> None:
+    """And what can be done instead."""
+    done = run(alone, "demo", folder=tmp_path)
+    assert 2 == done.returncode
+    assert "twinlog demo --without-airflow" in done.stderr
+
+
+@pytest.mark.integration
+@pytest.mark.spark
+def test_it_replicates_by_itself(alone: dict[str, str], tmp_path: Path) -> None:
+    """Two clusters, a warm Spark, cycles while records flow: every record is equal."""
+    done = run(alone, "demo", "--without-airflow", "--output", "json", folder=tmp_path)
+    assert 0 == done.returncode, done.stderr
