@@ -5,7 +5,7 @@
     open            added           open
     open            commit-sent     committing
     committing      answered        idle            committed
-    committing      answer-lost     commit-unsure   ask again until answered: the outcome is already decided
+    committing      answer-lost     commit-unsure   ask the same again: nothing else is asked of this epoch
     commit-unsure   answered        idle            committed
     commit-unsure   answer-lost     commit-unsure
     open            abort-sent      aborting
@@ -96,15 +96,15 @@ class Transaction:
     """The transactions of one writer, one after the other.  Single-threaded.
 
     For a writer without a transactional id it only keeps the states, and sends no requests to the target.  `ends`
-    ensures that a partition is added only if its earlier transactions have ended in it.  `end_at_large` says that an
-    EndTxn is unacknowledged: a broker may still apply it to this epoch's next transaction.
+    ensures that a partition is added only if its earlier transactions have ended in it.  `unacknowledged_end` says that
+    an EndTxn got no answer: a broker may still apply it to this epoch's next transaction.
     """
 
     brokers: Brokers
     writer: Writer
     state: LaneState = LaneState.IDLE
     ends: Ends = field(init=False)
-    end_at_large: bool = field(default=False, init=False)
+    unacknowledged_end: bool = field(default=False, init=False)
     _added: set[TopicPartition] = field(default_factory=set)
     _ended: bool | None = None
     _known_coordinator: Connection | None = None
@@ -126,10 +126,16 @@ class Transaction:
 
     def doubt(self, why: str) -> TransientError:
         """Stop with an indeterminate outcome; return the error for the caller to raise.  The driver fences again."""
+        unsure = self.state in {LaneState.COMMITTING, LaneState.COMMIT_UNSURE}
         self.state = LaneState.STOPPED
+        counts = (
+            "progress tells whether its transaction counts"
+            if unsure
+            else "nothing of its open transaction counts"
+        )
         return TransientError(
             f"lane {self.writer.transactional_id} stopped: {why}",
-            hint="nothing of its open transaction counts; the driver fences again",
+            hint=f"{counts}; the driver fences again",
             code="fence-again",
         )
 
@@ -146,8 +152,8 @@ class Transaction:
         If a partition has no leader and may lack the end of the transaction before, it is refused with
         LEADER_NOT_AVAILABLE.  Raises FencedError if another driver has taken the lane.
         """
-        if self.end_at_large:
-            raise self.doubt("an end that was not answered may still be done, to the next transaction")
+        if self.unacknowledged_end:
+            raise self.doubt("an end that was not answered may still be carried out, on the next transaction")
         missing = [item for item in partitions if item not in self._added]
         if self.writer.transactional_id is None or not missing:
             if self.state is LaneState.IDLE:
@@ -180,8 +186,9 @@ class Transaction:
     def end(self, *, commit: bool) -> None:
         """Commit or abort; do nothing if no transaction is open.
 
-        If the answer to a commit is lost, the outcome is nevertheless decided, so the request is repeated until it is
-        answered.  Raises FencedError if the answer says that we were fenced: then only progress tells the outcome.
+        If the answer to a commit is lost, the same request is repeated until it is answered: whether or not the first
+        one arrived, nothing but a commit is asked for.  Raises FencedError if the answer says that we were fenced, by
+        another driver or by the transaction's time-out: then only progress tells the outcome.
         """
         if self.state is LaneState.IDLE:
             return
@@ -282,7 +289,7 @@ class Transaction:
                 self.brokers.forget_coordinators()
                 self._known_coordinator = None
                 self.ends.doubt()
-                self.end_at_large |= request is Request.END_TXN
+                self.unacknowledged_end |= request is Request.END_TXN
                 failure = error.message
                 return None
             bad = [code for code in codes.values() if code]
@@ -309,6 +316,7 @@ class Transaction:
     def _fenced(self) -> FencedError:
         self.state = LaneState.STOPPED
         return FencedError(
-            f"lane {self.writer.transactional_id} was fenced: another twinlog runs this flow",
-            hint="this one wrote nothing more; let one of them run",
+            f"lane {self.writer.transactional_id} was fenced: another twinlog runs this flow, or its transaction timed"
+            " out",
+            hint="this one wrote nothing more; progress tells what counts",
         )

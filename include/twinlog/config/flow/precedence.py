@@ -75,7 +75,7 @@ def target_client(connector: Properties, role: str) -> dict[str, Property]:
 
 
 def data_producer(worker: Properties, connector: Properties) -> dict[str, Property]:
-    """Return the data producer's properties: the worker's, then `A->B.producer.override.*` (2.5)."""
+    """Return the data producer's properties: the worker's, then `A->B.producer.override.*`, as MM2 does."""
     base = {key: value for key, value in worker.items() if key == "bootstrap.servers"}
     return {**base, **_stripped(worker, "producer."), **_stripped(connector, "producer.override.")}
 
@@ -151,6 +151,7 @@ def _worker_defaults(_raw: Properties, source: str, target: str) -> dict[str, Pr
     }
 
 
+# In each table a later layer beats the ones before it, unless `overrides=False`: then it only fills in.
 CLUSTER_LAYERS: tuple[Layer, ...] = (
     Layer("its own key", lambda raw, alias, _: _stripped(raw, f"{alias}.")),
     Layer(

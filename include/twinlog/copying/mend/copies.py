@@ -107,7 +107,7 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
         else:
             lane.abort()
         lane.await_markers()
-        if lane.transaction.end_at_large:
+        if lane.transaction.unacknowledged_end:
             raise lane.transaction.doubt("the end that was written again was not answered at first")
         for topic, partition in found:
             log.warning(

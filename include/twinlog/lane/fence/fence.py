@@ -185,7 +185,7 @@ def _fenced(
     now_known = logs.ledger.read(target)
     require_claimed(identity, read_owned(logs, now_known))
     seen = last_fence(now_known)
-    if control.transaction.end_at_large or seen is None or (seen.run_id, seen.at_ms) != (run_id, now):
+    if control.transaction.unacknowledged_end or seen is None or (seen.run_id, seen.at_ms) != (run_id, now):
         return None
     used = tuple((topic, partition, number) for (topic, partition), number in control.sequences.next.items())
     granted = [GrantedLane(0, first, used)]
