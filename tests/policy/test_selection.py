@@ -47,6 +47,7 @@ def test_internal_topics_stay(topic):
         "mm2-offset-map.A.internal",
         "mm2-ledger.A.internal",
         "mm2-quarantine.A.internal",
+        "mm2-tail.A.orders.internal",
         "mm2-offsets.A.internal",
         "mm2-status.A.internal",
         "mm2-configs.A.internal",

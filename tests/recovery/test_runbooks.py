@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.recovery.procedure import PLANNED, SOURCE_DEAD, Step
+from twinlog.recovery.procedure import FAILBACK, PLANNED, SOURCE_DEAD, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
 
-@pytest.mark.parametrize(("page", "steps"), [("planned", PLANNED), ("source-dead", SOURCE_DEAD)])
+@pytest.mark.parametrize(
+    ("page", "steps"), [("planned", PLANNED), ("source-dead", SOURCE_DEAD), ("failback", FAILBACK)]
+)
 def test_a_runbook_has_every_step_of_its_procedure(page: str, steps: tuple[Step, ...]) -> None:
     """One row a step: what it does, what to expect, and what to do otherwise."""
     section = (

@@ -23,6 +23,7 @@ from twinlog.cli.claim import claim
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
+from twinlog.cli.failback import failback
 from twinlog.cli.failover import failover
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.forget import forget
@@ -89,6 +90,7 @@ app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("gate")(gate)
 app.command("failover")(failover)
+app.command("failback")(failback)
 app.command("import-connectors")(import_connectors)
 app.add_typer(recovery.app)
 app.add_typer(metadata.app)

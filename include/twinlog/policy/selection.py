@@ -60,7 +60,7 @@ def _compile(patterns: tuple[str, ...]) -> regex.Pattern[str] | None:
 # The state topics of Connect's worker and of twinlog keep their dots whatever the policy's separator, and then
 # its rule for internal names misses them.  A flow must never copy a flow's state or quarantined records.
 _STATE_TOPIC = re.compile(
-    r"mm2-(offsets|status|configs|offset-map|ledger|quarantine)\..*\.internal", re.DOTALL
+    r"mm2-(offsets|status|configs|offset-map|ledger|quarantine|tail)\..*\.internal", re.DOTALL
 )
 
 

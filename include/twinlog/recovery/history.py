@@ -139,7 +139,10 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
             f"`twinlog failover --mode {kept.mode} {named}` does the steps that are left after the promotion"
         )
     if ledger.phase.failed_over:
-        return f"clients work on {flow.target.alias}; docs/failover.md says how to go home"
+        return (
+            f"clients work on {flow.target.alias}; docs/failover.md says how to go home; once {flow.source.alias}"
+            f" answers, `twinlog failback --dry-run {named}` says what each side alone has"
+        )
     if ledger.phase is FlowPhase.PAUSED:
         return f"`twinlog resume {named}` lets it go on"
     return f"`twinlog failover --mode planned --dry-run {named}` shows what a failover would do"

@@ -15,7 +15,7 @@ from twinlog.gate.suites.suites import Mode
 
 
 class StepName(StrEnum):
-    """Name the steps of both modes."""
+    """Name the steps of both modes of a failover, and of a failback."""
 
     BEGIN = "begin"
     FENCE_PRODUCERS = "fence-producers"
@@ -30,6 +30,9 @@ class StepName(StrEnum):
     SWITCH_CLIENTS = "switch-clients"
     CANARY = "canary"
     REPORT = "report"
+    COMPARE = "compare"
+    EXPORT_TAIL = "export-tail"
+    WRITE_FILES = "write-files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,33 @@ SOURCE_DEAD = (
     _PROMOTE,
     _SWITCH,
     _CANARY,
+    _REPORT,
+)
+
+FAILBACK = (
+    Step(
+        StepName.COMPARE,
+        "counts the records that are on one side alone: on the source behind what was copied, on the target behind the"
+        " copies",
+        "every partition looked at",
+        "a partition that cannot be compared, or an open transaction on the source, is named; the others are exported."
+        " Mend it, or wait until the transaction ends, and run it again",
+    ),
+    Step(
+        StepName.EXPORT_TAIL,
+        "writes what is on the source alone to topics `mm2-tail.A.TOPIC.internal` on the target, behind the flow's"
+        " fence: each record once",
+        "as many records as were counted",
+        "run it again: it goes on behind the last transaction",
+    ),
+    Step(
+        StepName.WRITE_FILES,
+        "writes the same records to Parquet files, and what clients wrote to copies on the target that no flow brings"
+        " home",
+        "as many records as in the topics",
+        "make the folder writable and run it again; if the source has deleted records meanwhile, the topics still hold"
+        " them",
+    ),
     _REPORT,
 )
 

@@ -21,7 +21,7 @@ from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, S
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
-from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun
+from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -75,6 +75,7 @@ class Ledger:
     - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
       as known.
     - `recoveries` are the failovers of the flow, oldest first; `promotion_plan` is the plan kept for the next one.
+    - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
 
     Not all that a ledger holds is here. The fences are read by drivers only, and the gate's outcomes are for people to
@@ -109,6 +110,7 @@ class Ledger:
     source_ids: frozenset[str] = frozenset()
     recoveries: tuple[RecoveryRun, ...] = ()
     promotion_plan: PromotionPlan | None = None
+    tails: tuple[TailExported, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -241,6 +243,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         source_ids=source_ids(known),
         recoveries=tuple(sorted(_of(known, RecoveryRun), key=lambda it: (it.started_ms, it.run))),
         promotion_plan=next(_of(known, PromotionPlan), None),
+        tails=tuple(_of(known, TailExported)),
     )
 
 

@@ -29,6 +29,7 @@ from twinlog.formats.ledger.recovery import (
     RecoveryRun,
     RunState,
     StepState,
+    TailExported,
 )
 from twinlog.formats.ledger.topics import (
     Beginning,
@@ -118,6 +119,12 @@ BYTES = [
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":""}',
+    ),
+    (
+        TailExported("orders", "id", 1, "r", 5, 9, 3, 7),
+        '["tail","orders",1]',
+        '{"version":1,"topic":"orders","topic_id":"id","partition":1,"run":"r","first":5,"next_offset":9,"records":3,'
+        '"at_ms":7}',
     ),
     (
         PromotionPlan(7, {"changes": []}),

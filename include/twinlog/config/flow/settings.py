@@ -419,6 +419,10 @@ class FlowSettings:
         """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
         return f"mm2-quarantine.{self.source.alias}.internal"
 
+    def tail_topic(self, topic: str) -> str:
+        """Return the topic on the target for records of a source topic that a failover left behind."""
+        return f"mm2-tail.{self.source.alias}.{topic}.internal"
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:

@@ -22,7 +22,7 @@ from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
-from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun
+from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -152,6 +152,7 @@ LedgerRecord = (
     | MapHole
     | RecoveryRun
     | PromotionPlan
+    | TailExported
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

@@ -84,6 +84,26 @@ class RecoveryRun(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
+class TailExported(LedgerEntry):
+    """How far the never copied records of a source partition were exported after the failover `run`.
+
+    It is written in the transaction of the exported records: upstream offsets from `first` to `next_offset`, of which
+    `records` hold a record.
+    """
+
+    KIND: ClassVar[str] = "tail"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "partition")
+    topic: str
+    topic_id: str
+    partition: int
+    run: str
+    first: int
+    next_offset: int
+    records: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PromotionPlan(LedgerEntry):
     """The changes that profile `promoted` would make on the target, as of `at_ms`; `document` is a saved plan."""
 

@@ -35,11 +35,11 @@ Ten thousand partitions that are copied for the first time write 1.2 MB to the l
 
 @dataclass(frozen=True, slots=True)
 class StateRecord(OfPartition):
-    """One record for a compacted topic: its partition, its key, its value (None: a tombstone), its headers."""
+    """One record for a topic of our own: its partition, its key, its value (None: a tombstone), its headers."""
 
     topic: str
     partition: int
-    key: bytes
+    key: bytes | None
     value: bytes | None
     headers: Headers = ()
     splits: bool = False
@@ -123,8 +123,8 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
     grouped: dict[TopicPartition, list[Record]] = {}
     for record in records:
         group = grouped.setdefault(record.topic_partition, [])
-        written: Iterable[tuple[bytes, bytes | None]] = [(record.key, record.value)]
-        if record.splits:
+        written: Iterable[tuple[bytes | None, bytes | None]] = [(record.key, record.value)]
+        if record.splits and record.key is not None:
             written = in_parts(record.key, record.value, timestamp_ms)
         group += [Record(0, timestamp_ms, record_rest(*it, record.headers)) for it in written]
     return {

@@ -1,0 +1,1 @@
+"""After a failover, once the source answers again: what is on one side alone, and its export."""

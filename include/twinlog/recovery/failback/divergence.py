@@ -1,0 +1,261 @@
+"""Tell by the exact map, partition by partition, what is on the source alone and what is on the target alone.
+
+A promoted flow copies nothing, so its progress and its map stand still while both logs are read:
+
+    source   copied ... | never copied: the tail, without what the reverse flow wrote | end
+    target   copies ... | written by clients of the target                            | end
+
+If a reverse flow brings the target's records home into the same topic, the target's part begins where that flow has
+come to, and leaves out the copies.  Records that producers of the target wrote between the copies before the failover
+are what an audit calls extra: the gate has judged them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
+from twinlog.logs.partition_reader import Lost
+from twinlog.monitoring.survey import positions, source_end
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.spans import Spans
+from twinlog.recovery.failback.one_sided import Read, Side, Stretch
+from twinlog.state.progress import SourceIncarnation, read_progress
+from twinlog.topics.discover import left_out_reason
+from twinlog.topics.discovery import (
+    DiscoveredPartition,
+    DiscoveredTopic,
+    Discovery,
+    ProblemCode,
+    remote_name,
+)
+from twinlog.topics.other_writers import OtherWriters, read_other_writers
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDivergence:
+    """One partition: offsets [from, end) that were read on either side, and the records there that it alone has.
+
+    `at_risk_records` are on the source, `only_on_target_records` on the target; None if the copy was not read.
+    `expired_offsets` were never copied, and the source has deleted them meanwhile.  `undecided_offsets` lie behind open
+    transactions of the source.
+    """
+
+    partition: int
+    upstream_from: int
+    upstream_end: int
+    at_risk_records: int
+    downstream_from: int | None
+    downstream_end: int | None
+    only_on_target_records: int | None
+    expired_offsets: int = 0
+    undecided_offsets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDivergence:
+    """The partitions of one topic; `comes_home` says that a flow of the file brings home what clients wrote there."""
+
+    topic: str
+    remote_topic: str
+    comes_home: bool
+    partitions: tuple[PartitionDivergence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """What is on one side alone; `tails` and `strays` are where it lies: on the source, and on the target for good.
+
+    `unseen` names what could not be compared, `notes` what a person should know.
+    """
+
+    topics: tuple[TopicDivergence, ...]
+    tails: tuple[Stretch, ...]
+    strays: tuple[Stretch, ...]
+    partition_counts: Mapping[str, int]
+    unseen: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def only_on_source(self) -> int:
+        """Count the records that were never copied."""
+        return sum(it.at_risk_records for topic in self.topics for it in topic.partitions)
+
+    @property
+    def only_on_target(self) -> int:
+        """Count the records of the target that the source does not have."""
+        return sum(it.only_on_target_records or 0 for topic in self.topics for it in topic.partitions)
+
+    @property
+    def strayed(self) -> int:
+        """Count those of them that no flow brings home."""
+        return sum(
+            it.only_on_target_records or 0
+            for topic in self.topics
+            if not topic.comes_home
+            for it in topic.partitions
+        )
+
+
+def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSettings | None) -> Divergence:
+    """Compare both sides; `reverse` is the enabled flow from the target to the source.  Raises errors of the clusters.
+
+    What cannot be looked at is named, the rest is compared.
+    """
+    snapshot = FlowSnapshot(flow, clusters).read_state()
+    discovery = snapshot.discovery
+    others = read_other_writers(flow, clusters, discovery)
+    look = _Look(snapshot, others, reverse, read)
+    topics = tuple(look.topic(it) for it in discovery.topics if not it.blocked)
+    return Divergence(
+        topics,
+        tuple(look.tails),
+        tuple(look.strays),
+        {it.topic: it.partition_count for it in discovery.topics},
+        tuple(look.unseen),
+        tuple(look.notes),
+    )
+
+
+def _unseen(discovery: Discovery) -> tuple[str, ...]:
+    problems = (it.message for it in discovery.problems if it.blocking or it.code is ProblemCode.DELETED)
+    unread = (
+        f"{topic.topic}-{number} does not tell its offsets"
+        for topic in discovery.topics
+        if not topic.blocked
+        for number in topic.unread
+    )
+    return (*problems, *unread)
+
+
+def brings_home(reverse: FlowSettings, topic: DiscoveredTopic) -> bool:
+    """Say whether the reverse flow copies what is in the copy into the topic itself.  Pure."""
+    chosen = left_out_reason(reverse, topic.remote_topic) is None
+    return chosen and remote_name(reverse, topic.remote_topic) == topic.topic
+
+
+class _Look:
+    """One comparison: what it reads by, and what it finds."""
+
+    def __init__(
+        self,
+        snapshot: FlowSnapshot,
+        others: OtherWriters,
+        reverse: FlowSettings | None,
+        read: Read,
+    ) -> None:
+        self._snapshot, self._others, self._reverse, self._read = snapshot, others, reverse, read
+        self._begins = positions(snapshot.flow, snapshot.discovery, snapshot.progress)
+        self._home = read_progress(reverse, snapshot.clusters.source) if reverse is not None else {}
+        self.unseen = [*_unseen(snapshot.discovery)]
+        self.notes: list[str] = []
+        self.tails: list[Stretch] = []
+        self.strays: list[Stretch] = []
+
+    def topic(self, topic: DiscoveredTopic) -> TopicDivergence:
+        """Compare one topic."""
+        comes_home = self._reverse is not None and brings_home(self._reverse, topic)
+        rows = tuple(self._partition(topic, it, comes_home=comes_home) for it in topic.partitions)
+        return TopicDivergence(topic.topic, topic.remote_topic, comes_home, rows)
+
+    def _partition(
+        self, topic: DiscoveredTopic, it: DiscoveredPartition, *, comes_home: bool
+    ) -> PartitionDivergence:
+        flow, place = self._snapshot.flow, TopicPartition(topic.topic, it.partition)
+        end, last = source_end(flow, it), self._snapshot.progress.get(place)
+        start = min(self._begins.get(place, end), end)
+        copied = 0 if last is None else last + 1
+        expired = max(0, it.source.log_start - copied) if last is not None else 0
+        undecided = it.source.end - end
+        tail = Stretch(
+            Side.SOURCE,
+            topic.topic,
+            topic.topic_id,
+            it.partition,
+            start,
+            end,
+            (self._others.loopback.get(place, Spans()),),
+        )
+        missing = self._count(tail)
+        if missing:
+            self.tails.append(tail)
+        if expired:
+            self.notes.append(
+                f"{tail.place} of {flow.source.alias} has deleted {expired:,} offsets that were never copied"
+            )
+        if it.source.end < copied:
+            self.notes.append(
+                f"{tail.place} of {flow.source.alias} ends at {it.source.end:,}, before the {copied:,} copied from it:"
+                f" it has lost records that {flow.target.alias} has"
+            )
+        if undecided:
+            self.unseen.append(
+                f"{tail.place} of {flow.source.alias} has {undecided:,} offsets behind an open transaction"
+            )
+        there = self._on_target(topic, it, comes_home=comes_home)
+        written = self._count(there) if there is not None else None
+        if there is not None and written and not comes_home:
+            self.strays.append(there)
+        return PartitionDivergence(
+            it.partition,
+            start,
+            end,
+            missing,
+            there.start if there is not None else None,
+            there.end if there is not None else None,
+            written,
+            expired,
+            undecided,
+        )
+
+    def _on_target(
+        self, topic: DiscoveredTopic, it: DiscoveredPartition, *, comes_home: bool
+    ) -> Stretch | None:
+        """Return where clients may have written to the copy; None if there is no copy, or its map cannot be read."""
+        if it.target is None or topic.remote is None:
+            return None
+        copy = TopicPartition(topic.remote_topic, it.partition)
+        life = SourceIncarnation(topic.topic, topic.topic_id, it.partition)
+        try:
+            known = _opened(self._snapshot.maps.seen(life))
+        except UnreadableMap as error:
+            self.unseen.append(error.message)
+            return None
+        start = it.target.log_start
+        if comes_home:
+            start = max(start, self._home.get(copy, -1) + 1)
+        elif known is not None and len(known.length):
+            start = max(start, int((known.downstream + known.length).max()))
+        maps = () if known is None else (known,)
+        return Stretch(
+            Side.TARGET,
+            topic.remote_topic,
+            topic.remote.topic_id,
+            it.partition,
+            min(start, it.target.stable_end),
+            it.target.stable_end,
+            (Spans.downstream_of(maps), self._others.others.get(copy, Spans())),
+        )
+
+    def _count(self, stretch: Stretch) -> int:
+        """Count the records; what can no longer be read is named."""
+        found = 0
+        for item in self._read(stretch, stretch.start) if stretch.start < stretch.end else ():
+            if isinstance(item, Lost):
+                self.unseen.append(
+                    f"{stretch.place} cannot be read from {item.start:,} to {item.end:,}: {item.reason.value}"
+                )
+            else:
+                found += 1
+        return found
+
+
+def _opened(packed: PackedMap | UnreadableMap | None) -> OffsetMap | None:
+    if isinstance(packed, UnreadableMap):
+        raise packed
+    return packed.open() if packed is not None else None

@@ -1,0 +1,279 @@
+"""Save what a failover left behind, once the source answers again, and say what differs: the way home begins here.
+
+The flow stays promoted: neither side's records are changed.  Running it again goes on, and exports what came since.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from twinlog import clock
+from twinlog.checks.data_docs import reports_folder
+from twinlog.checks.risk import iso
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
+from twinlog.formats.ledger.recovery import StepState, TailExported
+from twinlog.gate.evidence import document_of, plain, versions
+from twinlog.gate.record import write_document
+from twinlog.jsonable import to_json
+from twinlog.recovery.failback import export, files
+from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
+from twinlog.recovery.failback.files import WrittenFile
+from twinlog.recovery.failback.one_sided import Read
+from twinlog.recovery.procedure import FAILBACK, StepName
+from twinlog.recovery.report import Outcome, State, StepReport, done, failed, skipped
+from twinlog.state.ledger import read_ledger, require_own
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Tell who asks, and what for; with `dry_run` nothing is changed.
+
+    `reverse` is the enabled flow from the target to the source, if the file has one.
+    """
+
+    by: str
+    configuration: Path
+    configuration_sha256: str
+    dry_run: bool = False
+    reverse: FlowSettings | None = None
+    key: Ed25519PrivateKey | None = None
+    told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
+
+
+@dataclass(frozen=True, slots=True)
+class FailbackReport:
+    """The contract of docs/failover.md: what is on one side alone, and where it was saved.
+
+    `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
+    """
+
+    flow: str
+    run: str
+    mode: str
+    state: State
+    dry_run: bool
+    steps: tuple[StepReport, ...]
+    topics: tuple[TopicDivergence, ...] = ()
+    groups: tuple[Any, ...] = ()
+    rto_seconds: float | None = None
+    rpo_seconds: float | None = None
+    evidence: str = ""
+    by: str = ""
+    next: str = ""
+    failover: str = ""
+    only_on_source: int | None = None
+    only_on_target: int | None = None
+    strayed: int | None = None
+    exported: tuple[TailExported, ...] = ()
+    tail_topics: tuple[str, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    exit_code: ExitCode = field(default=ExitCode.DONE)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document that other programs rely on."""
+        found: dict[str, Any] = to_json(self)
+        del found["exit_code"]
+        return found
+
+
+@dataclass(slots=True)
+class _Work:
+    """One process's failback: what it was given, and what it has found so far."""
+
+    flow: FlowSettings
+    clusters: Clusters
+    request: Request
+    read: Read
+    failover: str
+    name: str
+    found: Divergence | None = None
+    exported: tuple[TailExported, ...] = ()
+    files: list[WrittenFile] = field(default_factory=list)
+    evidence: str = ""
+    steps: list[StepReport] = field(default_factory=list)
+    exit_code: ExitCode = ExitCode.DONE
+
+
+def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) -> FailbackReport:
+    """Compare, export, and write the evidence; a step that fails is in the report.
+
+    Raises TerminalError `not-promoted` for a flow that was not failed over, the refusal of a source that is another
+    cluster, and ClusterUnreachable while the source does not answer.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    failover = export.require_promoted(flow, ledger)
+    try:
+        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        raise ClusterUnreachable(
+            error.message, hint=f"run it again once {flow.source.alias} is back", **error.data
+        ) from None
+    work = _Work(flow, clusters, request, read, failover, _new_name())
+    for name, deed in _DEEDS:
+        if request.dry_run and name is not StepName.COMPARE:
+            does = next(it.does for it in FAILBACK if it.name is name)
+            work.steps.append(StepReport(name, StepState.PLANNED, 0.0, does))
+            continue
+        _do(work, name, deed)
+        if work.found is None:
+            break
+    return _report(work)
+
+
+def _new_name() -> str:
+    return f"failback-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+
+
+def _do(work: _Work, name: StepName, deed: Callable[[_Work], Outcome]) -> None:
+    told, began = work.request.told, time.monotonic()
+    told(name, None)
+    try:
+        outcome = deed(work)
+    except TwinlogError as error:
+        outcome = failed(str(error), exit_code=error.exit_code)
+    if outcome.ends:
+        work.exit_code = max(work.exit_code, outcome.exit_code)
+    work.steps.append(StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message))
+    told(name, outcome)
+
+
+def _compare(work: _Work) -> Outcome:
+    flow = work.flow
+    work.found = found = compare(flow, work.clusters, work.read, work.request.reverse)
+    text = (
+        f"{found.only_on_source:,} records are on {flow.source.alias} alone, {found.only_on_target:,} on"
+        f" {flow.target.alias} alone"
+    )
+    if found.strayed:
+        text += f"; {found.strayed:,} of those do not come home by themselves"
+    text = "; ".join([text, *found.notes])
+    if not found.unseen:
+        return done(text)
+    more = f" (and {len(found.unseen) - 1} more)" if len(found.unseen) > 1 else ""
+    return failed(f"{text}; not in full: {found.unseen[0]}{more}")
+
+
+def _export(work: _Work) -> Outcome:
+    assert work.found is not None
+    flow, found = work.flow, work.found
+    if not found.tails:
+        return skipped(f"nothing was found on {flow.source.alias} alone")
+    topics = sorted({it.topic for it in found.tails})
+    export.ensure_topics(
+        flow, work.clusters.target, ((topic, found.partition_counts[topic]) for topic in topics)
+    )
+    exported = export.export(flow, work.clusters, found.tails, work.failover, work.name, work.read)
+    work.exported = exported.notes
+    before = sum(it.records for it in exported.notes) - exported.records
+    earlier = f", {before:,} before" if before else ""
+    return done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
+
+
+def _write_files(work: _Work) -> Outcome:
+    """Write files of what the topics hold; a partition that was not exported to its end has none."""
+    assert work.found is not None
+    found, folder = work.found, reports_folder(work.flow, "failback") / work.failover
+    noted = {(it.topic, it.partition): it for it in work.exported}
+    missing = []
+    for stretch in (*found.tails, *found.strays):
+        note = noted.get((stretch.topic, stretch.partition)) if stretch in found.tails else None
+        if stretch in found.tails and note is None:
+            missing.append(f"{stretch.place} was not exported")
+            continue
+        written = files.write(
+            folder, stretch, work.read(stretch, stretch.start), note.records if note else None
+        )
+        if written is None:
+            missing.append(
+                f"{stretch.place} of {work.flow.source.alias} no longer holds all that was exported"
+            )
+        else:
+            work.files.append(written)
+    if missing:
+        return failed("; ".join(missing))
+    if not work.files:
+        return skipped("no record to write")
+    return done(
+        f"{sum(it.records for it in work.files):,} records in {len(work.files):,} files below {folder}"
+    )
+
+
+def _write_evidence(work: _Work) -> Outcome:
+    request = work.request
+    payload: Any = plain({
+        "made_at": iso(clock.now_ms()),
+        "configuration": {"file": request.configuration.name, "sha256": request.configuration_sha256},
+        "versions": versions(),
+        "recovery": _report(work).document,
+    })
+    try:
+        path, _ = write_document(work.flow, work.name, document_of(payload, request.key))
+    except OSError as error:
+        raise TerminalError(
+            f"the evidence cannot be written: {error}",
+            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
+            code="reports",
+        ) from None
+    work.evidence = str(path)
+    return done(f"evidence {path}{'' if request.key else ' (not signed)'}")
+
+
+_DEEDS: tuple[tuple[StepName, Callable[[_Work], Outcome]], ...] = (
+    (StepName.COMPARE, _compare),
+    (StepName.EXPORT_TAIL, _export),
+    (StepName.WRITE_FILES, _write_files),
+    (StepName.REPORT, _write_evidence),
+)
+
+
+def _report(work: _Work) -> FailbackReport:
+    found = work.found
+    bad = [it for it in work.steps if it.state is StepState.FAILED]
+    return FailbackReport(
+        flow=work.flow.name,
+        run=work.name,
+        mode="failback",
+        state=State.FAILED if bad else State.PROMOTED,
+        dry_run=work.request.dry_run,
+        steps=tuple(work.steps),
+        topics=found.topics if found is not None else (),
+        evidence=work.evidence,
+        by=work.request.by,
+        next=_next(work, failed=bool(bad)),
+        failover=work.failover,
+        only_on_source=found.only_on_source if found is not None else None,
+        only_on_target=found.only_on_target if found is not None else None,
+        strayed=found.strayed if found is not None else None,
+        exported=work.exported,
+        tail_topics=tuple(sorted({work.flow.tail_topic(it.topic) for it in work.exported})),
+        files=tuple(work.files),
+        notes=(*found.notes, *found.unseen) if found is not None else (),
+        exit_code=work.exit_code,
+    )
+
+
+def _next(work: _Work, *, failed: bool) -> str:
+    again = f"twinlog failback --flow '{work.flow.name}'"
+    if failed:
+        return f"the flow stays promoted; {again} goes on"
+    if work.request.dry_run:
+        return f"{again} exports it; nothing on either side is changed but twinlog's own topics"
+    strayed = work.found.strayed if work.found is not None else 0
+    lost = (
+        f"{strayed:,} records on {work.flow.target.alias} do not come home by themselves; " if strayed else ""
+    )
+    return f"{lost}the flow stays promoted; docs/runbooks/failback.md has the rest of the way home"
