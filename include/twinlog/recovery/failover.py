@@ -23,7 +23,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
-from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, failed
+from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, failed_by
 from twinlog.recovery.steps import ending, planned, rights, source_dead
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
@@ -147,9 +147,9 @@ def _do(scene: Scene, name: StepName, began: float) -> Outcome:
     except FencedError as error:
         if error.code == "relieved":
             raise
-        return failed(str(error), exit_code=error.exit_code)
+        return failed_by(error)
     except TwinlogError as error:
-        return failed(str(error), exit_code=error.exit_code)
+        return failed_by(error)
 
 
 def note(scene: Scene, step: StepReport) -> None:
@@ -226,6 +226,7 @@ def _report(scene: Scene, steps: list[StepReport], last: Outcome | None) -> Fail
         next=_next(scene, last, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
+        transient=ended and last is not None and last.transient,
     )
 
 
