@@ -61,7 +61,7 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     scheduler.answer(DAG, run_id, "Reject")
     assert {**skipped, "preview": "success", "approve": "success"} == scheduler.finish(DAG, run_id)
     said = str(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/report/logs/1"))
-    assert "nothing was promoted, and left->right is as it was" in said
+    assert "not approved: nothing was promoted, and left->right is as it was" in said
     ledger = ledger_of(flow)
     assert (FlowPhase.ACTIVE, ()) == (ledger.phase, ledger.recoveries)
 
@@ -74,12 +74,12 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     (run,) = ledger.recoveries
     assert (FlowPhase.PROMOTED, run.run, True) == (ledger.phase, told["run"], run.cleared)
     assert {"admin"} == {told["by"], run.by, *(it.by for it in run.journal)}
-    assert [b"%d" % n for n in range(25)] == [
-        it.value for _, it in read_with_offsets(cluster_b, f"left.{topic}")
-    ]
+    copy = read_with_offsets(cluster_b, f"left.{topic}")
+    assert [b"%d" % n for n in range(25)] == [it.value for _, it in copy]
     with open_clusters(flow) as clusters:
         there = clusters.target.committed_offsets([group]).require()[group]
-    assert [25] == [it.offset for partition, it in there.items() if partition.topic == f"left.{topic}"]
+    behind_the_last = copy[-1][0] + 1
+    assert [behind_the_last] == [it.offset for at, it in there.items() if at.topic == f"left.{topic}"]
     events = scheduler.api.get("assets/events?limit=200")["asset_events"]
     assert [told["run"]] == [
         it["extra"]["run"] for it in events if it["uri"] == "twinlog://right/failover/left"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -69,23 +69,26 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
     `no-ledger` before the first cycle, and FencedError `relieved` if another process has taken over.
     """
-    if request.dry_run:
-        return preview.run(flow, clusters, request.mode, request.by)
-    require_ledger(flow, clusters)
-    try:
+    with source_needed(flow, request.mode):
+        if request.dry_run:
+            return preview.run(flow, clusters, request.mode, request.by)
+        require_ledger(flow, clusters)
         return _run(flow, clusters, request, tools)
+
+
+@contextmanager
+def source_needed(flow: FlowSettings, mode: Mode) -> Iterator[None]:
+    """Name the other mode to a person whose planned failover finds that the source does not answer."""
+    try:
+        yield
     except ClusterUnreachable as error:
-        if request.mode is Mode.PLANNED and error.data.get("cluster") == flow.source.alias:
-            raise _source_is_lost(flow, error) from None
-        raise
-
-
-def _source_is_lost(flow: FlowSettings, error: ClusterUnreachable) -> ClusterUnreachable:
-    return ClusterUnreachable(
-        error.message,
-        hint="if it is lost: twinlog failover --mode source-dead",
-        **{**error.data, "flow": flow.name},
-    )
+        if mode is not Mode.PLANNED or error.data.get("cluster") != flow.source.alias:
+            raise
+        raise ClusterUnreachable(
+            error.message,
+            hint="if it is lost: twinlog failover --mode source-dead",
+            **{**error.data, "flow": flow.name},
+        ) from None
 
 
 def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:

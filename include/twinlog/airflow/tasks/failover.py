@@ -51,17 +51,18 @@ def preview(flow_name: str) -> Json:
     from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import preview as looking
     from twinlog.recovery.approved import last_ended
-    from twinlog.recovery.failover import require_ledger
+    from twinlog.recovery.failover import require_ledger, source_needed
     from twinlog.recovery.report import at_risk
     from twinlog.state.ledger import read_ledger
 
     context = get_current_context()
-    flow = flow_of(flow_name)
+    flow, mode = flow_of(flow_name), Mode(context["params"]["mode"])
     with opened(flow) as clusters:
         require_ledger(flow, clusters)
         _require_something_to_do(flow, clusters)
         ended = last_ended(read_ledger(flow, clusters.target))
-        found = looking.run(flow, clusters, Mode(context["params"]["mode"]), by="")
+        with source_needed(flow, mode):
+            found = looking.run(flow, clusters, mode, by="")
     lines = [visible(line) for line in note_lines(found)]
     for line in lines:
         log.info(line)
@@ -119,15 +120,12 @@ def report(flow_name: str, outlet_events: Any) -> Json:
     from twinlog.airflow.flows import read_configuration
 
     context = get_current_context()
-    ti = context["ti"]
-    done = ti.xcom_pull(task_ids="failover")
+    done = context["ti"].xcom_pull(task_ids="failover")
     if done is None:
-        answer = ti.xcom_pull(task_ids="approve")
-        who = (answer.get("responded_by_user") or {}).get("name", "") if answer else ""
         raise AirflowSkipException(
-            f"rejected{f' by {who}' if who else ''}: nothing was promoted, and {flow_name} is as it was"
-            if answer
-            else "dry run: nothing was changed"
+            "dry run: nothing was changed"
+            if context["params"]["dry_run"]
+            else f"not approved: nothing was promoted, and {flow_name} is as it was"
         )
     flow = read_configuration().flows[flow_name]
     names = ("flow", "run", "mode", "state", "by", "rto_seconds", "rpo_seconds", "evidence")
