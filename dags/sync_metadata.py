@@ -48,7 +48,7 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
                 task_id="approve",
                 subject=f"Apply this metadata plan to {flow.target.alias}?",
                 # A block of code, whatever names and values of the clusters hold:
-                # twinlog.airflow.tasks.metadata.code_block.
+                # twinlog.airflow.xcom.code_block.
                 body="{{ ti.xcom_pull(task_ids='plan', key='diff') }}",
                 doc_md="Wait for a person; a rejected plan changes nothing.",
             )

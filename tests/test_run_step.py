@@ -20,9 +20,19 @@ from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.config.flow.tiers import SampledSide
 from twinlog.copying.result import CopyResult
 from twinlog.data_rules.ask import DataRulesResult
+from twinlog.errors import ExitCode
 from twinlog.formats.ledger.audit import DifferenceKind
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
-from twinlog.spark.request import AuditStepRequest, CopyRequest, DataRulesRequest, as_json, read_request
+from twinlog.recovery.report import FailoverReport, State
+from twinlog.spark.request import (
+    AuditStepRequest,
+    CopyRequest,
+    DataRulesRequest,
+    FailoverRequest,
+    as_json,
+    read_request,
+)
 
 JOB = Path(__file__).parents[1] / "jobs" / "run_step.py"
 SECRET = Excerpt("secret key", "secret value", (("secret", "header"),), 1)
@@ -42,6 +52,7 @@ RESULT = AuditResult("A->B", AuditMode.FULL, False, 9, 0.5, 1, (DIFFERS,), (), (
 
 
 COPIED = CopyResult("A->B", "r", "done", 1, 2, 0.5, ())
+PROMOTED = FailoverReport("A->B", "r", Mode.PLANNED, State.PROMOTED, False, ())
 REQUEST = {"config": "x", "flow": "A->B"}
 
 
@@ -71,6 +82,12 @@ def test_an_audit_says_where_a_record_differs_and_not_what_it_holds(ended: Any) 
     assert (1, expected) == ended({"step": "audit", **REQUEST}, RESULT)
 
 
+def test_a_failover_says_whether_a_retry_may_mend_it(ended: Any) -> None:
+    """Beside the document of the command, for a scheduler that decides whether to try again."""
+    failed = replace(PROMOTED, state=State.FAILED, exit_code=ExitCode.CLUSTER, transient=True)
+    assert (3, {**failed.document, "transient": True}) == ended({"step": "copy", **REQUEST}, failed)
+
+
 @pytest.mark.parametrize(
     ("result", "code"),
     [
@@ -80,6 +97,9 @@ def test_an_audit_says_where_a_record_differs_and_not_what_it_holds(ended: Any) 
         (replace(RESULT, equal=True), 0),
         (DataRulesResult("A->B", "s", SampledSide.TARGET, True, (), ()), 0),
         (DataRulesResult("A->B", "s", SampledSide.TARGET, False, (), ()), 1),
+        (PROMOTED, 0),
+        (replace(PROMOTED, state=State.REFUSED, exit_code=ExitCode.SAYS_NO), 1),
+        (replace(PROMOTED, state=State.FAILED, exit_code=ExitCode.CLUSTER), 3),
     ],
 )
 def test_it_ends_as_its_step_did(result: Any, code: int, ended: Any) -> None:
@@ -122,6 +142,15 @@ requests = st.one_of(
         audit=st.builds(AuditRequest, topics=st.none() | st.frozensets(st.text())),
     ),
     st.builds(DataRulesRequest, config=st.just(Path("f")), flow=st.text()),
+    st.builds(
+        FailoverRequest,
+        config=st.just(Path("f")),
+        flow=st.text(),
+        mode=st.sampled_from([mode.value for mode in Mode]),
+        by=st.text(),
+        at_risk_records=st.integers(0, 2**53),
+        last_ended=st.text(),
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 Its flows have aliases that no other test uses, east for cluster A and west for cluster B, and so state of their own:
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
 run comes in between.  Only the audit of east->west runs every minute, while it is not paused.  upper->lower, from A to
-B as well, is continuous: a run begins each minute.
+B as well, is continuous: a run begins each minute.  left->right, from A to B too, is failed over by its one test.
 """
 
 import json
@@ -31,11 +31,18 @@ DAGS = Path(__file__).parents[2] / "dags"
 RUN_TIMEOUT_S = 300
 
 CONFIGURATION = """\
-clusters = east, west, upper, lower
+clusters = east, west, upper, lower, left, right
 east.bootstrap.servers = {a}
 west.bootstrap.servers = {b}
 upper.bootstrap.servers = {a}
 lower.bootstrap.servers = {b}
+left.bootstrap.servers = {a}
+right.bootstrap.servers = {b}
+left->right.enabled = true
+left->right.topics = failing-.*
+left->right.groups = readers-failing-.*
+left->right.twinlog.spark.master = local[2]
+left->right.twinlog.gate.free.disk.percent = 0
 upper->lower.enabled = true
 upper->lower.topics = streamed-.*
 upper->lower.twinlog.spark.master = local[2]
@@ -96,6 +103,22 @@ class Scheduler:
         """Let a Dag run; return the id of the one scheduled run that this starts."""
         self.api.pause(dag_id, paused=False)
         return self.scheduled(dag_id)
+
+    def answer(self, dag_id: str, run_id: str, choice: str) -> str:
+        """Wait for the request of task `approve`, answer it as a person would, and return what the person was shown.
+
+        Not before the scheduler has heard that the process that asked has ended: an answer in that moment goes astray
+        (the task fails, and asks again).
+        """
+        task = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/approve"
+        self.wait("the request", lambda: self.api.get(task)["state"] == "awaiting_input")
+        heard = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag_id}', "
+        heard += f"task_id='approve', run_id='{run_id}'"
+        log = self.instance.home / "logs" / "scheduler.log"
+        self.wait("the scheduler", lambda: heard in log.read_text(errors="replace"))
+        request = self.api.get(f"{task}/-1/hitlDetails")
+        self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
+        return str(request["body"])
 
     def backfill(self, dag_id: str, *words: str) -> None:
         """Create a backfill.
@@ -203,6 +226,7 @@ def scheduler(
         instance.wait_until_healthy()
         running = Scheduler(instance)
         kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}
-        dags = {f"{kind}__{flow}" for kind in kinds for flow in ("east__west", "west__east", "upper__lower")}
+        flows = ("east__west", "west__east", "upper__lower", "left__right")
+        dags = {f"{kind}__{flow}" for kind in kinds for flow in flows}
         running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids(), 60)
         yield running

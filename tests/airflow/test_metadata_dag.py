@@ -48,23 +48,6 @@ def topic(flow: FlowSettings, clusters: Clusters) -> str:
     return name
 
 
-def answer(scheduler, run_id: str, choice: str) -> str:
-    """Wait for the request, answer it as a person would, and return what the person was shown.
-
-    Not before the scheduler has heard that the process that asked has ended: an answer in that moment goes astray (the
-    task fails, and asks again).
-    """
-    task = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/approve"
-    scheduler.wait("the request", lambda: scheduler.api.get(task)["state"] == "awaiting_input")
-    heard = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{DAG}', "
-    heard += f"task_id='approve', run_id='{run_id}'"
-    log = scheduler.instance.home / "logs" / "scheduler.log"
-    scheduler.wait("the scheduler", lambda: heard in log.read_text(errors="replace"))
-    request = scheduler.api.get(f"{task}/-1/hitlDetails")
-    scheduler.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
-    return str(request["body"])
-
-
 def segment_ms(clusters: Clusters, topic: str) -> str | None:
     return clusters.target.topic_configs([f"west.{topic}"]).require()[f"west.{topic}"]["segment.ms"].value
 
@@ -73,7 +56,7 @@ def test_an_approved_plan_is_applied(scheduler, unpaused, clusters, topic) -> No
     """Nothing changes until somebody has seen the diff and said yes."""
     run_id = scheduler.api.trigger(unpaused)
     before = segment_ms(clusters, topic)
-    shown = answer(scheduler, run_id, "Approve")
+    shown = scheduler.answer(DAG, run_id, "Approve")
     assert f"topic west.{topic}" in shown
     assert "+ segment.ms: 3600000" in shown
     assert "3600000" != before
@@ -85,7 +68,7 @@ def test_an_approved_plan_is_applied(scheduler, unpaused, clusters, topic) -> No
 def test_a_rejected_plan_changes_nothing(scheduler, unpaused, clusters, topic) -> None:
     """The run ends well: to say no is an answer."""
     run_id = scheduler.api.trigger(unpaused)
-    answer(scheduler, run_id, "Reject")
+    scheduler.answer(DAG, run_id, "Reject")
     assert {"plan": "success", "approve": "success", "apply": "skipped"} == scheduler.finish(unpaused, run_id)
     assert "3600000" != segment_ms(clusters, topic)
 
@@ -96,7 +79,7 @@ def test_a_plan_that_drifted_while_it_waited_is_refused(scheduler, unpaused, clu
     path = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/plan"
     scheduler.wait("the plan", lambda: scheduler.api.get(path)["state"] == "success")
     clusters.target.alter_topic_configs({f"west.{topic}": {"segment.ms": "7200000"}}).require()
-    answer(scheduler, run_id, "Approve")
+    scheduler.answer(DAG, run_id, "Approve")
     assert "failed" == scheduler.finish(unpaused, run_id)["apply"]
     log = str(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/apply/logs/1"))
     assert f"topic west.{topic}: segment.ms is 7200000 by now, not unset" in log

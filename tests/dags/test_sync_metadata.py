@@ -65,7 +65,8 @@ def test_a_person_is_shown_text_and_no_page(dags) -> None:
     """Whatever names and values hold, the body is one block of code: nothing in it is Markdown, HTML or Jinja."""
     from markdown_it import MarkdownIt
 
-    from twinlog.airflow.tasks.metadata import PLAN_KEY, code_block
+    from twinlog.airflow.tasks.metadata import PLAN_KEY
+    from twinlog.airflow.xcom import code_block
 
     class Plan:
         def xcom_pull(self, *, task_ids: str, key: str) -> str:

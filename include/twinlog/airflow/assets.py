@@ -42,3 +42,12 @@ def readiness(alias: str) -> Asset:
     return Asset(
         name=f"twinlog {alias} readiness", uri=f"twinlog://{quote(alias, safe='')}/readiness", group="twinlog"
     )
+
+
+def failed_over(source: str, target: str) -> Asset:
+    """Return the asset of a flow that was failed over, `twinlog://<target>/failover/<source>`.
+
+    Its event says that the target is promoted; the extra names the run, who approved it, its cost and its evidence.
+    """
+    uri = f"twinlog://{quote(target, safe='')}/failover/{quote(source, safe='')}"
+    return Asset(name=f"twinlog failover of {source}->{target}", uri=uri, group="twinlog")

@@ -9,6 +9,7 @@ to copy, how many partitions (`all_of`), and which have stopped.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -60,6 +61,13 @@ def shortened_text(lines: Sequence[str], whole_in: str) -> str:
         if size > MOST_BYTES:
             return "\n".join([*lines[:number], f"... and {len(lines) - number} lines more: {whole_in}"])
     return "\n".join(lines)
+
+
+def code_block(lines: Sequence[str]) -> str:
+    """Return lines as a literal block of Markdown: its fence is longer than any fence within.  Pure."""
+    runs = (len(run) for line in lines for run in re.findall("`+", line))
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    return "\n".join([f"{fence}text", *lines, fence])
 
 
 def all_of(result: Json, name: str) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -23,7 +23,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
-from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, failed
+from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, failed_by
 from twinlog.recovery.steps import ending, planned, rights, source_dead
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
@@ -69,23 +69,26 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
     `no-ledger` before the first cycle, and FencedError `relieved` if another process has taken over.
     """
-    if request.dry_run:
-        return preview.run(flow, clusters, request.mode, request.by)
-    require_ledger(flow, clusters)
-    try:
+    with source_needed(flow, request.mode):
+        if request.dry_run:
+            return preview.run(flow, clusters, request.mode, request.by)
+        require_ledger(flow, clusters)
         return _run(flow, clusters, request, tools)
+
+
+@contextmanager
+def source_needed(flow: FlowSettings, mode: Mode) -> Iterator[None]:
+    """Name the other mode to a person whose planned failover finds that the source does not answer."""
+    try:
+        yield
     except ClusterUnreachable as error:
-        if request.mode is Mode.PLANNED and error.data.get("cluster") == flow.source.alias:
-            raise _source_is_lost(flow, error) from None
-        raise
-
-
-def _source_is_lost(flow: FlowSettings, error: ClusterUnreachable) -> ClusterUnreachable:
-    return ClusterUnreachable(
-        error.message,
-        hint="if it is lost: twinlog failover --mode source-dead",
-        **{**error.data, "flow": flow.name},
-    )
+        if mode is not Mode.PLANNED or error.data.get("cluster") != flow.source.alias:
+            raise
+        raise ClusterUnreachable(
+            error.message,
+            hint="if it is lost: twinlog failover --mode source-dead",
+            **{**error.data, "flow": flow.name},
+        ) from None
 
 
 def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
@@ -147,9 +150,9 @@ def _do(scene: Scene, name: StepName, began: float) -> Outcome:
     except FencedError as error:
         if error.code == "relieved":
             raise
-        return failed(str(error), exit_code=error.exit_code)
+        return failed_by(error)
     except TwinlogError as error:
-        return failed(str(error), exit_code=error.exit_code)
+        return failed_by(error)
 
 
 def note(scene: Scene, step: StepReport) -> None:
@@ -226,6 +229,7 @@ def _report(scene: Scene, steps: list[StepReport], last: Outcome | None) -> Fail
         next=_next(scene, last, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
+        transient=ended and last is not None and last.transient,
     )
 
 

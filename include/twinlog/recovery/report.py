@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
@@ -75,13 +75,14 @@ class PlacedGroup:
 class Outcome:
     """The outcome of a step, and what it says of the state of the whole.
 
-    `refused` says that the gate or a person said no.
+    `refused` says that the gate or a person said no, `transient` that the trouble may go away by itself.
     """
 
     state: StepState
     message: str
     refused: bool = False
     exit_code: ExitCode = ExitCode.SAYS_NO
+    transient: bool = False
 
     @property
     def ends(self) -> bool:
@@ -109,13 +110,19 @@ def failed(message: str, *, refused: bool = False, exit_code: ExitCode = ExitCod
     return Outcome(StepState.FAILED, message, refused, exit_code)
 
 
+def failed_by(error: TwinlogError) -> Outcome:
+    """Return the outcome of a step that ended with an error."""
+    transient = isinstance(error, TransientError)
+    return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient)
+
+
 @dataclass(frozen=True, slots=True)
 class FailoverReport:
     """The contract of docs/failover.md: what was done, in which state the flow is, and what it cost.
 
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
     lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
-    `estimated_records` rest on.
+    `estimated_records` rest on.  `transient` says that running it again may be all that is needed.
     """
 
     flow: str
@@ -133,12 +140,13 @@ class FailoverReport:
     next: str = ""
     estimate: str = ""
     exit_code: ExitCode = field(default=ExitCode.DONE)
+    transient: bool = False
 
     @property
     def document(self) -> dict[str, Any]:
         """Return the JSON document that other programs rely on."""
         found: dict[str, Any] = to_json(self)
-        del found["exit_code"]
+        del found["exit_code"], found["transient"]
         return found
 
 

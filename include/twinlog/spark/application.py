@@ -6,16 +6,16 @@ import functools
 import logging
 import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from twinlog.audit import audit
 from twinlog.audit.plan import AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.config.flow.tiers import SampledSide
 from twinlog.config.security.connection import ConnectionSettings, handed_over
 from twinlog.copying import copy
@@ -29,11 +29,13 @@ from twinlog.follow import follow
 from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
 from twinlog.follow.report import RunState
 from twinlog.jsonable import Json, to_json
+from twinlog.recovery.report import FailoverReport
 from twinlog.spark import session as spark_session
 from twinlog.spark.build import BUILD
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import AuditStepRequest, CopyRequest, Request
+from twinlog.spark.request import AuditStepRequest, CopyRequest, FailoverRequest, Request
 from twinlog.spark.runner import open_audit_runner, open_runner
+from twinlog.spark.running import OnStart, Running
 from twinlog.spark.sample_task import SCHEMA, sample
 
 if TYPE_CHECKING:
@@ -44,17 +46,7 @@ log = logging.getLogger(__name__)
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
 
-Result = CopyResult | AuditResult | DataRulesResult
-
-
-class Running(Protocol):
-    """Spark jobs that run on by themselves on a Connect server if their client is gone."""
-
-    def cancel(self) -> None:
-        """Cancel them."""
-
-
-OnStart = Callable[[Running], None]
+Result = CopyResult | AuditResult | DataRulesResult | FailoverReport
 
 
 def _nobody(_runner: Running) -> None:
@@ -68,18 +60,25 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
     or for a Spark that would not keep its passwords secret, UsageError if the file has no such flow, and what the step
     raises.  The user's own rules need a classic session.
     """
-    flow = flow_named(request.config, request.flow)
+    configuration = load(request.config, airflow=handed_over())
+    flow = flow_named(configuration, request.flow)
     match request:
         case CopyRequest():
             return _copy(flow, request, master, on_start)
         case AuditStepRequest():
             return _audit(flow, request.audit, master, on_start)
+        case FailoverRequest():
+            from twinlog.spark import failing_over  # seldom needed, and a copy waits for its imports
+
+            return failing_over.run(configuration, flow, request, master, on_start)
         case _:
             return _apply_rules(flow, master)
 
 
 def outcome(result: Result) -> Json:
     """Return a result as JSON without contents of records: a log, or Airflow's database, keeps it."""
+    if isinstance(result, FailoverReport):
+        return {**result.document, "transient": result.transient}
     told: Json = to_json(result.without_contents() if isinstance(result, AuditResult) else result)
     return told
 
@@ -92,6 +91,8 @@ def exit_code(result: Result) -> ExitCode:
             return ExitCode.CLUSTER if result.broke_off else code
         case AuditResult():
             return ExitCode.DONE if result.equal else ExitCode.SAYS_NO
+        case FailoverReport():
+            return result.exit_code
         case _:
             return ExitCode.DONE if result.success else ExitCode.SAYS_NO
 
@@ -174,12 +175,12 @@ def _ask_on_spark(
     return tuple(ask(suite, path, topic, frame.where(frame.topic == topic).coalesce(1)) for topic in topics)
 
 
-def flow_named(config: Path, name: str) -> FlowSettings:
+def flow_named(configuration: Configuration, name: str) -> FlowSettings:
     """Return one flow of a configuration file."""
-    flows = load(config, airflow=handed_over()).flows
+    flows = configuration.flows
     if name not in flows:
         known = ", ".join(sorted(flows)) or "none"
         raise UsageError(
-            f"{config} has no flow {name}", hint=f"it has {known}", code="unknown-flow", flow=name
+            f"{configuration.path} has no flow {name}", hint=f"it has {known}", code="unknown-flow", flow=name
         )
     return flows[name]

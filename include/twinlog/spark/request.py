@@ -61,7 +61,24 @@ class DataRulesRequest:
     flow: str
 
 
-Request = CopyRequest | AuditStepRequest | DataRulesRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverRequest:
+    """Fail over, as the person `by` has approved after a preview that showed `at_risk_records`.
+
+    `last_ended` is the newest failover that had been taken back by then.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    step: Literal["failover"] = "failover"
+    config: Path
+    flow: str
+    mode: Literal["planned", "source-dead"]
+    by: str
+    at_risk_records: int
+    last_ended: str = ""
+
+
+Request = CopyRequest | AuditStepRequest | DataRulesRequest | FailoverRequest
 
 
 def read_request(text: str) -> Request:

@@ -22,8 +22,8 @@ from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
-    from twinlog.spark.application import Running
     from twinlog.spark.request import Request
+    from twinlog.spark.running import Running
 
 CANCEL_SECONDS = 3.0
 """Seconds that a Connect server has to confirm a cancellation; two seconds later Airflow kills the task."""

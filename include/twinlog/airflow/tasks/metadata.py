@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from twinlog import clock
 from twinlog.airflow.metadata_schedule import due
 from twinlog.airflow.tasks.frame import flow_of, opened_own
-from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened, shortened_text
+from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError
@@ -160,13 +159,6 @@ def _finish(result: MetadataResult) -> Json:
     get_current_context()["ti"].xcom_push("return_value", document)
     _raise_refused(result.refused)
     return document
-
-
-def code_block(lines: Sequence[str]) -> str:
-    """Return lines as a literal block of Markdown: its fence is longer than any fence within.  Pure."""
-    runs = (len(run) for line in lines for run in re.findall("`+", line))
-    fence = "`" * max(3, 1 + max(runs, default=0))
-    return "\n".join([f"{fence}text", *lines, fence])
 
 
 def _say(lines: Iterator[tuple[str, str]]) -> list[str]:

@@ -1,0 +1,134 @@
+"""The tasks before and after a failover: show what it would do to the person who approves it, and tell of its end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.assets import failed_over
+from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.xcom import code_block, shortened, shortened_text
+from twinlog.jsonable import Json
+from twinlog.visible import visible
+
+if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.recovery.report import FailoverReport
+
+log = logging.getLogger(__name__)
+
+NOTE_KEY = "note"
+"""The XCom of task `preview` that holds what a person is shown, as Markdown."""
+
+WHOLE = "`twinlog failover --dry-run`"
+
+PARAMS = {
+    "mode": Param(
+        "planned",
+        enum=["planned", "source-dead"],
+        title="Mode",
+        description="planned: the source is alive and nothing is lost; source-dead: from the target alone.",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be done, with the numbers of now; ask nobody, and change nothing.",
+    ),
+}
+
+
+def preview(flow_name: str) -> Json:
+    """Say what a failover would do now, and change nothing; a dry run ends here.
+
+    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do.
+    """
+    from twinlog.gate.suites.suites import Mode
+    from twinlog.recovery import preview as looking
+    from twinlog.recovery.approved import last_ended
+    from twinlog.recovery.failover import require_ledger, source_needed
+    from twinlog.recovery.report import at_risk
+    from twinlog.state.ledger import read_ledger
+
+    context = get_current_context()
+    flow, mode = flow_of(flow_name), Mode(context["params"]["mode"])
+    with opened(flow) as clusters:
+        require_ledger(flow, clusters)
+        _require_something_to_do(flow, clusters)
+        ended = last_ended(read_ledger(flow, clusters.target))
+        with source_needed(flow, mode):
+            found = looking.run(flow, clusters, mode, by="")
+    lines = [visible(line) for line in note_lines(found)]
+    for line in lines:
+        log.info(line)
+    context["ti"].xcom_push(NOTE_KEY, code_block(shortened_text(lines, WHOLE).splitlines()))
+    document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": ended}
+    told = shortened(document, WHOLE)
+    if context["params"]["dry_run"]:
+        context["ti"].xcom_push("return_value", told)
+        raise AirflowSkipException("dry run: nothing was changed")
+    return told
+
+
+def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
+    """Raise TerminalError `promoted` if the flow was failed over, and every step is done: nobody needs to be asked."""
+    from twinlog import clock
+    from twinlog.recovery import transitions
+    from twinlog.state.ledger import read_ledger
+
+    ledger = read_ledger(flow, clusters.target)
+    if ledger.phase.failed_over and transitions.open_run(ledger) is None:
+        transitions.retake(flow.name, ledger, transitions.Actor("", ""), clock.now_ms())
+
+
+def note_lines(found: FailoverReport) -> Iterator[str]:
+    """Yield what a person has to know before a yes: the steps, what is lost, and what is read again.  Pure."""
+    yield f"{found.flow}: failover, {found.mode.value}; the flow is {found.state.value} now"
+    yield from (f"  {step.name.value}: {step.message}" for step in found.steps)
+    waiting = sorted(
+        (
+            (part.at_risk_records, topic.topic, part.partition, topic.remote_topic)
+            for topic in found.topics
+            for part in topic.partitions
+            if part.at_risk_records
+        ),
+        reverse=True,
+    )
+    yield f"not on the target now: {sum(it[0] for it in waiting):,} records"
+    yield from (f"  {count:,} of {topic}-{number}, copy {copy}" for count, topic, number, copy in waiting)
+    if found.estimate:
+        yield f"estimate: {found.estimate}"
+    if found.rpo_seconds is not None:
+        yield f"at most {found.rpo_seconds:,.0f} s of records are lost"
+    again = [it for it in found.groups if it.again]
+    unknown = sum(it.again is None for it in found.groups)
+    yield f"groups: {len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
+    yield from (
+        f"  {it.group} would read {it.again:,} records of {it.topic}-{it.partition} again" for it in again
+    )
+    if unknown:
+        yield f"  how many records are read again is not known for {unknown:,} positions"
+
+
+def report(flow_name: str, outlet_events: Any) -> Json:
+    """Tell how it ended; if nothing was promoted, say why, and be skipped: no event is sent."""
+    from twinlog.airflow.flows import read_configuration
+
+    context = get_current_context()
+    done = context["ti"].xcom_pull(task_ids="failover")
+    if done is None:
+        raise AirflowSkipException(
+            "dry run: nothing was changed"
+            if context["params"]["dry_run"]
+            else f"not approved: nothing was promoted, and {flow_name} is as it was"
+        )
+    flow = read_configuration().flows[flow_name]
+    names = ("flow", "run", "mode", "state", "by", "rto_seconds", "rpo_seconds", "evidence")
+    told = {name: done[name] for name in names}
+    outlet_events[failed_over(flow.source.alias, flow.target.alias)].extra = told
+    return shown({**told, "next": done["next"]})

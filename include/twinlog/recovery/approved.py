@@ -1,0 +1,78 @@
+"""Fail over with an approval that a person gave beforehand, to a preview: it holds for what that preview said.
+
+An approval outlives its process: the same failover is tried again with it after a crash or an error.  It does not
+outlive an abort, and it does not cover a loss that is larger than the one that was shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import FencedError, TerminalError
+from twinlog.formats.ledger.recovery import RunState
+from twinlog.gate.suites.suites import Mode
+from twinlog.recovery import failover
+from twinlog.recovery.report import FailoverReport, at_risk
+from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.state.ledger import Ledger, read_ledger
+
+_AGAIN = "look at what a failover would do now, and approve that"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back."""
+
+    by: str
+    at_risk_records: int
+    last_ended: str
+
+
+def last_ended(ledger: Ledger) -> str:
+    """Return the newest failover that was aborted, or whose flow follows again; "" if there is none.  Pure."""
+    over = [it.run for it in ledger.recoveries if it.state in {RunState.ABORTED, RunState.RETURNED}]
+    return over[-1] if over else ""
+
+
+def run(
+    flow: FlowSettings, clusters: Clusters, mode: Mode, approval: Approval, tools: Tools
+) -> FailoverReport:
+    """Fail over, or go on with the failover that is under way, as `failover.run` does.
+
+    Raises TerminalError `approval-expired` if a failover was aborted since, and `relieved` if another process has taken
+    over: a second try would take it back from a person.
+    """
+    if last_ended(read_ledger(flow, clusters.target)) != approval.last_ended:
+        raise TerminalError(
+            f"{flow.name}: a failover was taken back after {approval.by} had approved",
+            hint=_AGAIN,
+            code="approval-expired",
+        )
+
+    def approve(_question: str) -> Answer:
+        if mode is Mode.SOURCE_DEAD:
+            _require_shown(flow, clusters, approval)
+        return Answer.YES
+
+    try:
+        return failover.run(
+            flow, clusters, failover.Request(mode, approval.by), replace(tools, approve=approve)
+        )
+    except FencedError as error:
+        if error.code != "relieved":
+            raise
+        raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
+
+
+def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:
+    """Raise TerminalError if more is lost than the person who approved was shown."""
+    known = at_risk(read_loss(flow, clusters.target).topics)
+    if known > approval.at_risk_records:
+        raise TerminalError(
+            f"{known:,} records are known to be lost, {approval.by} approved {approval.at_risk_records:,}",
+            hint=_AGAIN,
+            code="approval-expired",
+        )

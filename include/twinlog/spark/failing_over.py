@@ -1,0 +1,61 @@
+"""A failover as a Spark application: what it copies and audits runs where the application runs."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from contextlib import ExitStack
+
+from twinlog.checks.great_expectations import load_early
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import Configuration, FlowSettings
+from twinlog.copying.rounds import LaneRunner
+from twinlog.gate.evidence import read_private_key
+from twinlog.gate.suites.suites import Mode
+from twinlog.recovery import approved
+from twinlog.recovery.approved import Approval
+from twinlog.recovery.procedure import StepName
+from twinlog.recovery.report import FailoverReport, Outcome
+from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.spark.protection import require_safe_way
+from twinlog.spark.request import FailoverRequest
+from twinlog.spark.runner import open_runner
+from twinlog.spark.running import OnStart
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    configuration: Configuration, flow: FlowSettings, request: FailoverRequest, master: str, on_start: OnStart
+) -> FailoverReport:
+    """Fail over; a session is opened once there is something to copy."""
+    require_safe_way(master, (flow.source.connection, flow.target.connection))
+    key = read_private_key(flow.gate.sign_with) if flow.gate.sign_with is not None else None
+    approval = Approval(request.by, request.at_risk_records, request.last_ended)
+    load_early()
+    with ExitStack() as session, open_clusters(flow) as clusters:
+
+        @functools.cache
+        def copies() -> LaneRunner:
+            runner = session.enter_context(open_runner(master, f"twinlog failover {flow.name}"))
+            on_start(runner)
+            return runner
+
+        tools = Tools(
+            copies=copies,
+            approve=lambda _question: Answer.NOBODY,  # the approval takes its place
+            sleep=time.sleep,
+            configuration=configuration.path,
+            configuration_sha256=configuration.sha256,
+            key=key,
+            told=_log_step,
+        )
+        return approved.run(flow, clusters, Mode(request.mode), approval, tools)
+
+
+def _log_step(name: StepName, outcome: Outcome | None) -> None:
+    if outcome is None:
+        log.info("%s ...", name.value)
+    else:
+        log.info("%s: %s: %s", name.value, outcome.state.value, outcome.message)

@@ -1,0 +1,67 @@
+"""The failover Dags as Airflow's Dag processor sees them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+CONFIGURATION = """\
+clusters = us-east, B, C
+us-east.bootstrap.servers = localhost:9092
+B.bootstrap.servers = localhost:9093
+C.bootstrap.servers = localhost:9094
+us-east->B.enabled = true
+B->C.enabled = true
+"""
+
+
+@pytest.fixture
+def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The failover Dags, by their ids."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    config = tmp_path / "mm2.properties"
+    config.write_text(CONFIGURATION)
+    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
+    bag = DagBag(dag_folder=repository / "dags" / "failover.py")
+    assert {} == bag.import_errors
+    return bag.dags
+
+
+def test_one_dag_per_enabled_flow(dags) -> None:
+    """Nothing starts it but a person, one run at a time, with a form."""
+    assert {"failover__us_east__B", "failover__B__C"} == set(dags)
+    dag = dags["failover__us_east__B"]
+    assert (1, "NullTimetable") == (dag.max_active_runs, type(dag.timetable).__name__)
+    assert {"mode": "planned", "dry_run": False} == dag.params.dump()
+
+
+def test_a_person_stands_between_preview_and_failover(dags) -> None:
+    """Nothing is promoted on another way; the report comes whether or not there was a promotion."""
+    dag = dags["failover__B__C"]
+    assert ["preview", "approve", "failover", "report"] == [it.task_id for it in dag.topological_sort()]
+    assert {"approve"} == dag.get_task("failover").upstream_task_ids
+    assert ("all_success", "none_failed") == tuple(
+        str(dag.get_task(name).trigger_rule.value) for name in ("failover", "report")
+    )
+    assert ["twinlog://C/failover/B"] == [it.uri for it in dag.get_task("report").outlets]
+
+
+def test_the_form_refuses_a_mode_that_is_none(dags) -> None:
+    """The REST API answers 400 for the same reason."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        dags["failover__B__C"].params["mode"] = "quick"
+
+
+def test_parsing_imports_nothing_heavy(dags) -> None:
+    """Dag files are parsed every few seconds."""
+    heavy = ("pyspark", "great_expectations", "pandas", "confluent_kafka", "pyarrow")
+    script = "dags/failover.py"
+    code = f"import runpy, sys; runpy.run_path({script!r}); print([n for n in {heavy} if n in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]" == said.stdout.strip().splitlines()[-1]
