@@ -34,11 +34,15 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request of a cycle: a name for it, only these source topics, only records before `until_ms`."""
+    """The request of a cycle: a name for it, only these source topics, only records before `until_ms`.
+
+    `config` is the digest of the configuration file.
+    """
 
     run_id: str
     topics: frozenset[str] | None = None
     until_ms: int | None = None
+    config: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class FlowRun:
     `error` is set if the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
     ended for a reason that may go away by itself, and that no topic was refused its place beside that.  `windows`
     counts the lane generations of follow mode.  `copy_seconds` is how long the copy took, of the report's seconds.
+    counts the lane generations of follow mode.  `stood_by`: another process led the flow when this one ended.
     """
 
     flow: str
@@ -77,10 +82,13 @@ class FlowRun:
     error: Failure | None = None
     broke_off: bool = False
     copy_seconds: float = 0.0
+    stood_by: bool = False
 
     @property
     def state(self) -> str:
-        """Return `done`, `nothing` (to copy), or `failed`, in whole or in part."""
+        """Return `done`, `nothing` (to copy), `stood-by` for another process, or `failed`, in whole or in part."""
+        if self.stood_by:
+            return "stood-by"
         if self.report is None or self.failures or self.error is not None:
             return "failed"
         return self.report.state
