@@ -1,6 +1,6 @@
 """`twinlog run` as a process of its own whose lanes are threads of it: something to kill.
 
-    python follow_process.py run --follow --config mm2.properties
+python follow_process.py run --follow --config mm2.properties
 """
 
 import sys

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -61,7 +62,7 @@ class Traffic:
     def gap_after(self, moment: float) -> float:
         """Return the longest time between two arrivals in the 15 s after `moment`."""
         times = [at for at, _ in self.arrivals if moment - 1 <= at <= moment + 15]
-        return max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+        return max(later - earlier for earlier, later in pairwise(times))
 
 
 @contextmanager

@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from twinlog import __version__
-from twinlog.cli.cycle import FlowRun, Request, conclude, follow_failures
+from twinlog.cli.cycle import FlowRun, Request, conclude, duties_of, follow_failures
 from twinlog.cli.flows import Done, each_flow
 from twinlog.cli.say import say, warn
 from twinlog.errors import FencedError, TwinlogError, UsageError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
+    from twinlog.duties.run import Duties
     from twinlog.follow.generation import LaneGeneration
     from twinlog.state.seats import Member
 
@@ -106,7 +108,9 @@ def follow_flows(
         while not all(future.done() for future in futures.values()):
             time.sleep(0.1)
             if leaving.is_set() and not cancelled:
-                cancelled = all(it.done() or parts[name].ready_to_stop.is_set() for name, it in futures.items())
+                cancelled = all(
+                    it.done() or parts[name].ready_to_stop.is_set() for name, it in futures.items()
+                )
                 if cancelled:
                     runner.cancel()
     done = [future.result() for future in futures.values()]
@@ -133,8 +137,9 @@ def _followed(
         described = clusters.target.describe_topics([flow.offsets_topic]).require()
         places = len(described[flow.offsets_topic].partitions)
         led = FlowRun(flow.name, asked.run_id, stood_by=True)
+        duties = duties_of(flow, asked.run_id)
         while part.stand_by(clusters, places, until):
-            copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part)
+            copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties)
             gone_on = bool(copied.taken_over_by)
             if gone_on and not part.leaving.is_set():
                 if not part.handed_on(clusters):
@@ -147,9 +152,8 @@ def _followed(
                 say(f"{flow.name}: run {copied.taken_over_by} leads now")
                 led = FlowRun(flow.name, asked.run_id, stood_by=True)
                 continue
-            return conclude(
-                flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds
-            )
+            done = conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
+            return replace(done, duties=duties.rows)
         return led
 
 
@@ -161,6 +165,7 @@ def _lead(
     lanes: int,
     until: float,
     part: Leadership,
+    duties: Duties,
 ) -> tuple[CopyResult, int]:
     """Follow the flow as its leader; return what was copied, and when that began (epoch ms)."""
     from twinlog.follow import follow
@@ -175,7 +180,9 @@ def _lead(
 
     started_ms = round(time.time() * 1000)
     run_state = RunState(asked.run_id, started_ms)
-    with beside(flow, turns(flow, run_state), say_trouble, head_start=HEAD_START_SECONDS), part:
+    duties.begin()
+    listed = turns(flow, run_state, duties.note)
+    with beside(flow, listed, say_trouble, head_start=HEAD_START_SECONDS, duties=duties), part:
         copied = follow.run(
             flow,
             clusters,

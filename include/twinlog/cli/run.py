@@ -66,10 +66,10 @@ def run(
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
 
-    Does what the Dag replicate__A__B does: copies records, translates and commits the offsets of consumer groups,
-    writes heartbeats, validates the copies and reports. Topic configs are set when a copy is created; afterwards,
-    configs and ACLs are synced by twinlog metadata apply only. It runs no twinlog audit and no twinlog gate, and
-    raises no alarm.
+    Copies records, translates and commits the offsets of consumer groups, writes heartbeats, validates the copies and
+    reports. Its duties: topic configs, ACLs, quotas and users are synced, what is new is audited when
+    twinlog.audit.schedule says so, and an alarm goes to twinlog.alert.url. It runs no twinlog gate. Several that follow
+    one flow: one leads, the others stand by.
     """
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
@@ -170,6 +170,12 @@ def _by_topic(title: str, report: FlowReport) -> Grid:
 
 
 def _grids(run: FlowRun) -> Iterator[Grid]:
+    if run.duties:
+        yield Grid(
+            f"{run.flow}: duties",
+            ("duty", "state", "seconds", ""),
+            [(it.name, it.state.value, it.seconds, it.message) for it in run.duties],
+        )
     report = run.report
     if report is None:
         return

@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.errors import ClusterRefused, TransientError
-from twinlog.follow.election import RENEW_SECONDS, Watch, differences, free_seat
+from twinlog.follow.election import RENEW_SECONDS, SILENT_SECONDS, Watch, differences, free_seat
 from twinlog.state.seats import LEADER, Member, Role, Seat, group_of, read_seats, shown, write_seat
 
 POLL_SECONDS = 0.2
@@ -32,6 +33,22 @@ HAND_OVER_SECONDS = 8.0
 """How long a leader that ends copies on, until another one has taken the flow."""
 
 Say = Callable[[str], None]
+
+
+def live_leader(flow: FlowSettings, target: Cluster) -> Member | None:
+    """Return the process that leads a flow, seen to renew its seat; None if there is none, or if none may be seen."""
+    deadline = time.monotonic() + SILENT_SECONDS
+    try:
+        first = read_seats(flow, target).get(LEADER)
+        seat = first
+        while seat is not None and seat.member.role is Role.LEADS and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            seat = read_seats(flow, target).get(LEADER)
+            if seat is not None and seat != first and seat.member.role is Role.LEADS:
+                return seat.member
+    except ClusterRefused:
+        pass
+    return None
 
 
 @dataclass(slots=True)
