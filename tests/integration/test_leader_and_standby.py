@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from lab import configure, create_topic
+from lab import alter_configs, configure, create_topic
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.state.seats import LEADER, Member, Role, read_seats
@@ -85,7 +86,11 @@ class TestRunsOfOneFlow:
     def test_a_killed_or_ended_leader_is_followed(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
         """Three leaders are killed and one is ended: 0 lost, 0 doubled, and the other goes on within seconds."""
         topic = create_topic(cluster_a, unique_topic("lead"))
-        settings = {"A->B.topics": topic, "A->B.heartbeats.replication.enabled": "false"}
+        settings = {
+            "A->B.topics": topic,
+            "A->B.heartbeats.replication.enabled": "false",
+            "sync.topic.configs.interval.seconds": "2",
+        }
         file = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], **settings)
         flow = load(file).flows["A->B"]
         runs: list[subprocess.Popen] = []
@@ -130,8 +135,12 @@ class TestRunsOfOneFlow:
                 gaps.append(time.monotonic())
                 ended.terminate()
                 until(lambda: ended.poll() is not None)
-                reached = len(seen.arrivals)
-                until(lambda reached=reached: len(seen.arrivals) > reached + 50)
+                until(
+                    lambda: len([it for it in runs if it.poll() is None]) == 1 and bool(members()[Role.LEADS])
+                )
+                alter_configs(cluster_a, ResourceType.TOPIC, topic, max_message_bytes="1234567")
+                until(lambda: _largest(cluster_b, f"A.{topic}") == "1234567")
+                beside = _once(file)
             assert list(range(seen.written)) == [number for _, number in seen.arrivals]
             assert 0 == ended.returncode, _logs(tmp_path)
             last = next(it for it in runs if it.poll() is None)
@@ -141,14 +150,34 @@ class TestRunsOfOneFlow:
             print("gaps", killed, handed_over)
             assert max(killed) < MOST_SECONDS, _logs(tmp_path)
             assert handed_over < 2.0, _logs(tmp_path)
-            documents = [json.loads(path.read_text() or "{}") for path in sorted(tmp_path.glob("run-*.json"))]
-            assert 2 == sum(bool(it) for it in documents)
+            found = [
+                json.loads(path.read_text()) for path in tmp_path.glob("run-*.json") if path.stat().st_size
+            ]
+            reports = {it["run_id"]: it for document in found for it in document["flows"]}
+            assert 2 == len(reports)
+            led = reports[beside["left_to"]]
+            assert "done" == {it["name"]: it["state"] for it in led["duties"]}["topic_configs"], led["duties"]
+            assert ([], 0) == (beside["duties"], beside["records"])
             with open_clusters(flow) as clusters:
                 assert Role.GONE is read_seats(flow, clusters.target)[LEADER].member.role
         finally:
             for it in runs:
                 it.kill()
                 it.wait()
+
+
+def _once(file: Path) -> dict:
+    """Run a cycle beside the process that leads, and return its report."""
+    command = [sys.executable, str(PROCESS), "run", "--once", "--config", str(file), "--output", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout)["flows"][0]
+
+
+def _largest(cluster, topic: str) -> str | None:
+    """Return `max.message.bytes` of a topic."""
+    asked = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    return admin.describe_configs([asked])[asked].result()["max.message.bytes"].value
 
 
 def _has_topic(cluster, name: str) -> bool:

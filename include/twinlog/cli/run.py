@@ -7,6 +7,7 @@ import hashlib
 import math
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,9 +75,9 @@ def run(
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
+    asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
     flows = load_flows(config, flow, strict=strict)
-    digest = hashlib.sha256(config.read_bytes()).hexdigest()
-    asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None, digest)
+    asked = replace(asked, config=hashlib.sha256(config.read_bytes()).hexdigest())
     with WarmSpark() as spark:
         done = (
             follow_flows(flows, asked, spark, master, seconds)

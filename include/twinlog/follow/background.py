@@ -32,7 +32,7 @@ COMPACTION_SECONDS = 600.0
 HEAD_START_SECONDS = 3.0
 """Time the copy has before the first turn: it fences then, and records wait for it."""
 
-DUTIES_HEAD_START_SECONDS = 15.0
+DUTIES_HEAD_START_SECONDS = 5.0
 """Time the copy has before the first duty: it catches up then, and the duties compete with it for the machine."""
 
 LAST_HEARTBEAT_SECONDS = 5.0
