@@ -130,6 +130,7 @@ def _followed(
     """Lead the flow whenever no other process does; report the last time that this one led."""
     from twinlog.cluster.open import open_clusters
     from twinlog.follow.report import prepare
+    from twinlog.topics.snapshot import FlowSnapshot
 
     with open_clusters(flow) as clusters:
         if clusters.target.describe_topics([flow.offsets_topic]).refused:
@@ -138,6 +139,10 @@ def _followed(
         places = len(described[flow.offsets_topic].partitions)
         led = FlowRun(flow.name, asked.run_id, stood_by=True)
         duties = duties_of(flow, asked.run_id)
+        # What leading loads and asks first is loaded and asked before, or a killed leader would cost a second more.
+        from twinlog.follow import background, follow  # noqa: F401
+
+        _ = FlowSnapshot(flow, clusters).discovery
         while part.stand_by(clusters, places, until):
             copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties)
             gone_on = bool(copied.taken_over_by)
