@@ -62,9 +62,13 @@ class Traffic:
         consumer.close()
 
     def gap_after(self, moment: float) -> float:
-        """Return the longest time between two arrivals in the 15 s after `moment`."""
-        times = [at for at, _ in self.arrivals if moment - 1 <= at <= moment + 15]
-        return max(later - earlier for earlier, later in pairwise(times))
+        """Return the longest time between two arrivals that lies, in part at least, in the 15 s after `moment`."""
+        times = [at for at, _ in self.arrivals]
+        return max(
+            later - earlier
+            for earlier, later in pairwise(times)
+            if later >= moment and earlier <= moment + 15
+        )
 
 
 @contextmanager
@@ -107,7 +111,13 @@ class TestRunsOfOneFlow:
             with open_clusters(flow) as clusters:
                 there = [it.member for it in read_seats(flow, clusters.target).values()]
             alive = {it.pid for it in runs if it.poll() is None}
-            return {role: [it for it in there if it.role is role and it.pid in alive] for role in Role}
+            leading = {it.pid for it in there if it.role is Role.LEADS}
+            return {
+                Role.LEADS: [it for it in there if it.role is Role.LEADS and it.pid in alive],
+                Role.STANDS_BY: [
+                    it for it in there if it.role is Role.STANDS_BY and it.pid in alive - leading
+                ],
+            }
 
         def until(what: Callable[[], bool]) -> None:
             deadline = time.monotonic() + 40
