@@ -12,6 +12,7 @@ from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.retries import RETRIES
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.values import NEVER
 
 TEXT = """\
 ### Is the copy on {target} equal to {source}?
@@ -24,10 +25,11 @@ sample. What is proved is remembered on {target}, and the readiness gate asks fo
 
 def audit(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow.  Its tasks do not depend on each other, and each judges the run."""
+    by_hand = flow.audit.schedule == NEVER
     ends = {"source": flow.source.alias, "target": flow.target.alias}
     with DAG(
         dag_id,
-        schedule=CronTriggerTimetable(flow.audit.schedule, timezone="UTC"),
+        schedule=None if by_hand else CronTriggerTimetable(flow.audit.schedule, timezone="UTC"),
         catchup=False,
         max_active_runs=1,
         max_active_tasks=1,  # two Spark sessions at once would only slow each other down

@@ -9,8 +9,9 @@ from threading import Thread
 
 import pytest
 
-from twinlog.airflow.alerts import RpoAlert, held_back, over_budget, rpo_deadline, sound_if_over_budget
+from twinlog.airflow.alerts import RpoAlert, rpo_deadline, sound_if_over_budget
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
+from twinlog.monitoring.alarm import held_back, over_budget
 
 
 @pytest.fixture

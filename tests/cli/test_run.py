@@ -38,8 +38,10 @@ def _run(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "run needs either --once or --for"),
+        ((), "run needs --once, --for or --follow"),
         (("--once", "--for", "1m"), "--once is one cycle and --for follows: not both"),
+        (("--follow", "--once"), "--follow has no end, and goes with neither --once nor --for"),
+        (("--follow", "--until", "2026-01-01"), "it does not go with --for or --follow"),
         (("--for", "0s"), "--for: 0s is no time to follow"),
         (("--for", ""), "--for: '' is no duration"),
         (("--for", "soon"), "--for: 'soon' is no duration"),

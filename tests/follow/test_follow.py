@@ -29,7 +29,7 @@ from twinlog.errors import (
     TwinlogError,
 )
 from twinlog.follow import follow
-from twinlog.follow.background import Turn, beside, due, turns
+from twinlog.follow.background import Turn, beside, turns
 from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState
 from twinlog.kafka_types import TopicPartition
@@ -128,13 +128,6 @@ def test_a_followed_flow_whose_topic_got_no_place_has_not_copied_all(
         [it.name for it in result.refused],
     )
     assert ["A.orders"] == [it.topic for it in follow_failures(result)]
-
-
-def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
-    """At once the first time."""
-    each = [Turn("a", 1.0, print), Turn("b", 60.0, print)]
-    assert each == due(each, {}, 5.0)
-    assert each[:1] == due(each, {"a": 4.0, "b": 4.0}, 5.0)
 
 
 def test_heartbeats_follow_the_intervals_that_are_switched_on(flow) -> None:

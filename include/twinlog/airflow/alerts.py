@@ -11,20 +11,16 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-import requests
 from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCallback  # type: ignore[attr-defined]
 
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.config.file.providers import reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.monitoring.alarm import held_back, over_budget, send
 
 log = logging.getLogger(__name__)
-
-TIMEOUT_SECONDS = 10
-TOPICS_NAMED = 10
 
 BACKFILL = "backfill"
 """Prefix of the run ids of a backfill; Airflow refuses it for other runs."""
@@ -61,12 +57,8 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
             return
         if url is None:
             return
-        body = {"text": f"twinlog {self.flow}: {self.text}", "flow": self.flow, "run": _run_of(context)}
-        try:
-            requests.post(reveal(url), json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
-        except requests.RequestException as error:
-            # The address itself may be a secret, and requests puts it into its messages.
-            log.error("the alarm was not taken by twinlog.alert.url: %s", type(error).__name__)
+        if trouble := send(url, self.flow, self.text, _run_of(context)):
+            log.error(trouble)
 
 
 def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
@@ -101,32 +93,6 @@ def sound_if_over_budget(
     over = [*over_budget(flow, topics), *held_back(flow, undecided)]
     if over:
         RpoAlert(flow=flow.name, text="; ".join(over)).sound(context)
-
-
-def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the topics that are over budget.  Pure."""
-    lines = [
-        f"{it['topic']}: a record waits for {it['rpo_seconds']:.0f} s, its RPO is {tier.rpo_seconds} s"
-        for it in topics
-        if it["rpo_seconds"] is not None
-        and it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
-    ]
-    return _shortened(lines, "topics")
-
-
-def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Describe records that an open transaction has held back for too long, or for an unknown time.  Pure."""
-    lines = [
-        f"{it['message']}; {it['hint']}"
-        for it in undecided
-        if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
-    ]
-    return _shortened(lines, "partitions behind open transactions")
-
-
-def _shortened(lines: list[str], what: str) -> list[str]:
-    more = [f"and {len(lines) - TOPICS_NAMED} {what} more"] if len(lines) > TOPICS_NAMED else []
-    return lines[:TOPICS_NAMED] + more
 
 
 def _run_of(context: Mapping[str, Any]) -> str:

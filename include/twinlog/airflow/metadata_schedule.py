@@ -5,20 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.metadata.read import Subject, subjects_of
+from twinlog.metadata.read import Subject, intervals
 
 BY_TURNS = frozenset({"scheduled", "backfill"})
 """Types of Dag runs whose data interval decides which subjects are due."""
-
-
-def intervals(flow: FlowSettings) -> dict[Subject, int]:
-    """Return the seconds between two syncs of each subject that the flow syncs.
-
-    MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
-    """
-    configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
-    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls, Subject.SCRAM: acls}
-    return {subject: every[subject] for subject in sorted(subjects_of(flow))}
 
 
 def run_every(flow: FlowSettings) -> dt.timedelta | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from twinlog.copying.ranges import RangePlan, StoppedPartition
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
+    from twinlog.duties.plan import DutyReport
+    from twinlog.duties.run import Duties
     from twinlog.lifecycle.sync_topics import SyncTopicsResult
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.topics.discovery import Discovery
@@ -34,11 +36,15 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request of a cycle: a name for it, only these source topics, only records before `until_ms`."""
+    """The request of a cycle: a name for it, only these source topics, only records before `until_ms`.
+
+    `config` is the digest of the configuration file.
+    """
 
     run_id: str
     topics: frozenset[str] | None = None
     until_ms: int | None = None
+    config: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class FlowRun:
     `error` is set if the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
     ended for a reason that may go away by itself, and that no topic was refused its place beside that.  `windows`
     counts the lane generations of follow mode.  `copy_seconds` is how long the copy took, of the report's seconds.
+    `stood_by`: another process led the flow when this one ended.
+    `left_to` is the run that follows the flow, to which a cycle left the copy and the duties.
     """
 
     flow: str
@@ -77,10 +85,15 @@ class FlowRun:
     error: Failure | None = None
     broke_off: bool = False
     copy_seconds: float = 0.0
+    stood_by: bool = False
+    duties: tuple[DutyReport, ...] = ()
+    left_to: str = ""
 
     @property
     def state(self) -> str:
-        """Return `done`, `nothing` (to copy), or `failed`, in whole or in part."""
+        """Return `done`, `nothing` (to copy), `stood-by` for another process, or `failed`, in whole or in part."""
+        if self.stood_by:
+            return "stood-by"
         if self.report is None or self.failures or self.error is not None:
             return "failed"
         return self.report.state
@@ -102,9 +115,10 @@ class FlowRun:
 
     @property
     def _found_wanting(self) -> bool:
-        """Say whether a critical check failed, or the groups could not be handled."""
+        """Say whether a critical check or a duty failed, or the groups could not be handled."""
         critical = any(it.severity == "critical" for it in self.failed_checks)
-        return critical or bool(self.groups and self.groups.error)
+        neglected = any(it.state == "failed" for it in self.duties)
+        return critical or neglected or bool(self.groups and self.groups.error)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -127,6 +141,8 @@ class FlowRun:
             "groups": to_json(self.groups),
             "windows": self.windows,
             "copy_seconds": self.copy_seconds,
+            "duties": to_json(self.duties),
+            "left_to": self.left_to,
             "error": to_json(self.error),
         }
 
@@ -139,6 +155,7 @@ def run_cycle(
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
+    from twinlog.follow.leading import live_leader
     from twinlog.lifecycle.sync_topics import as_left
     from twinlog.monitoring import heartbeats
     from twinlog.steps import copy, plan_ranges, sync_topics
@@ -148,6 +165,10 @@ def run_cycle(
     started_ms = round(time.time() * 1000)
     if not_ready := heartbeats.make_ready(flow, clusters.source):
         warn(f"{flow.name}: {not_ready}")
+    if (leader := live_leader(flow, clusters.target)) is not None:
+        say(f"{flow.name}: {leader.place} leads and follows this flow: the copy is left to it")
+        left = conclude(flow, clusters, request, None, (), started_ms)
+        return replace(left, left_to=leader.run_id)
     snapshot = FlowSnapshot(flow, clusters)
     discovery, until, topics = snapshot.discovery, request.until_ms, request.topics
     refuse_unknown_topics(discovery, topics)
@@ -173,7 +194,19 @@ def run_cycle(
         )
     refused = tuple(_not_synced(synced))
     failures = (*refused, *_not_copied(copied.stopped if copied is not None else planned.stopped, copied))
-    return conclude(flow, clusters, request, copied, failures, started_ms, refused=bool(refused))
+    done = conclude(flow, clusters, request, copied, failures, started_ms, refused=bool(refused))
+    duties = duties_of(flow, request.run_id)
+    if done.report is not None:
+        duties.note(done.report)
+    duties.do_all(clusters)
+    return replace(done, duties=duties.rows)
+
+
+def duties_of(flow: FlowSettings, run_id: str) -> Duties:
+    """Return the duties of a flow; one that fails is on stderr at once."""
+    from twinlog.duties.run import Duties
+
+    return Duties(flow, run_id, lambda name, message: warn(f"{flow.name}: {name.value}: {message}"))
 
 
 def conclude(

@@ -1,29 +1,39 @@
-"""`twinlog run --for`: every flow followed at the same time, over one Spark session.
+"""`twinlog run --follow` and `--for`: every flow followed at the same time, over one Spark session.
 
-The session is opened once there is something to copy, and kept for what follows.
+For each flow this process leads or stands by (twinlog.follow.leading); its session is open in both cases, so that it
+can go on within seconds.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from twinlog.cli.cycle import FlowRun, Request, conclude, follow_failures
+from twinlog import __version__
+from twinlog.cli.cycle import FlowRun, Request, conclude, duties_of, follow_failures
 from twinlog.cli.flows import Done, each_flow
 from twinlog.cli.say import say, warn
-from twinlog.errors import TwinlogError, UsageError
+from twinlog.errors import FencedError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
+    from twinlog.duties.run import Duties
     from twinlog.follow.generation import LaneGeneration
+    from twinlog.follow.leading import Leadership
+    from twinlog.state.seats import Member
 
 
 class WarmSpark:
@@ -82,31 +92,89 @@ def follow_flows(
             f"{len(flows)} flows cannot be followed with {runner.slots} Spark slots: each needs one at least",
             hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
         )
-    stop = threading.Event()
+    from twinlog.follow.leading import Leadership
+
+    leaving = threading.Event()
+    until = time.monotonic() + seconds
+    parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, lanes, seconds, stop)
+        return _followed(flow, asked, runner, lanes, until, parts[flow.name])
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
 
-    with ThreadPoolExecutor(len(flows)) as pool, _ended_by_signals(stop, runner):
-        futures = [pool.submit(each_flow, [flow], work, failed) for flow in flows]
-        while not all(future.done() for future in futures):
-            time.sleep(0.2)
-    done = [future.result() for future in futures]
+    with ThreadPoolExecutor(len(flows)) as pool, _ended_by_signals(leaving):
+        futures = {flow.name: pool.submit(each_flow, [flow], work, failed) for flow in flows}
+        cancelled = False
+        while not all(future.done() for future in futures.values()):
+            time.sleep(0.1)
+            if leaving.is_set() and not cancelled:
+                cancelled = all(
+                    it.done() or parts[name].ready_to_stop.is_set() for name, it in futures.items()
+                )
+                if cancelled:
+                    runner.cancel()
+    done = [future.result() for future in futures.values()]
     return Done(tuple(it for each in done for it in each.results), max(each.exit_code for each in done))
 
 
+def member_of(asked: Request) -> Member:
+    """Describe this process to the others that follow the same flow."""
+    from twinlog.state.seats import Member
+
+    return Member(asked.run_id, socket.gethostname(), os.getpid(), __version__, asked.config)
+
+
 def _followed(
+    flow: FlowSettings, asked: Request, runner: LaneRunner, lanes: int, until: float, part: Leadership
+) -> FlowRun:
+    """Lead the flow whenever no other process does; report the last time that this one led."""
+    from twinlog.cluster.open import open_clusters
+    from twinlog.follow.report import prepare
+    from twinlog.topics.snapshot import FlowSnapshot
+
+    with open_clusters(flow) as clusters:
+        if clusters.target.describe_topics([flow.offsets_topic]).refused:
+            prepare(flow, clusters, asked.topics, asked.run_id)  # the seats are offsets of a topic
+        described = clusters.target.describe_topics([flow.offsets_topic]).require()
+        places = len(described[flow.offsets_topic].partitions)
+        led = FlowRun(flow.name, asked.run_id, stood_by=True)
+        duties = duties_of(flow, asked.run_id)
+        # What leading loads and asks first is loaded and asked before, or a killed leader would cost a second more.
+        from twinlog.follow import background, follow  # noqa: F401
+
+        _ = FlowSnapshot(flow, clusters).discovery
+        while part.stand_by(clusters, places, until):
+            copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties)
+            gone_on = bool(copied.taken_over_by)
+            if gone_on and not part.leaving.is_set():
+                if not part.handed_on(clusters):
+                    raise FencedError(
+                        f"another twinlog took over flow {flow.name} (run {copied.taken_over_by})",
+                        hint="let one of them run; what this one committed counts, nothing else was written",
+                        flow=flow.name,
+                        run_id=copied.taken_over_by,
+                    )
+                say(f"{flow.name}: run {copied.taken_over_by} leads now")
+                led = FlowRun(flow.name, asked.run_id, stood_by=True)
+                continue
+            done = conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
+            return replace(done, duties=duties.rows)
+        return led
+
+
+def _lead(
     flow: FlowSettings,
+    clusters: Clusters,
     asked: Request,
     runner: LaneRunner,
     lanes: int,
-    seconds: float,
-    stop: threading.Event,
-) -> FlowRun:
-    from twinlog.cluster.open import open_clusters
+    until: float,
+    part: Leadership,
+    duties: Duties,
+) -> tuple[CopyResult, int]:
+    """Follow the flow as its leader; return what was copied, and when that began (epoch ms)."""
     from twinlog.follow import follow
     from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
     from twinlog.follow.report import RunState
@@ -114,38 +182,38 @@ def _followed(
     def say_trouble(step: str, error: TwinlogError) -> None:
         warn(f"{flow.name}: {step}: {error.message}")
 
-    started_ms = round(time.time() * 1000)
-
     def on_generation(generation: LaneGeneration) -> None:
         say(generation.line)
 
-    with open_clusters(flow) as clusters:
-        run_state = RunState(asked.run_id, started_ms)
-        with beside(flow, turns(flow, run_state), say_trouble, head_start=HEAD_START_SECONDS):
-            copied = follow.run(
-                flow,
-                clusters,
-                runner,
-                run_id=asked.run_id,
-                seconds=seconds,
-                lanes=lanes,
-                topics=asked.topics,
-                on_generation=on_generation,
-                on_refresh=say,
-                stop=stop,
-                run_state=run_state,
-            )
-        return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
+    started_ms = round(time.time() * 1000)
+    run_state = RunState(asked.run_id, started_ms)
+    duties.begin()
+    listed = turns(flow, run_state, duties.note)
+    with beside(flow, listed, say_trouble, head_start=HEAD_START_SECONDS, duties=duties), part:
+        copied = follow.run(
+            flow,
+            clusters,
+            runner,
+            run_id=f"{asked.run_id}.{part.led}",
+            seconds=until - time.monotonic(),
+            lanes=lanes,
+            topics=asked.topics,
+            on_generation=on_generation,
+            on_refresh=say,
+            stop=part.ready_to_stop,
+            gives_way_to=lambda rival: True,
+            run_state=run_state,
+        )
+    return copied, started_ms
 
 
 @contextmanager
-def _ended_by_signals(stop: threading.Event, runner: LaneRunner) -> Iterator[None]:
+def _ended_by_signals(leaving: threading.Event) -> Iterator[None]:
     """Let SIGINT and SIGTERM end the lanes, and let everything else finish, while the context lasts."""
 
     def end(number: int, frame: object) -> None:
         say(f"ending on {signal.Signals(number).name}; what is committed counts")
-        stop.set()
-        runner.cancel()
+        leaving.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

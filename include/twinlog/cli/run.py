@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import math
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +41,9 @@ OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow
 ForOption = Annotated[
     str | None, typer.Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m.")
 ]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
+]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -52,6 +58,7 @@ def run(
     flow: FlowOption = None,
     once: OnceOption = False,
     duration: ForOption = None,
+    follow: FollowOption = False,
     topics: TopicsOption = None,
     until: UntilOption = None,
     master: MasterOption = None,
@@ -60,16 +67,17 @@ def run(
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
 
-    Does what the Dag replicate__A__B does: copies records, translates and commits the offsets of consumer groups,
-    writes heartbeats, validates the copies and reports. Topic configs are set when a copy is created; afterwards,
-    configs and ACLs are synced by twinlog metadata apply only. It runs no twinlog audit and no twinlog gate, and
-    raises no alarm.
+    Copies records, translates and commits the offsets of consumer groups, writes heartbeats, validates the copies and
+    reports. Its duties: topic configs, ACLs, quotas and users are synced, what is new is audited when
+    twinlog.audit.schedule says so, and an alarm goes to twinlog.alert.url. It runs no twinlog gate. Several that follow
+    one flow: one leads, the others stand by.
     """
-    seconds = _seconds(duration, once=once)
+    seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
-        raise UsageError("--until bounds one cycle, it does not go with --for", hint="use --once")
+        raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
     asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
     flows = load_flows(config, flow, strict=strict)
+    asked = replace(asked, config=hashlib.sha256(config.read_bytes()).hexdigest())
     with WarmSpark() as spark:
         done = (
             follow_flows(flows, asked, spark, master, seconds)
@@ -86,14 +94,18 @@ def run(
     return max([done.exit_code, *(it.exit_code for it in done.results)])
 
 
-def _seconds(duration: str | None, *, once: bool) -> int:
-    """Return how long to follow, 0 for one cycle.  Raises UsageError if both are asked for, or neither."""
+def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
+    """Return how long to follow, 0 for one cycle.  Raises UsageError if not exactly one of the three is asked for."""
     if once and duration is not None:
         raise UsageError("--once is one cycle and --for follows: not both", hint="leave one of them out")
+    if follow and (once or duration is not None):
+        raise UsageError("--follow has no end, and goes with neither --once nor --for", hint="leave one out")
     if once:
         return 0
+    if follow:
+        return math.inf
     if duration is None:
-        raise UsageError("run needs either --once or --for", hint="such as: twinlog run --once")
+        raise UsageError("run needs --once, --for or --follow", hint="such as: twinlog run --once")
     if not (seconds := parse_duration(duration)):
         raise UsageError(f"--for: {duration} is no time to follow", hint="--once runs one cycle")
     return seconds
@@ -159,6 +171,12 @@ def _by_topic(title: str, report: FlowReport) -> Grid:
 
 
 def _grids(run: FlowRun) -> Iterator[Grid]:
+    if run.duties:
+        yield Grid(
+            f"{run.flow}: duties",
+            ("duty", "state", "seconds", ""),
+            [(it.name, it.state.value, it.seconds, it.message) for it in run.duties],
+        )
     report = run.report
     if report is None:
         return

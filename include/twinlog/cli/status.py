@@ -96,6 +96,15 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         ],
         empty="the source cannot be asked" if not status.source_reachable else "no topic",
     )
+    if status.members:
+        yield Grid(
+            f"{status.flow}: processes that follow it",
+            ("", "host", "process", "version", "configuration", "run"),
+            [
+                (it.role.value, it.host, it.pid, it.version, it.config[:12], it.run_id)
+                for it in status.members
+            ],
+        )
     if status.undecided:
         yield Grid(
             f"{status.flow}: undecided, not copied before a transaction of the source ends",

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.duties.plan import DutyName, due, every
+from twinlog.duties.run import Duties
 from twinlog.errors import TerminalError, TwinlogError
-from twinlog.follow.report import Reporter, RunState
+from twinlog.follow.report import OnReport, Reporter, RunState
 from twinlog.groups import checkpoints
 from twinlog.monitoring import heartbeats
 from twinlog.offset_sync import emit, map_compaction
@@ -30,8 +32,11 @@ COMPACTION_SECONDS = 600.0
 HEAD_START_SECONDS = 3.0
 """Time the copy has before the first turn: it fences then, and records wait for it."""
 
+DUTIES_HEAD_START_SECONDS = 5.0
+"""Time the copy has before the first duty: it catches up then, and the duties compete with it for the machine."""
+
 LAST_HEARTBEAT_SECONDS = 5.0
-"""How long the end waits for a heartbeat to a cluster outside of the flow: an unfinished heartbeat loses nothing."""
+"""How long the end waits for a duty, and for a heartbeat to a cluster outside of the flow: neither loses anything."""
 
 Step = Callable[[FlowSettings, Clusters], object]
 OnError = Callable[[str, TwinlogError], None]
@@ -46,7 +51,9 @@ class Turn:
     step: Step
 
 
-def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
+def turns(
+    flow: FlowSettings, run_state: RunState, on_report: OnReport = lambda report: None
+) -> tuple[Turn, ...]:
     """List the background tasks of `flow`, at MM2's intervals, for the run that `run_state` describes. Pure.
 
     Heartbeats are written for the flow, and for a reverse flow that only emits heartbeats. The checkpoints task also
@@ -64,28 +71,40 @@ def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, checkpoints.run))
-    listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state).report))
+    listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state, on_report).report))
     listed.append(Turn("map_compaction", COMPACTION_SECONDS, map_compaction.run))
     return tuple(listed)
 
 
-def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn]:
-    """Return the tasks that are due at `now` (monotonic seconds); `last` is when each had its last turn. Pure."""
-    return [it for it in listed if now - last.get(it.name, float("-inf")) >= it.every]
+def duty_turns(duties: Duties) -> tuple[Turn, ...]:
+    """List the duties of a flow that are on, each at its own interval."""
+
+    def step(name: DutyName) -> Step:
+        return lambda _, clusters: duties.do(name, clusters)
+
+    return tuple(Turn(name.value, seconds, step(name)) for name, seconds in every(duties.flow).items())
 
 
 @contextmanager
 def beside(
-    flow: FlowSettings, listed: Sequence[Turn], on_error: OnError, *, head_start: float = 0.0
+    flow: FlowSettings,
+    listed: Sequence[Turn],
+    on_error: OnError,
+    *,
+    head_start: float = 0.0,
+    duties: Duties | None = None,
 ) -> Iterator[None]:
     """Run the tasks from `head_start` seconds on until the context ends, and heartbeats of the pairs the flow carries.
 
+    `duties` have turns and connections of their own: an audit may take minutes, and heartbeats do not wait for it.
     Carried pairs have turns and connections of their own, because a cluster outside of the flow may be down for long.
     `on_error` gets the name of a task that failed, and why. Of carried pairs it gets an error only if it differs
     from the last one.
     """
     over = threading.Event()
     arguments = [(flow, listed, on_error, over, head_start)]
+    if duties is not None:
+        arguments.append((flow, duty_turns(duties), on_error, over, DUTIES_HEAD_START_SECONDS))
     for pair in flow.other_heartbeats:
         emission = Turn("heartbeats", pair.heartbeats_interval_seconds, heartbeats.beat)
         arguments.append((pair, (emission,), only_news(on_error, pair.name), over, head_start))
@@ -121,11 +140,11 @@ def _keep_turns(
     head_start: float,
 ) -> None:
     over.wait(head_start)
-    last: dict[str, float] = {}
+    last: dict[Turn, float] = {}
     with open_clusters(flow) as clusters:
         while not over.is_set():
-            for turn in due(listed, last, time.monotonic()):
-                last[turn.name] = time.monotonic()
+            for turn in due(listed, lambda it: it.every, last, time.monotonic()):
+                last[turn] = time.monotonic()
                 try:
                     turn.step(flow, clusters)
                 except TwinlogError as error:

@@ -7,7 +7,7 @@ last report, which the gate, `status` and metrics read, must not be as old as th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,11 +22,14 @@ from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, validate
+from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.survey import Survey
 from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot
+
+OnReport = Callable[[FlowReport], None]
 
 
 @dataclass(slots=True)
@@ -53,6 +56,7 @@ class Reporter:
     """
 
     run_state: RunState
+    on_report: OnReport = lambda report: None
     reached: dict[TopicPartition, int] = field(default_factory=dict)
     copied: Counter[TopicPartition] = field(default_factory=Counter)
 
@@ -63,7 +67,7 @@ class Reporter:
         """
         facts = validate.see(FlowSnapshot(flow, clusters))
         outcome, run = self.outcome(facts.seen), self.run_state
-        publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts)
+        self.on_report(publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts))
         failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(

@@ -79,6 +79,16 @@ def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
     return frozenset(subject for subject, is_on in chosen.items() if is_on)
 
 
+def intervals(flow: FlowSettings) -> dict[Subject, int]:
+    """Return the seconds between two syncs of each subject that the flow syncs.
+
+    MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
+    """
+    configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
+    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls, Subject.SCRAM: acls}
+    return {subject: every[subject] for subject in sorted(subjects_of(flow))}
+
+
 def read_state(
     flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject], ledger: Ledger
 ) -> MetadataState:

@@ -12,9 +12,10 @@ from twinlog.checks.gaps import GapReport
 from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.risk import TopicAtRisk, iso, of_the_last_day, seconds_since
 from twinlog.cluster.admin.topics import LogDirs
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.monitoring.at_risk import read_disks, topics_at_risk
@@ -23,6 +24,7 @@ from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.seats import Member, read_seats, shown
 from twinlog.topics.discovery import (
     Discovery,
     Orphan,
@@ -129,6 +131,7 @@ class FlowStatus:
     `as_of` is then that report's time, and `topics` is empty.  `upstream` are the heartbeats of every cluster that
     were copied to the target.  `risk_history` is what cycles saw at risk over the last day, oldest first.
     `stopped` are the topics that are not copied because of a problem.  `has_run` says that a cycle has ended.
+    `members` are the processes of `twinlog run` that follow the flow, the leader first.
     """
 
     flow: str
@@ -151,6 +154,7 @@ class FlowStatus:
     unseen_partitions: int = 0
     stopped: tuple[StoppedTopic, ...] = ()
     has_run: bool = True
+    members: tuple[Member, ...] = ()
 
     @property
     def needs_person(self) -> bool:
@@ -171,7 +175,17 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
         ledger, now_ms = read_ledger(flow, clusters.target), clock.now_ms()
         gaps = read_gaps(flow, clusters.target, ledger, now_ms)
         found = last_known_status(flow, ledger, now_ms, gaps)
-    return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
+    return replace(
+        found, upstream=upstream_beats(flow.policy, clusters.target), members=_members(flow, clusters.target)
+    )
+
+
+def _members(flow: FlowSettings, target: Cluster) -> tuple[Member, ...]:
+    """Return who leads and who stands by; nobody, if this user may not read the group of their seats."""
+    try:
+        return shown(read_seats(flow, target), clock.now_ms())
+    except ClusterRefused:
+        return ()
 
 
 def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:

@@ -327,11 +327,11 @@ class FlowSettings:
     sync_topic_configs: bool = setting(SWITCH, "sync.topic.configs.enabled", "true")
     """whether topic configs are synced"""
     sync_topic_configs_interval_seconds: int = setting(SECONDS, "sync.topic.configs.interval.seconds", "600")
-    """how often, by the Dag `sync_metadata__A__B`; `twinlog run` never does it after a copy is made"""
+    """how often, by the Dag `sync_metadata__A__B` or `twinlog run`"""
     sync_topic_acls: bool = setting(SWITCH, "sync.topic.acls.enabled", "true")
     """whether topic ACLs are synced"""
     sync_topic_acls_interval_seconds: int = setting(SECONDS, "sync.topic.acls.interval.seconds", "600")
-    """how often, by the same Dag; never by `twinlog run`"""
+    """how often, by the same Dag or `twinlog run`"""
     connector_name: str = setting(CONNECTOR_NAME, "name", "MirrorSourceConnector")
     """name of the source connector: first part of the key under which progress is stored. Per flow"""
     _connector_name: ClassVar = Key("twinlog.connector.name", Kind.STRING, None)

@@ -13,6 +13,7 @@ from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.values import (
     BOOLEAN,
     CRON,
+    CRON_OR_NEVER,
     NAMES,
     PATH,
     PATTERNS,
@@ -117,16 +118,17 @@ class GateSettings:
     sign_with: Path | None = setting(PATH, "twinlog.gate.sign.with", None)
     """file of the private key (Ed25519, PEM, not encrypted) that signs the gate's evidence; `--sign-with` wins"""
     alert_url: Secret | None = setting(SECRET_ADDRESS, "twinlog.alert.url", None)
-    """address that gets a POST with JSON (`text`, `flow`, `run`) from Airflow, never from `twinlog run`, when a topic
-    is over its RPO, or a cycle of the Dag does not end within the strictest RPO; treated as a secret"""
+    """address that gets a POST with JSON (`text`, `flow`, `run`) from Airflow and `twinlog run`, when a topic is over
+    its RPO, or no cycle or report ends within the strictest RPO; treated as a secret"""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
     """Tell when the flow is audited."""
 
-    schedule: str = setting(CRON, "twinlog.audit.schedule", "45 * * * *")
-    """cron expression of the Dag `audit__A__B`, in UTC: records that are new since the last audit are compared"""
+    schedule: str = setting(CRON_OR_NEVER, "twinlog.audit.schedule", "45 * * * *")
+    """cron expression of the Dag `audit__A__B`, and of audits by `twinlog run`, in UTC: records that are new since
+    the last audit are compared; or `never`"""
 
 
 class SampledSide(StrEnum):

@@ -36,6 +36,9 @@ ALONE = "local[2]"
 SPARK_MASTER = re.compile(r"auto|local(\[.+\])?|spark://.+|sc://.+|k8s://.+|yarn")
 MASTERS = "such as local[2], spark://host:7077 or sc://host:15002"
 
+NEVER = "never"
+"""The schedule of what is never done by itself."""
+
 _CRON = re.compile(r"[0-9*/,A-Za-z?#-]+( [0-9*/,A-Za-z?#-]+){4}")
 
 
@@ -224,6 +227,10 @@ def _is_cron(text: str) -> bool:
     return bool(croniter.is_valid(text))
 
 
+def _cron_or_never(read: Reader, key: str) -> str:
+    return NEVER if read.text(key).strip() == NEVER else _cron(read, key)
+
+
 def _schedule(read: Reader, key: str) -> str:
     return CONTINUOUS if read.text(key).strip() == CONTINUOUS else _cron(read, key)
 
@@ -306,6 +313,7 @@ SECRET_ADDRESS = Value(Kind.STRING, _address)
 SWITCH = Value(Kind.BOOLEAN, _switched_on)
 SECONDS = Value(Kind.LONG, _seconds, "not 0")
 CRON = Value(Kind.STRING, _cron)
+CRON_OR_NEVER = Value(Kind.STRING, _cron_or_never)
 SCHEDULE = Value(Kind.STRING, _schedule)
 IS_TRUE = Value(Kind.BOOLEAN, _is_true)
 REFRESH_TOPICS = Value(Kind.BOOLEAN, _refresh_topics)

@@ -1,0 +1,1 @@
+"""What a flow needs besides its copy: metadata, audits and alarms, each at its own interval."""

@@ -1,0 +1,158 @@
+"""Do the duties of a flow beside its copy, and keep what became of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from twinlog import clock
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.result import AuditResult
+from twinlog.audit.verdict import AuditVerdict
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.duties.plan import (
+    SUBJECTS,
+    DutyName,
+    DutyReport,
+    DutyState,
+    Outcome,
+    audit_is_due,
+    every,
+    turned_off,
+)
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.metadata import sync
+from twinlog.metadata.read import Subject
+from twinlog.monitoring import alarm
+from twinlog.monitoring.cycle_report import FlowReport
+from twinlog.state.ledger import read_ledger, require_own
+
+OnFailure = Callable[[DutyName, str], None]
+
+
+@dataclass(slots=True)
+class Duties:
+    """The duties of one flow in one process.
+
+    `report` is the newest report on the copy, at `reported` (monotonic seconds; at first the start of the process).
+    `audited_ms` is when the flow was audited last (epoch ms), None if that was not asked yet; `unaudited_ms` stands for
+    it if the flow was never audited: 0 makes an audit due at once.
+    """
+
+    flow: FlowSettings
+    run_id: str
+    on_failure: OnFailure
+    done: dict[DutyName, DutyReport] = field(default_factory=dict)
+    report: FlowReport | None = None
+    reported: float = field(default_factory=time.monotonic)
+    audited_ms: int | None = None
+    unaudited_ms: int = 0
+
+    def note(self, report: FlowReport) -> None:
+        """Take note of a report on the copy, for the alarms."""
+        self.report, self.reported = report, time.monotonic()
+
+    def begin(self) -> None:
+        """Begin to lead the flow: what was reported before says nothing of now."""
+        self.report, self.reported = None, time.monotonic()
+        self.audited_ms, self.unaudited_ms = None, clock.now_ms()
+
+    @property
+    def rows(self) -> tuple[DutyReport, ...]:
+        """Return what became of each duty: the last turn of those that had one, and those that are off."""
+        rows = {it.name: it for it in (*turned_off(self.flow), *self.done.values())}
+        return tuple(rows[name.value] for name in DutyName if name.value in rows)
+
+    def do_all(self, clusters: Clusters) -> None:
+        """Do every duty that is on, once; an audit only if it is due."""
+        for name in every(self.flow):
+            self.do(name, clusters)
+
+    def do(self, name: DutyName, clusters: Clusters) -> None:
+        """Do one duty.  A failure is kept, told to `on_failure`, and raises nothing."""
+        began = time.monotonic()
+        try:
+            outcome = self._step(name)(clusters)
+        except TwinlogError as error:
+            outcome = Outcome(DutyState.FAILED, error.message)
+        except Exception as error:  # noqa: BLE001 - a mistake in one duty is not the copy's end
+            outcome = Outcome(DutyState.FAILED, f"{type(error).__name__}: {error}")
+        if outcome is None:
+            return
+        if outcome.state is DutyState.FAILED:
+            self.on_failure(name, outcome.message)
+        seconds = round(time.monotonic() - began, 3)
+        self.done[name] = DutyReport(name.value, outcome.state, seconds, outcome.message)
+
+    def _step(self, name: DutyName) -> Callable[[Clusters], Outcome | None]:
+        if name is DutyName.AUDIT:
+            return self._audit
+        if name is DutyName.ALARMS:
+            return self._alarms
+        return lambda clusters: self._sync(clusters, SUBJECTS[name])
+
+    def _sync(self, clusters: Clusters, subject: Subject) -> Outcome:
+        """Bring one subject to the target, as the Dag sync_metadata__A__B does."""
+        flow = self.flow
+        ledger = read_ledger(flow, clusters.target)
+        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
+        if ledger.phase is not FlowPhase.ACTIVE:
+            return Outcome(DutyState.SKIPPED, f"the flow is {ledger.phase.value}")
+        plan = sync.make_plan(flow, clusters, frozenset({subject}), ledger)
+        if flow.metadata.approval and plan.changes:
+            waiting = f"{len(plan.changes)} changes wait for a person: twinlog metadata plan, then apply"
+            return Outcome(DutyState.SKIPPED, waiting)
+        result = sync.apply(flow, plan, clusters.target)
+        if result.refused:
+            first = result.refused[0]
+            more = f", and {len(result.refused) - 1} more" if len(result.refused) > 1 else ""
+            return Outcome(DutyState.FAILED, f"{first.name}: {first.message}{more}")
+        if result.notes and not result.applied:
+            return Outcome(DutyState.SKIPPED, result.notes[0])
+        return Outcome(DutyState.DONE, f"{len(result.applied)} changed, {len(result.drift)} left as they are")
+
+    def _audit(self, clusters: Clusters) -> Outcome | None:
+        """Compare what is new since the last audit, as the Dag audit__A__B does; None if that is not due yet."""
+        if self.audited_ms is None:
+            audits = read_ledger(self.flow, clusters.target).audits
+            self.audited_ms = max((it.at_ms for it in audits), default=self.unaudited_ms)
+        now = clock.now_ms()
+        if not audit_is_due(self.flow.audit.schedule, self.audited_ms, now):
+            if DutyName.AUDIT in self.done:
+                return None
+            return Outcome(DutyState.SKIPPED, f"not due yet by {self.flow.audit.schedule}")
+        result = audit.run(self.flow, clusters, LocalAuditRunner())
+        self.audited_ms = now
+        return audit_outcome(result)
+
+    def _alarms(self, clusters: Clusters) -> Outcome:
+        """Send an alarm if the newest report is over an RPO, or older than the strictest one."""
+        age = time.monotonic() - self.reported
+        found = alarm.over(self.flow, self.report, age)
+        url = self.flow.gate.alert_url
+        text = "; ".join(found)
+        if found:
+            self.on_failure(DutyName.ALARMS, f"RPO ALERT: {text}")
+        if url is None:
+            return Outcome(DutyState.OFF, text or "twinlog.alert.url is not set")
+        if not found:
+            return Outcome(DutyState.DONE, "nothing is over its RPO")
+        trouble = alarm.send(url, self.flow.name, text, self.run_id)
+        return Outcome(DutyState.FAILED, trouble) if trouble else Outcome(DutyState.DONE, f"sent: {text}")
+
+
+def audit_outcome(result: AuditResult) -> Outcome:
+    """Return what an audit means for its duty: done is only what was compared and is equal.  Pure."""
+    match result.verdict:
+        case AuditVerdict.EQUAL:
+            return Outcome(DutyState.DONE, f"{result.records} records are equal")
+        case AuditVerdict.NOTHING_TO_COMPARE:
+            return Outcome(DutyState.SKIPPED, "there is nothing to compare")
+        case _:
+            reasons = [it.message for it in result.problems[:3]]
+            found = f"the copy is not called equal, {result.difference_count} differences"
+            return Outcome(DutyState.FAILED, "; ".join([found, *reasons]))

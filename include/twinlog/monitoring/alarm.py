@@ -1,0 +1,64 @@
+"""Decide whether a flow breaks an RPO, and send the alarm to `twinlog.alert.url`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from twinlog.config.file.providers import Secret, reveal
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.jsonable import to_json
+from twinlog.monitoring.cycle_report import FlowReport
+
+TIMEOUT_SECONDS = 10
+TOPICS_NAMED = 10
+
+
+def over(flow: FlowSettings, report: FlowReport | None, age_seconds: float) -> list[str]:
+    """Return what a report that is `age_seconds` old shows to be over budget, or that it is too old itself.  Pure."""
+    strictest = min(tier.rpo_seconds for tier in flow.tiers)
+    if age_seconds > strictest:
+        return [f"no report for {age_seconds:.0f} s: what was written since is not known to be copied"]
+    if report is None:
+        return []
+    document: Mapping[str, Any] = to_json(report)
+    return [*over_budget(flow, document["topics"]), *held_back(flow, document["undecided"])]
+
+
+def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the topics that are over budget.  Pure."""
+    lines = [
+        f"{it['topic']}: a record waits for {it['rpo_seconds']:.0f} s, its RPO is {tier.rpo_seconds} s"
+        for it in topics
+        if it["rpo_seconds"] is not None
+        and it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
+    ]
+    return _shortened(lines, "topics")
+
+
+def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Describe records that an open transaction has held back for too long, or for an unknown time.  Pure."""
+    lines = [
+        f"{it['message']}; {it['hint']}"
+        for it in undecided
+        if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
+    ]
+    return _shortened(lines, "partitions behind open transactions")
+
+
+def send(url: Secret, flow: str, text: str, run: str) -> str:
+    """Post an alarm as JSON; return why the address did not take it, "" if it did."""
+    import requests
+
+    body = {"text": f"twinlog {flow}: {text}", "flow": flow, "run": run}
+    try:
+        requests.post(reveal(url), json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
+    except requests.RequestException as error:
+        # The address itself may be a secret, and requests puts it into its messages.
+        return f"the alarm was not taken by twinlog.alert.url: {type(error).__name__}"
+    return ""
+
+
+def _shortened(lines: list[str], what: str) -> list[str]:
+    more = [f"and {len(lines) - TOPICS_NAMED} {what} more"] if len(lines) > TOPICS_NAMED else []
+    return lines[:TOPICS_NAMED] + more

@@ -1,0 +1,167 @@
+"""Duties over clusters in memory: what became of each is said as it is."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from fake_cluster import FakeCluster
+
+from twinlog.audit.verdict import AuditVerdict
+from twinlog.cluster.open import Clusters
+from twinlog.config.file.providers import Secret
+from twinlog.duties import run as module
+from twinlog.duties.plan import DutyName, DutyReport, DutyState, Outcome
+from twinlog.duties.run import Duties, audit_outcome
+from twinlog.errors import ClusterUnreachable
+from twinlog.metadata.values import MetadataPlan
+from twinlog.topics.plan import Refusal
+
+
+@pytest.fixture
+def clusters() -> Clusters:
+    return Clusters(FakeCluster("A"), FakeCluster("B"))
+
+
+@pytest.fixture
+def failed() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def duties(flow, failed) -> Duties:
+    return Duties(flow, "run", lambda name, message: failed.append((name.value, message)))
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Let every plan of the metadata be this one, and its application refuse this."""
+
+    def plan(changes: tuple = (), refused: tuple = (), notes: tuple = ()) -> list[object]:
+        applied: list[object] = []
+
+        def apply(flow, plan, target):
+            applied.append(plan)
+            done = () if refused else changes
+            return SimpleNamespace(refused=refused, applied=done, drift=(), notes=notes)
+
+        made = MetadataPlan(flow="A->B", profile=SimpleNamespace(value="standby"), changes=changes)
+        monkeypatch.setattr(module.sync, "make_plan", lambda *_: made)
+        monkeypatch.setattr(module.sync, "apply", apply)
+        return applied
+
+    return plan
+
+
+def row(duties: Duties, name: DutyName) -> tuple[DutyState, str]:
+    (found,) = [it for it in duties.rows if it.name == name.value]
+    return found.state, found.message
+
+
+class TestMetadata:
+    """Topic configs, ACLs, quotas and users."""
+
+    def test_what_was_changed_is_counted(self, duties, clusters, planned) -> None:
+        """Also if that is nothing."""
+        planned(changes=("one", "two"))
+        duties.do(DutyName.TOPIC_CONFIGS, clusters)
+        assert (DutyState.DONE, "2 changed, 0 left as they are") == row(duties, DutyName.TOPIC_CONFIGS)
+
+    def test_what_a_person_approves_is_only_reported(self, flow, failed, clusters, planned) -> None:
+        """Nothing is applied."""
+        applied = planned(changes=("one",))
+        careful = replace(flow, metadata=replace(flow.metadata, approval=True))
+        duties = Duties(careful, "run", lambda name, message: failed.append((name, message)))
+        duties.do(DutyName.TOPIC_ACLS, clusters)
+        state, message = row(duties, DutyName.TOPIC_ACLS)
+        assert (DutyState.SKIPPED, True, [], []) == (state, "wait for a person" in message, applied, failed)
+
+    def test_what_the_target_refuses_is_a_failure(self, duties, failed, clusters, planned) -> None:
+        """Named by its first refusal."""
+        planned(changes=("one",), refused=(Refusal("topic A.t: retention.ms", "unauthorised", "no"),))
+        duties.do(DutyName.TOPIC_CONFIGS, clusters)
+        expected = (DutyState.FAILED, "topic A.t: retention.ms: no")
+        assert (expected, 1) == (row(duties, DutyName.TOPIC_CONFIGS), len(failed))
+
+    def test_a_cluster_without_acls_is_no_success(self, duties, clusters, planned) -> None:
+        """The note says why nothing was done."""
+        planned(notes=("A has no authorizer",))
+        duties.do(DutyName.TOPIC_ACLS, clusters)
+        assert (DutyState.SKIPPED, "A has no authorizer") == row(duties, DutyName.TOPIC_ACLS)
+
+    def test_a_failure_stops_no_other_duty(self, duties, failed, clusters, monkeypatch) -> None:
+        """Each has its own row."""
+
+        def unreachable(*_):
+            raise ClusterUnreachable("B does not answer", cluster="B")
+
+        monkeypatch.setattr(module, "read_ledger", unreachable)
+        duties.do_all(clusters)
+        states = {it.name: it.state for it in duties.rows}
+        assert {
+            "topic_configs": DutyState.FAILED,
+            "topic_acls": DutyState.FAILED,
+            "quotas": DutyState.OFF,
+            "scram_users": DutyState.OFF,
+            "audit": DutyState.FAILED,
+            "alarms": DutyState.OFF,
+        } == states
+        assert ["topic_configs", "topic_acls", "audit"] == [name for name, _ in failed]
+
+
+class TestAudit:
+    """What an audit means for its duty."""
+
+    @pytest.mark.parametrize(
+        ("verdict", "state"),
+        [
+            (AuditVerdict.EQUAL, DutyState.DONE),
+            (AuditVerdict.NOTHING_TO_COMPARE, DutyState.SKIPPED),
+            (AuditVerdict.NOTHING_COMPARED, DutyState.FAILED),
+            (AuditVerdict.NOT_AUDITED, DutyState.FAILED),
+            (AuditVerdict.DIFFERENT, DutyState.FAILED),
+        ],
+    )
+    def test_done_is_only_what_was_compared_and_is_equal(self, verdict, state) -> None:
+        """Every verdict."""
+        result = SimpleNamespace(verdict=verdict, records=3, problems=(), difference_count=0)
+        assert state is audit_outcome(result).state
+
+    def test_one_that_is_not_due_is_not_done(self, flow, clusters) -> None:
+        """Nor does it take the place of the one before in the report."""
+        duties = Duties(flow, "run", print, audited_ms=4 * 10**12)
+        duties.do(DutyName.AUDIT, clusters)
+        assert (DutyState.SKIPPED, "not due yet by 45 * * * *") == row(duties, DutyName.AUDIT)
+        before = DutyReport("audit", DutyState.DONE, 1.0, "3 records are equal")
+        duties.done[DutyName.AUDIT] = before
+        duties.do(DutyName.AUDIT, clusters)
+        assert before in duties.rows
+
+
+class TestAlarms:
+    """What is over its RPO."""
+
+    @pytest.fixture
+    def sent(self, monkeypatch) -> list[str]:
+        taken: list[str] = []
+        monkeypatch.setattr(module.alarm, "send", lambda url, flow, text, run: taken.append(text) or "")
+        return taken
+
+    @pytest.fixture
+    def alarmed(self, flow) -> Duties:
+        gate = replace(flow.gate, alert_url=Secret("http://alarm"))
+        return Duties(replace(flow, gate=gate), "run", lambda *_: None)
+
+    def test_a_copy_that_nobody_reports_on_is_an_alarm(self, alarmed, clusters, sent) -> None:
+        """As soon as the strictest RPO has passed."""
+        assert Outcome(DutyState.DONE, "nothing is over its RPO") == alarmed._alarms(clusters)
+        alarmed.reported -= 301
+        alarmed.do(DutyName.ALARMS, clusters)
+        assert ["no report for 301 s: what was written since is not known to be copied"] == sent
+        assert DutyState.DONE is row(alarmed, DutyName.ALARMS)[0]
+
+    def test_a_process_that_begins_to_lead_has_its_time(self, alarmed, clusters, sent) -> None:
+        """What was before says nothing of now."""
+        alarmed.reported -= 301
+        alarmed.begin()
+        alarmed.do(DutyName.ALARMS, clusters)
+        assert [] == sent

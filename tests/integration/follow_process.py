@@ -1,0 +1,16 @@
+"""`twinlog run` as a process of its own whose lanes are threads of it: something to kill.
+
+python follow_process.py run --follow --config mm2.properties
+"""
+
+import sys
+
+from lab import ThreadRunner
+from twinlog.cli.follow import WarmSpark
+from twinlog.cli.main import main
+
+if __name__ == "__main__":
+    runner = ThreadRunner()
+    runner.cancel = lambda: None
+    WarmSpark.runner = lambda self, master: runner
+    sys.exit(main())
