@@ -217,6 +217,17 @@ class TestPlanned:
 
 
 class TestTwoOperators:
+    def test_a_step_that_fails_after_another_took_over_says_that_it_was_relieved(self, world: World):
+        """And not that it failed: a scheduler would try again, and take the failover back."""
+
+        def meanwhile() -> Answer:
+            assert State.PROMOTED is world.fail_over(by="ann").state
+            raise ClusterUnreachable("cluster B is away", cluster="B")
+
+        with pytest.raises(FencedError) as caught:
+            world.fail_over(answer=meanwhile)
+        assert "relieved" == caught.value.code
+
     def test_the_second_goes_on_and_the_first_changes_nothing_more(self, world: World):
         """While one is asked for approval, another ends the failover: the first is relieved, whatever it answers."""
 

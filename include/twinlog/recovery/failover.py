@@ -159,15 +159,16 @@ def note(scene: Scene, step: StepReport) -> None:
     """Write a step into the journal.
 
     If the target does not take it, the step counts as not done: the next command does it again.  A process that was
-    relieved stops here.
+    relieved stops here, also with a step that failed: otherwise its scheduler would try again, and take the failover
+    back.
     """
     entry = scene.entry(step.name, step.state, step.seconds, step.message)
     try:
         scene.journal.move(
             lambda now: transitions.note(scene.flow.name, now, scene.journal.actor, scene.run, entry)
         )
-    except TwinlogError:
-        if step.state is not StepState.FAILED:
+    except TwinlogError as error:
+        if step.state is not StepState.FAILED or error.code == "relieved":
             raise
 
 
