@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import Configuration, FlowSettings
 
 
-def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False) -> tuple[FlowSettings, ...]:
-    """Read the file, print its warnings on stderr, and return the requested flows.
+def load_flows(
+    path: Path, names: Sequence[str] | None, *, strict: bool = False, targets: str = ""
+) -> tuple[FlowSettings, ...]:
+    """Read the file, print its warnings on stderr, and return the requested flows, only those to `targets` if given.
 
     Raises ConfigError if the file cannot be used, and UsageError if it has no such flow.
     """
-    return select_flows(_read(path, strict=strict), names)
+    configuration = _read(path, strict=strict)
+    flows = select_flows(configuration, names)
+    return to_clusters(configuration, flows, targets) if targets else flows
 
 
 def _read(path: Path, *, strict: bool) -> Configuration:
@@ -44,6 +48,31 @@ def select_flows(configuration: Configuration, names: Sequence[str] | None) -> t
     if not names:
         return _every_enabled(configuration)
     return tuple(_named(configuration, name) for name in dict.fromkeys(map(_tidy, names)))
+
+
+def to_clusters(
+    configuration: Configuration, flows: Sequence[FlowSettings], targets: str
+) -> tuple[FlowSettings, ...]:
+    """Return the flows whose target is one of these aliases, separated by commas or blanks, as MM2's `--clusters`.
+
+    Raises UsageError for an alias that the file does not have, and if no flow is left; MM2 skips an unknown alias.
+    """
+    aliases = targets.replace(",", " ").split()
+    known = ", ".join(configuration.clusters)
+    for alias in aliases:
+        if alias not in configuration.clusters:
+            raise UsageError(
+                f"--clusters: {configuration.path} has no cluster {alias}; its clusters are: {known}",
+                file=str(configuration.path),
+            )
+    found = tuple(flow for flow in flows if flow.target.alias in aliases)
+    if not found:
+        raise UsageError(
+            f"--clusters: no enabled flow of {configuration.path} copies to {', '.join(aliases) or 'no cluster'}",
+            hint="name targets of flows: " + ", ".join(dict.fromkeys(flow.target.alias for flow in flows)),
+            file=str(configuration.path),
+        )
+    return found
 
 
 def _tidy(name: str) -> str:

@@ -44,6 +44,12 @@ ForOption = Annotated[
 FollowOption = Annotated[
     bool, typer.Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
 ]
+ClustersOption = Annotated[
+    str,
+    typer.Option(
+        "--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."
+    ),
+]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -59,6 +65,7 @@ def run(
     once: OnceOption = False,
     duration: ForOption = None,
     follow: FollowOption = False,
+    clusters: ClustersOption = "",
     topics: TopicsOption = None,
     until: UntilOption = None,
     master: MasterOption = None,
@@ -76,7 +83,7 @@ def run(
     if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
     asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow, strict=strict, targets=clusters)
     asked = replace(asked, config=hashlib.sha256(config.read_bytes()).hexdigest())
     with WarmSpark() as spark:
         done = (
