@@ -26,6 +26,7 @@ from twinlog.errors import FencedError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
+    from twinlog.cli.config_watch import ConfigWatch
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.result import CopyResult
@@ -70,9 +71,16 @@ class WarmSpark:
 
 
 def follow_flows(
-    flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None, seconds: float
+    flows: Sequence[FlowSettings],
+    asked: Request,
+    spark: WarmSpark,
+    master: str | None,
+    seconds: float,
+    watch: ConfigWatch | None = None,
 ) -> Done[FlowRun]:
     """Follow `flows` for `seconds`; each gets its share of the session's slots, because a lane never frees its slot.
+
+    What `watch` has to tell about the configuration file is said.
 
     Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
     there are more flows than slots, or more than one Spark master.
@@ -109,6 +117,8 @@ def follow_flows(
         cancelled = False
         while not all(future.done() for future in futures.values()):
             time.sleep(0.1)
+            if watch is not None and (news := watch.news()):
+                warn(news)
             if leaving.is_set() and not cancelled:
                 cancelled = all(
                     it.done() or parts[name].ready_to_stop.is_set() for name, it in futures.items()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli.config_watch import ConfigWatch
 from twinlog.cli.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.flows import Done, each_flow, load_flows
 from twinlog.cli.follow import WarmSpark, follow_flows
@@ -87,7 +88,7 @@ def run(
     asked = replace(asked, config=hashlib.sha256(config.read_bytes()).hexdigest())
     with WarmSpark() as spark:
         done = (
-            follow_flows(flows, asked, spark, master, seconds)
+            follow_flows(flows, asked, spark, master, seconds, ConfigWatch.of(config, strict=strict))
             if seconds
             else run_once(flows, asked, spark, master)
         )
