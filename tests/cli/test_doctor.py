@@ -77,10 +77,17 @@ def test_a_missing_package_is_named() -> None:
     assert _failed(replace(GOOD, packages=packages)) == (False, ["kafka-python"])
 
 
+@pytest.mark.parametrize("name", ["apache-airflow", "great-expectations"])
+def test_what_an_extra_brings_may_be_missing(name: str) -> None:
+    """It is told; but another version of it is refused."""
+    assert (True, [name]) == _failed(replace(GOOD, packages={**GOOD.packages, name: None}))
+    assert (False, [name]) == _failed(replace(GOOD, packages={**GOOD.packages, name: "0.9"}))
+
+
 def test_the_pins_are_those_of_the_package() -> None:
-    """The doctor asks for what pyproject.toml asks for."""
+    """The doctor asks for what pyproject.toml asks for, extras included."""
     pins = pins_of_twinlog()
-    assert {name for name in PACKAGES if name != "great-expectations"} <= set(pins)
+    assert set(PACKAGES) <= set(pins)
     assert pins["pyspark"] == pins["pyspark-client"]
 
 

@@ -31,6 +31,9 @@ PACKAGES = (
     "great-expectations",
 )
 
+EXTRAS = {"apache-airflow": "airflow", "great-expectations": "gate"}
+"""Packages that not everybody needs, and the extra that brings them."""
+
 JAVA_SECONDS = 20
 
 
@@ -167,11 +170,16 @@ def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
 
 
 def pins_of_twinlog() -> dict[str, str]:
-    """Read the requirements of the installed twinlog, as specifiers by distribution."""
+    """Read the requirements of the installed twinlog and its extras, as specifiers by distribution."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in importlib.metadata.requires("twinlog") or ()]
-    return {one.name: str(one.specifier) for one in requirements if one.marker is None}
+    return {
+        one.name: str(one.specifier)
+        for one in requirements
+        for extra in ("", *EXTRAS.values())
+        if one.marker is None or one.marker.evaluate({"extra": extra})
+    }
 
 
 def _python(machine: Machine) -> Check:
@@ -204,13 +212,16 @@ def _java(machine: Machine) -> Check:
 def _package(name: str, version: str | None, specifier: str) -> Check:
     from packaging.specifiers import SpecifierSet
 
+    left_out = version is None and name in EXTRAS
     return Check(
         name,
-        "critical",
+        "warning" if left_out else "critical",
         version is not None and SpecifierSet(specifier).contains(version),
         version or "not installed",
         specifier or "installed",
-        "install twinlog from its lock file: make setup",
+        f"needed for some of twinlog only: pip install 'twinlog[{EXTRAS[name]}]'"
+        if left_out
+        else "install twinlog from its lock file: make setup",
     )
 
 
