@@ -9,7 +9,16 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from lab import Seen, commit_group, configure, create_topic, cycle, produce, produce_transaction
+from lab import (
+    Seen,
+    commit_group,
+    configure,
+    create_topic,
+    cycle,
+    produce,
+    produce_transaction,
+    read_with_offsets,
+)
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
@@ -105,3 +114,38 @@ def test_clones_read_the_right_records_and_nothing_is_left(cluster_a, cluster_b,
     assert (1, "failed", "wrong") == (code, wrong["state"], wrong["groups"][0]["found"]), wrong
     code, history = drilled("history")
     assert (0, ["failed", "waiting", "passed", "killed"]) == (code, [it["state"] for it in history["runs"]])
+
+
+def test_with_unchanged_names_both_maps_tell_what_is_unread(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """A group that has read some of the other side's records on its own side goes on at the first that it has not."""
+    suffix = uuid.uuid4().hex[:5]
+    left, right, topic = f"A{suffix}", f"B{suffix}", f"drill-home-{suffix}"
+    for cluster in (cluster_a, cluster_b):
+        create_topic(cluster, topic)
+    file = configure(
+        tmp_path,
+        {left: cluster_a, right: cluster_b},
+        [f"{left}->{right}", f"{right}->{left}"],
+        topics=topic,
+        groups=f".*{suffix}",
+        emit__heartbeats__enabled="false",
+        heartbeats__replication__enabled="false",
+        replication__policy__class="org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    )
+    flows = load(file).flows
+    produce(cluster_a, topic, [seen(it) for it in range(10)])
+    cycle(flows[f"{left}->{right}"])
+    produce(cluster_b, topic, [seen(it) for it in range(100, 105)])
+    cycle(flows[f"{right}->{left}"])
+    for number, offset in enumerate((4, 12, 15)):
+        commit_group(cluster_a, f"g{number}-{suffix}", topic, offset)
+    out = StringIO()
+    with redirect_stdout(out):
+        code = main(["drill", "--flow", f"{left}->{right}", "--config", str(file), "--output", "json"])
+    report = json.loads(out.getvalue())
+    assert (0, "passed") == (code, report["state"]), json.dumps(report, indent=1)
+    assert [("right", 4, True), ("right", 12, True), ("nothing-to-read", None, None)] == [
+        (it["found"], it["read_upstream"], it["compared"]) for it in report["groups"]
+    ]
+    values = {offset: it.value for offset, it in read_with_offsets(cluster_b, topic)}
+    assert [b"4", b"102"] == [values[it["read_offset"]] for it in report["groups"][:2]]

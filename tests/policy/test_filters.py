@@ -61,6 +61,11 @@ def test_a_filter_survives_pickling():
 
 def test_clones_of_drills_are_known_by_their_names():
     """Names that only begin alike are groups of users, and stay followed."""
-    names = ["drill-20260101T000000Z-0a1b2c-billing", "drill-20260101T000000Z-0a1b2c-", "drill-billing", "drill-"]
+    names = [
+        "drill-20260101T000000Z-0a1b2c-billing",
+        "drill-20260101T000000Z-0a1b2c-",
+        "drill-billing",
+        "drill-",
+    ]
     names += ["drill-20260101T000000Z-0a1b2c", "my-drill-20260101T000000Z-0a1b2c-billing", "DRILL-1"]
     assert [True, True, *[False] * 5] == [is_drilled(it) for it in names]

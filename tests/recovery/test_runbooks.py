@@ -14,7 +14,8 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
 
 @pytest.mark.parametrize(
-    ("page", "steps"), [("planned", PLANNED), ("source-dead", SOURCE_DEAD), ("failback", FAILBACK), ("drill", DRILL)]
+    ("page", "steps"),
+    [("planned", PLANNED), ("source-dead", SOURCE_DEAD), ("failback", FAILBACK), ("drill", DRILL)],
 )
 def test_a_runbook_has_every_step_of_its_procedure(page: str, steps: tuple[Step | DrillStep, ...]) -> None:
     """One row a step: what it does, what to expect, and what to do otherwise."""

@@ -91,7 +91,7 @@ class _Work:
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> DrillReport:
     """Drill, and clean up.
 
-    A step that fails is in the report.  Raises TerminalError `failed-over` for a flow that is failing over or
+    A step that fails is in the report.  Raises TerminalError `phase` for a flow that is failing over or
     promoted, and errors of the target before anything is changed.
     """
     _require_following(flow, read_ledger(flow, clusters.target))
@@ -114,7 +114,7 @@ def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
         raise TerminalError(
             f"{flow.name} is {ledger.phase}: a drill is for a flow that follows",
             hint="`twinlog recovery status` says where it stands",
-            code="failed-over",
+            code="phase",
             flow=flow.name,
         )
 
