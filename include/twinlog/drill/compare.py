@@ -84,9 +84,7 @@ class Comparison:
         row = _judged(place, record.offset, verdict)
         read_before = verdict.upstream is not None and verdict.upstream < place.upstream
         if not verdict.right and place.ahead and read_before:
-            message = (
-                f"it had read beyond the copy; what was copied since it has read, {verdict.again:,} records"
-            )
+            message = f"it had read beyond the copy, and reads {verdict.again:,} records again"
             return replace(row, found=Found.NOTHING_TO_READ, message=message)
         if not verdict.right:
             return row
