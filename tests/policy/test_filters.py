@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from twinlog.errors import ConfigError
-from twinlog.policy.selection import NameFilter
+from twinlog.policy.selection import NameFilter, is_drilled
 
 
 def accepted(names: list[str], **lists: tuple[str, ...]) -> list[str]:
@@ -57,3 +57,15 @@ def test_a_filter_survives_pickling():
     """Filters travel inside settings."""
     only = NameFilter(("a.*",), ("ab",))
     assert pickle.loads(pickle.dumps(only)) == only
+
+
+def test_clones_of_drills_are_known_by_their_names():
+    """Names that only begin alike are groups of users, and stay followed."""
+    names = [
+        "drill-20260101T000000Z-0a1b2c-billing",
+        "drill-20260101T000000Z-0a1b2c-",
+        "drill-billing",
+        "drill-",
+    ]
+    names += ["drill-20260101T000000Z-0a1b2c", "my-drill-20260101T000000Z-0a1b2c-billing", "DRILL-1"]
+    assert [True, True, *[False] * 5] == [is_drilled(it) for it in names]

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.drill.procedure import DRILL
+from twinlog.drill.procedure import Step as DrillStep
 from twinlog.recovery.procedure import FAILBACK, PLANNED, SOURCE_DEAD, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
 
 @pytest.mark.parametrize(
-    ("page", "steps"), [("planned", PLANNED), ("source-dead", SOURCE_DEAD), ("failback", FAILBACK)]
+    ("page", "steps"),
+    [("planned", PLANNED), ("source-dead", SOURCE_DEAD), ("failback", FAILBACK), ("drill", DRILL)],
 )
-def test_a_runbook_has_every_step_of_its_procedure(page: str, steps: tuple[Step, ...]) -> None:
+def test_a_runbook_has_every_step_of_its_procedure(page: str, steps: tuple[Step | DrillStep, ...]) -> None:
     """One row a step: what it does, what to expect, and what to do otherwise."""
     section = (
         (RUNBOOKS / page)

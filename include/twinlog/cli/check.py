@@ -172,7 +172,7 @@ def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
 
     future = source.admin.list_consumer_groups(request_timeout=REQUEST_SECONDS)
     listed = source.answer(future, Asked(source.alias, "list", "groups", "DESCRIBE on groups"))
-    return tuple(sorted(group.group_id for group in listed.valid if flow.groups.accepts(group.group_id)))
+    return tuple(sorted(group.group_id for group in listed.valid if flow.follows_group(group.group_id)))
 
 
 def _refuse_same_cluster(flow: FlowSettings, source_id: str, target_id: str) -> None:

@@ -22,6 +22,7 @@ from twinlog.cli.check import check
 from twinlog.cli.claim import claim
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
+from twinlog.cli.drill import drill
 from twinlog.cli.explain import explain
 from twinlog.cli.failback import failback
 from twinlog.cli.failover import failover
@@ -91,6 +92,7 @@ app.command("handover")(handover)
 app.command("gate")(gate)
 app.command("failover")(failover)
 app.command("failback")(failback)
+app.command("drill")(drill)
 app.command("import-connectors")(import_connectors)
 app.add_typer(recovery.app)
 app.add_typer(metadata.app)

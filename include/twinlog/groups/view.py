@@ -109,7 +109,7 @@ class GroupView:
 def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     """Read the groups and their positions.  Raises ClusterUnreachable, ClusterRefused."""
     at_ms = clock.now_ms()
-    listed = tuple(it for it in clusters.source.groups() if flow.groups.accepts(it.group))
+    listed = tuple(it for it in clusters.source.groups() if flow.follows_group(it.group))
     committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
     return GroupPositions(at_ms, listed, committed, there, {it.group: it for it in clusters.target.groups()})
@@ -172,7 +172,7 @@ def _gone(
     for key, it in checkpoints.items():
         if key.group not in known:
             newest[key.group] = max(newest.get(key.group, 0), it.at_ms)
-    missing = {group for group in newest if flow.groups.accepts(group)}
+    missing = {group for group in newest if flow.follows_group(group)}
     young = {group for group in missing if clock.seconds_since(newest[group], at_ms) < ASKED_SECONDS}
     long_gone = missing - young
     if long_gone and not source.lists_every_group():

@@ -57,6 +57,14 @@ def _compile(patterns: tuple[str, ...]) -> regex.Pattern[str] | None:
         raise
 
 
+_DRILLED = re.compile(r"drill-\d{8}T\d{6}Z-[0-9a-f]{6}-.*", re.DOTALL)
+
+
+def is_drilled(group: str) -> bool:
+    """Say whether a group is the clone that a drill makes of another one: no flow passes its positions on."""
+    return _DRILLED.fullmatch(group) is not None
+
+
 # The state topics of Connect's worker and of twinlog keep their dots whatever the policy's separator, and then
 # its rule for internal names misses them.  A flow must never copy a flow's state or quarantined records.
 _STATE_TOPIC = re.compile(

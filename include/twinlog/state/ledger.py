@@ -15,6 +15,7 @@ from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
@@ -111,6 +112,7 @@ class Ledger:
     recoveries: tuple[RecoveryRun, ...] = ()
     promotion_plan: PromotionPlan | None = None
     tails: tuple[TailExported, ...] = ()
+    drills: tuple[DrillRun, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -244,6 +246,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         recoveries=tuple(sorted(_of(known, RecoveryRun), key=lambda it: (it.started_ms, it.run))),
         promotion_plan=next(_of(known, PromotionPlan), None),
         tails=tuple(_of(known, TailExported)),
+        drills=tuple(sorted(_of(known, DrillRun), key=lambda it: (it.started_ms, it.run))),
     )
 
 

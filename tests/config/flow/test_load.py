@@ -299,12 +299,13 @@ EVERY_FAILOVER_SETTING = {
     "twinlog.failover.hook.file=clients.yaml": ("hook_file", Path("clients.yaml")),
     "twinlog.failover.hook.timeout.seconds=7": ("hook_seconds", 7),
     "twinlog.failover.hook.attempts=7": ("hook_attempts", 7),
+    "twinlog.drill.rto.seconds=7": ("drill_rto_seconds", 7),
 }
 
 
 @pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_FAILOVER_SETTING.items()])
 def test_each_setting_of_a_failover(loaded: Loader, lines: str, name: str, expected: object) -> None:
-    """Each `twinlog.failover.*` key sets its field, without a warning."""
+    """Each `twinlog.failover.*` and `twinlog.drill.*` key sets its field, without a warning."""
     configuration = loaded(MINIMAL + lines, strict=True)
     assert expected == getattr(configuration.flows["A->B"].failover, name)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from strategies import int32s, names
 from twinlog.errors import FormatError
+from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger.records import (
@@ -125,6 +126,12 @@ BYTES = [
         '["tail","orders",1]',
         '{"version":1,"topic":"orders","topic_id":"id","partition":1,"run":"r","first":5,"next_offset":9,"records":3,'
         '"at_ms":7}',
+    ),
+    (
+        DrillRun("r", DrillState.OPEN, "jo", 7, 8, ("r-g",), 1, 0.5, None, "why"),
+        '["drill","r"]',
+        '{"version":1,"run":"r","state":"open","by":"jo","started_ms":7,"at_ms":8,"clones":["r-g"],"groups":1,'
+        '"rto_seconds":0.5,"rpo_seconds":null,"message":"why"}',
     ),
     (
         PromotionPlan(7, {"changes": []}),

@@ -8,7 +8,16 @@ from pathlib import Path
 from twinlog.config.file.keys import Kind
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
-from twinlog.config.flow.values import PATH, POSITIVE_INT, POSITIVE_LONG, SECRET_ADDRESS, TEXT, setting, whole
+from twinlog.config.flow.values import (
+    PATH,
+    POSITIVE_INT,
+    POSITIVE_LONG,
+    SECRET_ADDRESS,
+    TEXT,
+    optional,
+    setting,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,9 @@ class FailoverSettings:
     """how long one attempt of the hook may take; a command is killed then"""
     hook_attempts: int = setting(POSITIVE_INT, "twinlog.failover.hook.attempts", "3")
     """how often the hook is tried before the step fails"""
+    drill_rto_seconds: int | None = setting(optional(Kind.LONG, 1), "twinlog.drill.rto.seconds", None)
+    """seconds that placing groups and reading a first record may take in a [drill](failover.md#drills): one that takes
+    longer has failed; not given, it is only measured"""
 
 
 def refuse_two_hooks(read: Reader, settings: FailoverSettings) -> None:

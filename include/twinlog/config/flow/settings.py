@@ -49,7 +49,7 @@ from twinlog.config.flow.values import (
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.policy import state_topics
 from twinlog.policy.replication import ReplicationPolicy
-from twinlog.policy.selection import NameFilter
+from twinlog.policy.selection import NameFilter, is_drilled
 
 FILTERED_CONFIGS = (
     "follower.replication.throttled.replicas,leader.replication.throttled.replicas,"
@@ -380,6 +380,10 @@ class FlowSettings:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
         named = [tier for tier in self.tiers if tier.name and tier.topics.accepts(topic)]
         return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
+
+    def follows_group(self, group: str) -> bool:
+        """Say whether the positions of a group are passed on: those of a drill's clones never are."""
+        return self.groups.accepts(group) and not is_drilled(group)
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.metadata import MetadataRecord
@@ -153,6 +154,7 @@ LedgerRecord = (
     | RecoveryRun
     | PromotionPlan
     | TailExported
+    | DrillRun
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

@@ -1,0 +1,151 @@
+"""`twinlog drill`: try on the standby, while the flow follows, what a failover promises; and list earlier drills."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.drill.procedure import DrillStep
+    from twinlog.drill.report import DrillReport
+    from twinlog.recovery.report import Outcome
+
+
+class What(StrEnum):
+    """Name what to do: drill, or list the drills that the ledger keeps."""
+
+    RUN = "run"
+    HISTORY = "history"
+
+
+def drill(
+    what: Annotated[
+        What, typer.Argument(help="run: drill now; history: list the drills of the ledger.")
+    ] = What.RUN,
+    *,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    pattern: Annotated[
+        str,
+        typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex)."),
+    ] = ".*",
+    most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Clone groups on the target, really read with them there, and say whether each went on at the right record.
+
+    Exit 0: passed. 1: a record was wrong, a step failed, a clone is left, or nothing was there to be read. 3: a cluster
+    cannot be reached or refuses.
+    """
+    from twinlog.drill import drill as drilling
+    from twinlog.drill.reading import reader
+    from twinlog.policy.selection import NameFilter
+
+    _, chosen = load_one_flow(config, flow, strict=strict)
+    if what is What.HISTORY:
+        return _history(chosen, output)
+    request = drilling.Request(getpass.getuser(), NameFilter((pattern,)), most)
+    with clusters_with_ledger(chosen) as clusters:
+        tools = drilling.Tools(reader(chosen.target), time.sleep, _told)
+        report = drilling.run(chosen, clusters, request, tools)
+    show(report.document, output, _grids(report))
+    say(f"{report.flow}: {report.state.value}: {report.message}")
+    if report.left:
+        say(f"{report.flow}: not deleted on {chosen.target.alias}: {', '.join(report.left)}")
+    return int(report.exit_code)
+
+
+def _told(name: DrillStep, outcome: Outcome | None) -> None:
+    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
+
+
+def _grids(report: DrillReport) -> Iterator[Grid]:
+    yield Grid(
+        f"{report.flow}: drill {report.state.value}; RTO {_seconds(report.rto_seconds)}, RPO"
+        f" {_seconds(report.rpo_seconds)}",
+        ("step", "", "seconds", "what"),
+        [(it.name.value, it.state.value, it.seconds, it.message) for it in report.steps],
+    )
+    if report.groups:
+        yield Grid(
+            f"{report.flow}: groups",
+            (
+                "group",
+                "topic",
+                "partition",
+                "upstream",
+                "began at",
+                "read",
+                "is there",
+                "again",
+                "skipped",
+                "",
+                "what",
+            ),
+            [
+                (
+                    it.group,
+                    it.topic,
+                    it.partition,
+                    it.upstream_offset,
+                    it.downstream_offset,
+                    it.read_offset,
+                    it.read_upstream,
+                    it.again,
+                    it.skipped,
+                    it.found.value,
+                    it.message,
+                )
+                for it in report.groups
+            ],
+        )
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.3f} s"
+
+
+def _history(flow: FlowSettings, output: Output) -> int:
+    from twinlog.checks.risk import iso
+    from twinlog.state.ledger import read_ledger
+
+    with clusters_with_ledger(flow) as clusters:
+        drills = tuple(reversed(read_ledger(flow, clusters.target).drills))
+    show(
+        {"flow": flow.name, "runs": to_json(drills)},
+        output,
+        [
+            Grid(
+                f"{flow.name}: drills",
+                ("run", "began", "state", "by", "RTO (s)", "RPO (s)", "groups", "what"),
+                [
+                    (
+                        it.run,
+                        iso(it.started_ms),
+                        it.state.value,
+                        it.by,
+                        it.rto_seconds,
+                        it.rpo_seconds,
+                        it.groups,
+                        it.message,
+                    )
+                    for it in drills
+                ],
+                empty="none",
+            )
+        ],
+    )
+    return 0

@@ -1,0 +1,78 @@
+"""Keep drills in the flow's ledger, and delete the groups that they clone: only names that the ledger knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.api import Cluster
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.policy.selection import is_drilled
+from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+
+MOST_RUNS = 50
+"""Drills that a ledger keeps, the newest, and those whose clones are not deleted."""
+
+SILENT_MS = 120_000
+"""A drill that was not heard of for so long is over: it notes the clone that it reads with, each for 30 s at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """Tell how many clones of earlier drills were deleted, which could not be, and which drills may still run."""
+
+    deleted: int
+    left: Mapping[str, TwinlogError]
+    running: tuple[str, ...]
+
+
+def new_run_name() -> str:
+    """Return a name of a run such that names sort by time and never clash; `is_drilled` knows its clones by it."""
+    return f"drill-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+
+
+def clone_of(run: str, group: str) -> str:
+    """Name the clone of a group."""
+    return f"{run}-{group}"
+
+
+def note(flow: FlowSettings, target: Cluster, run: DrillRun) -> None:
+    """Write a drill into the ledger, in place of what was there of it."""
+    write_ledger(flow, target, [run])
+
+
+def delete(target: Cluster, run: DrillRun) -> Mapping[str, TwinlogError]:
+    """Delete a drill's clones; return those that the target refuses to delete.  Raises errors of the target."""
+    names = [it for it in run.clones if it.startswith(f"{run.run}-") and is_drilled(it)]
+    return target.delete_groups(names).refused if names else {}
+
+
+def tidy(flow: FlowSettings, target: Cluster, now_ms: int) -> Tidied:
+    """Delete what drills have left whose processes died, or that could not delete it, and forget the oldest drills."""
+    left: dict[str, TwinlogError] = {}
+    running: list[str] = []
+    deleted = 0
+    for run in read_ledger(flow, target).drills:
+        opened = run.state is DrillState.OPEN
+        if opened and now_ms - run.at_ms < SILENT_MS:
+            running.append(run.run)
+        elif opened or run.clones:
+            refused = delete(target, run)
+            left |= refused
+            deleted += len(run.clones) - len(refused)
+            kept = tuple(it for it in run.clones if it in refused)
+            state = DrillState.KILLED if opened else run.state
+            note(flow, target, replace(run, clones=kept, state=state))
+    for run in _too_old(read_ledger(flow, target)):
+        forget(flow, target, run)
+    return Tidied(deleted, left, tuple(running))
+
+
+def _too_old(ledger: Ledger) -> tuple[DrillRun, ...]:
+    """Return the drills that make room for one more; one with clones stays."""
+    over = len(ledger.drills) - MOST_RUNS + 1
+    return tuple(it for it in ledger.drills[: max(0, over)] if not it.clones)

@@ -1,0 +1,159 @@
+"""Say of every position what became of it: by the law of `judge`, and by the records of both clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.prints import Fingerprint, key_digest
+from twinlog.drill.judge import Verdict, judge
+from twinlog.drill.places import Place, View
+from twinlog.drill.reading import READ_SECONDS, First
+from twinlog.drill.report import DrilledPosition, Found
+from twinlog.kafka_types import ReadRecord, TopicPartition
+
+FEW = 10
+
+Firsts = Mapping[TopicPartition, First]
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What the clones met, by group, and why others could not be placed or could not read."""
+
+    met: Mapping[str, Firsts]
+    troubles: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares what was read with what should have been.
+
+    `before` is the view by which groups were placed; `now` was taken after they had read, so that its maps know every
+    record that they can have met.
+    """
+
+    clusters: Clusters
+    before: View
+    now: View
+    read_committed: bool
+
+    def of(self, places: Sequence[Place], readings: Readings) -> Iterator[DrilledPosition]:
+        """Judge all positions.  Raises errors of either cluster."""
+        for place in places:
+            if place.offset is None:
+                yield _row(place, Found.NOT_PLACED, f"has no place there: {place.trouble}")
+            elif place.group in readings.troubles:
+                yield _row(place, Found.NOT_PLACED, readings.troubles[place.group])
+            else:
+                yield self._one(place, readings.met.get(place.group, {}).get(place.remote))
+
+    def _one(self, place: Place, first: First | None) -> DrilledPosition:
+        if first is None:
+            return _row(
+                place, Found.WRONG, f"met neither a record nor the end of the log in {READ_SECONDS:.0f} s"
+            )
+        if first.error:
+            return _row(place, Found.WRONG, f"cannot be read from: {first.error}")
+        if first.record is None:
+            return self._nothing(place)
+        return replace(self._read(place, first.record), seconds=first.seconds)
+
+    def _nothing(self, place: Place) -> DrilledPosition:
+        """Judge a position behind which no record was met."""
+        expected = self.before.known(place.remote).to_read(place.upstream, place.offset or 0)
+        if expected and not (self._by_source(place) and self._next(place) is None):
+            return _row(
+                place,
+                Found.WRONG,
+                f"met the end of the log, where {expected:,} records are to be read by the map",
+            )
+        return _row(place, Found.NOTHING_TO_READ, "nothing to read behind its place")
+
+    def _read(self, place: Place, record: ReadRecord) -> DrilledPosition:
+        """Judge the first record."""
+        onward = self._next(place) if self._by_source(place) else None
+        verdict = judge(
+            self.now.known(place.remote),
+            place.upstream,
+            record.offset,
+            onward.offset if onward is not None else None,
+        )
+        row = _judged(place, record.offset, verdict)
+        read_before = verdict.upstream is not None and verdict.upstream < place.upstream
+        if not verdict.right and place.ahead and read_before:
+            message = f"it had read beyond the copy, and reads {verdict.again:,} records again"
+            return replace(row, found=Found.NOTHING_TO_READ, message=message)
+        if not verdict.right:
+            return row
+        there = _at(self.clusters.target, place.remote, record.offset)
+        here = None
+        if self.now.positions is not None and verdict.upstream is not None:
+            here = _at(self.clusters.source, place.source, verdict.upstream)
+        why = _differ(record, there, here)
+        if why:
+            return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
+        return replace(row, compared=True if here is not None and there is not None else None)
+
+    def _by_source(self, place: Place) -> bool:
+        """Say whether the source tells what comes next: it answers, and all records of the copy are its own."""
+        return self.now.positions is not None and self.now.only_copies(place.remote)
+
+    def _next(self, place: Place) -> Fingerprint | None:
+        """Return the record that the group would read next on the source; None if there is none now."""
+        start = place.upstream
+        while prints := self.clusters.source.record_prints(place.source, start, FEW):
+            for it in prints:
+                if not (it.aborted and self.read_committed):
+                    return it
+            start = prints[-1].offset + 1
+        return None
+
+
+def _differ(read: ReadRecord, there: Fingerprint | None, here: Fingerprint | None) -> str:
+    """Say how the record that was read, the same one in the copy's log, and that of the source differ.  Pure.
+
+    A record that is in a log no more, by retention or compaction, is not compared.
+    """
+    if there is not None and (there.timestamp, there.key) != (read.timestamp, key_digest(read.key)):
+        return f"its consumer was given another record than the log has at {read.offset}"
+    if there is None or here is None:
+        return ""
+    if there.timestamp != here.timestamp:
+        return (
+            f"the timestamp of the record at {read.offset} differs from that of {here.offset} on the source"
+        )
+    if there.content != here.content:
+        return f"key, value or headers of the record at {read.offset} differ from those of {here.offset} on the source"
+    return ""
+
+
+def _at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
+    found = cluster.record_prints(at, offset, 1)
+    return found[0] if found and found[0].offset == offset else None
+
+
+def _row(place: Place, found: Found, message: str) -> DrilledPosition:
+    return DrilledPosition(
+        place.group,
+        place.topic,
+        place.remote.topic,
+        place.remote.partition,
+        place.upstream,
+        place.offset,
+        found,
+        message,
+    )
+
+
+def _judged(place: Place, read: int, verdict: Verdict) -> DrilledPosition:
+    return replace(
+        _row(place, Found.RIGHT if verdict.right else Found.WRONG, verdict.message),
+        read_offset=read,
+        read_upstream=verdict.upstream,
+        again=verdict.again,
+        skipped=verdict.skipped,
+        exact=verdict.right and verdict.again == 0,
+    )

@@ -1,0 +1,349 @@
+"""Drill a failover while the flow follows: clone groups on the target, read with them, judge, and delete them again.
+
+Nothing that applications use is changed.  The clones are written into the ledger before they exist, and deleted
+whatever happens; if this process dies, the next drill deletes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from twinlog import clock
+from twinlog.cluster.admin.groups import OffsetChange
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.drill import clones
+from twinlog.drill.compare import Comparison, Firsts, Readings
+from twinlog.drill.places import Place, View, view
+from twinlog.drill.procedure import DrillStep
+from twinlog.drill.reading import Reader
+from twinlog.drill.report import DrilledPosition, DrillReport, Found, StepReport
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
+from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.recovery import StepState
+from twinlog.kafka_types import TopicPartition
+from twinlog.monitoring.survey import survey
+from twinlog.policy.selection import NameFilter
+from twinlog.recovery.report import Outcome, TopicAtRisk, at_risk, done, failed, failed_by, skipped
+from twinlog.recovery.steps.canary import write_and_read
+from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.steps.planned import listed, seen_topics
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Tell who drills, and which groups: at most `most` of those that `groups` accepts."""
+
+    by: str
+    groups: NameFilter
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Tell what a drill works with, other than the clusters; `told` hears of every step that begins or ended."""
+
+    read: Reader
+    sleep: Callable[[float], None]
+    told: Callable[[DrillStep, Outcome | None], None] = lambda _name, _outcome: None
+
+
+@dataclass(slots=True)
+class _Work:
+    """One process's drill, and what it has found so far."""
+
+    flow: FlowSettings
+    clusters: Clusters
+    request: Request
+    tools: Tools
+    run: DrillRun
+    seen: View | None = None
+    chosen: tuple[str, ...] = ()
+    not_drilled: tuple[str, ...] = ()
+    noted: bool = False
+    placed_seconds: float = 0.0
+    met: dict[str, Firsts] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+    positions: tuple[DrilledPosition, ...] = ()
+    topics: tuple[TopicAtRisk, ...] = ()
+    rpo_seconds: float | None = None
+    left: tuple[str, ...] = ()
+    steps: list[StepReport] = field(default_factory=list)
+    exit_code: ExitCode = ExitCode.DONE
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The positions of the chosen groups."""
+        chosen = frozenset(self.chosen)
+        return tuple(it for it in self.seen.places if it.group in chosen) if self.seen is not None else ()
+
+    @property
+    def rto_seconds(self) -> float | None:
+        """What placing took, and the slowest first record; None if none was read."""
+        firsts = [it.seconds for met in self.met.values() for it in met.values() if it.record is not None]
+        return round(self.placed_seconds + max(firsts), 3) if firsts else None
+
+
+def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> DrillReport:
+    """Drill, and clean up.
+
+    A step that fails is in the report.  Raises TerminalError `phase` for a flow that is failing over or
+    promoted, and errors of the target before anything is changed.
+    """
+    _require_following(flow, read_ledger(flow, clusters.target))
+    now_ms = clock.now_ms()
+    note = DrillRun(clones.new_run_name(), DrillState.OPEN, request.by, now_ms, now_ms)
+    work = _Work(flow, clusters, request, tools, note)
+    ended = False
+    try:
+        for name, deed in _DEEDS.items():
+            _do(work, name, deed)
+        ended = True
+    finally:
+        state, message = _verdict(work) if ended else (DrillState.FAILED, "it was broken off")
+        _do(work, DrillStep.CLEAN_UP, lambda it: _clean_up(it, state, message))
+    return _report(work)
+
+
+def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
+    if ledger.phase.failed_over:
+        raise TerminalError(
+            f"{flow.name} is {ledger.phase}: a drill is for a flow that follows",
+            hint="`twinlog recovery status` says where it stands",
+            code="phase",
+            flow=flow.name,
+        )
+
+
+def _do(work: _Work, name: DrillStep, deed: Callable[[_Work], Outcome]) -> None:
+    told, began = work.tools.told, time.monotonic()
+    told(name, None)
+    try:
+        outcome = deed(work)
+    except TwinlogError as error:
+        outcome = failed_by(error)
+    if outcome.ends:
+        work.exit_code = max(work.exit_code, outcome.exit_code)
+    work.steps.append(StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message))
+    told(name, outcome)
+
+
+def _tidy(work: _Work) -> Outcome:
+    found = clones.tidy(work.flow, work.clusters.target, clock.now_ms())
+    spared = f"; may still run, and is left alone: {listed(found.running)}" if found.running else ""
+    if found.left:
+        return failed(f"{_undeleted(found.left)}{spared}")
+    if not found.deleted:
+        return done(f"nothing was left{spared}")
+    return done(f"{found.deleted:,} clones of earlier drills deleted{spared}")
+
+
+def _undeleted(refused: Mapping[str, TwinlogError]) -> str:
+    name, error = next(iter(refused.items()))
+    return f"not deleted: {listed(sorted(refused))}; {name}: {error}"
+
+
+def _choose(work: _Work) -> Outcome:
+    began = time.monotonic()
+    work.seen = view(work.flow, work.clusters)
+    work.placed_seconds = time.monotonic() - began
+    accepts = work.request.groups.accepts
+    asked = sorted({it.group for it in work.seen.places if accepts(it.group)})
+    untold = sorted(group for group in work.seen.untold if accepts(group) and group not in asked)
+    work.chosen, rest = tuple(asked[: work.request.most]), asked[work.request.most :]
+    work.not_drilled = (*rest, *untold)
+    source = "" if work.seen.positions is not None else f"{work.flow.source.alias} does not answer; "
+    if not work.chosen:
+        return done(f"{source}no group has a position to drill{_left_out(work)}")
+    text = f"{source}{len(work.chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
+    lost = [it for it in work.places if it.offset is None]
+    if lost:
+        more = f" (and {len(lost) - 1} positions more)" if len(lost) > 1 else ""
+        first = f"{lost[0].group} on {lost[0].topic}-{lost[0].remote.partition}"
+        return failed(f"{text}; group {first} has no place on the target: {lost[0].trouble}{more}")
+    return done(text)
+
+
+def _left_out(work: _Work) -> str:
+    out = work.not_drilled
+    return f"; {len(out):,} groups are not drilled: {listed(out)}" if out else ""
+
+
+def _place(work: _Work) -> Outcome:
+    changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
+    for it in work.places:
+        if it.offset is not None:
+            clone = clones.clone_of(work.run.run, it.group)
+            changes.setdefault(clone, {})[it.remote] = OffsetChange(it.offset, None, "")
+    if not changes:
+        return skipped("nothing to place")
+    target = work.clusters.target
+    work.run = replace(work.run, clones=tuple(changes), at_ms=clock.now_ms())
+    # Also if the answer to this write is lost, it may have been made.
+    work.noted = True
+    clones.note(work.flow, target, work.run)
+    began = time.monotonic()
+    refused = target.alter_offsets(changes).refused
+    work.placed_seconds += time.monotonic() - began
+    if refused:
+        for key, error in refused.items():
+            group = key.group.removeprefix(clones.clone_of(work.run.run, ""))
+            work.troubles.setdefault(group, f"its clone could not be placed: {error}")
+        key, error = next(iter(refused.items()))
+        return failed(f"{len(refused):,} positions could not be committed, such as {key.group}: {error}")
+    written = sum(map(len, changes.values()))
+    return done(f"{len(changes):,} clones, {written:,} positions committed on {work.flow.target.alias}")
+
+
+def _read(work: _Work) -> Outcome:
+    placed = {
+        group: {it.remote for it in work.places if it.group == group and it.offset is not None}
+        for group in work.chosen
+        if group not in work.troubles
+    }
+    if not work.noted or not any(placed.values()):
+        return skipped("no clone was placed")
+    for group, places in placed.items():
+        if not places:
+            continue
+        work.run = replace(work.run, at_ms=clock.now_ms())
+        clones.note(work.flow, work.clusters.target, work.run)
+        try:
+            work.met[group] = work.tools.read(clones.clone_of(work.run.run, group), places)
+        except ClusterUnreachable:
+            raise
+        except TwinlogError as error:
+            work.troubles[group] = str(error)
+    records = sum(it.record is not None for met in work.met.values() for it in met.values())
+    rto, objective = work.rto_seconds, work.flow.failover.drill_rto_seconds
+    took = f"; placed and read in {rto:,.3f} s" if rto is not None else ""
+    text = f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}"
+    if objective is not None and rto is not None and rto > objective:
+        return failed(f"{text}, longer than twinlog.drill.rto.seconds={objective}")
+    return done(text)
+
+
+def _compare(work: _Work) -> Outcome:
+    if work.seen is None or not work.places:
+        return skipped("no group was chosen")
+    if not work.met and not work.troubles and any(it.offset is not None for it in work.places):
+        return skipped("no clone has read")
+    now = view(work.flow, work.clusters, work.seen.positions)
+    comparison = Comparison(work.clusters, work.seen, now, work.flow.copy.read_committed)
+    work.positions = tuple(comparison.of(work.places, Readings(work.met, work.troubles)))
+    wrong = [it for it in work.positions if it.found in {Found.WRONG, Found.NOT_PLACED}]
+    right = sum(it.found is Found.RIGHT for it in work.positions)
+    nothing = sum(it.found is Found.NOTHING_TO_READ for it in work.positions)
+    again = sum(it.again or 0 for it in work.positions if it.found is Found.RIGHT)
+    text = f"{right:,} of {len(work.positions):,} positions right, {again:,} records read again"
+    text += f"; {nothing:,} had nothing to read" if nothing else ""
+    if not wrong:
+        return done(text)
+    first = wrong[0]
+    where = f"group {first.group} on {first.remote_topic}-{first.partition}"
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    return failed(f"{text}; {where}: {first.message}{more}")
+
+
+def _canary(work: _Work) -> Outcome:
+    flow = work.flow
+    if not flow.emit_heartbeats:
+        return skipped(f"not tried: {flow.name} writes no heartbeats (emit.heartbeats.enabled=false)")
+    seconds = write_and_read(flow, work.clusters.target, work.tools.sleep)
+    if seconds is None:
+        return failed(f"what was written to {flow.target.alias} could not be read back")
+    return done(f"written and read on {flow.target.alias} in {seconds:.3f} s")
+
+
+def _at_risk(work: _Work) -> Outcome:
+    flow, clusters = work.flow, work.clusters
+    try:
+        seen = survey(FlowSnapshot(flow, clusters))
+        work.topics, work.rpo_seconds = seen_topics(flow, clusters, seen), seen.rpo_seconds(flow)
+        unseen = f"; {seen.unseen:,} partitions could not be looked at" if seen.unseen else ""
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        loss = read_loss(flow, clusters.target)
+        work.topics, work.rpo_seconds = loss.topics, loss.seconds
+        unseen = f"; {loss.estimate}"
+    age = (
+        f"the oldest for {work.rpo_seconds:,.3f} s"
+        if work.rpo_seconds is not None
+        else "for how long is unknown"
+    )
+    return done(f"{at_risk(work.topics):,} records are not on {flow.target.alias}, {age}{unseen}")
+
+
+_DEEDS: Mapping[DrillStep, Callable[[_Work], Outcome]] = {
+    DrillStep.TIDY: _tidy,
+    DrillStep.CHOOSE: _choose,
+    DrillStep.PLACE: _place,
+    DrillStep.READ: _read,
+    DrillStep.COMPARE: _compare,
+    DrillStep.CANARY: _canary,
+    DrillStep.AT_RISK: _at_risk,
+}
+
+
+def _clean_up(work: _Work, state: DrillState, message: str) -> Outcome:
+    """Delete the clones, and write how the drill ended; until both are done, the ledger has the clones' names."""
+    target, made = work.clusters.target, work.run.clones if work.noted else ()
+    work.left = made
+    refused = clones.delete(target, work.run) if made else {}
+    work.left = tuple(it for it in made if it in refused)
+    work.run = replace(
+        work.run,
+        state=DrillState.FAILED if refused else state,
+        at_ms=clock.now_ms(),
+        clones=work.left,
+        groups=len(work.met),
+        rto_seconds=work.rto_seconds,
+        rpo_seconds=work.rpo_seconds,
+        message=_undeleted(refused) if refused else message,
+    )
+    clones.note(work.flow, target, work.run)
+    if refused:
+        return failed(_undeleted(refused))
+    return done(f"{len(made):,} clones deleted" if made else "nothing to delete")
+
+
+def _verdict(work: _Work) -> tuple[DrillState, str]:
+    """Say how the drill ended: `passed` is earned by records that were read, and lost by any step that failed."""
+    bad = next((it for it in work.steps if it.state is StepState.FAILED), None)
+    if bad is not None:
+        return DrillState.FAILED, f"{bad.name.value}: {bad.message}"
+    if not work.chosen:
+        return DrillState.WAITING, "no group was looked at: nothing is proved"
+    right = {it.group for it in work.positions if it.found is Found.RIGHT}
+    if not right:
+        return DrillState.WAITING, "no group had anything to read on the target: nothing is proved"
+    return DrillState.PASSED, f"{len(right):,} groups went on at the right record{_left_out(work)}"
+
+
+def _report(work: _Work) -> DrillReport:
+    state, message = _verdict(work)
+    code = work.exit_code
+    return DrillReport(
+        flow=work.flow.name,
+        run=work.run.run,
+        mode="drill",
+        state=state,
+        dry_run=False,
+        steps=tuple(work.steps),
+        topics=work.topics,
+        groups=work.positions,
+        rto_seconds=work.rto_seconds,
+        rpo_seconds=work.rpo_seconds,
+        evidence="",
+        by=work.request.by,
+        message=message,
+        drilled=tuple(sorted(work.met)),
+        not_drilled=work.not_drilled,
+        left=work.left,
+        exit_code=ExitCode.DONE if state is DrillState.PASSED else max(code, ExitCode.SAYS_NO),
+    )

@@ -1,0 +1,158 @@
+"""Find where every group would go on if the flow failed over now, and the maps to judge what it reads there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.drill.judge import Known
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.groups import checkpoints
+from twinlog.groups.report import GroupPartitionRow, SyncReason
+from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
+from twinlog.kafka_types import TopicPartition
+from twinlog.recovery.steps.planned import misplaced, placing
+from twinlog.recovery.steps.source_dead import Placing, read_placings
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One position of a group: committed on the source at `upstream`, it would go on at `offset` of the copy.
+
+    `offset` is None if there is no such place; `trouble` says why.  `ahead`: the group had read beyond the copy.
+    """
+
+    group: str
+    topic: str
+    remote: TopicPartition
+    upstream: int
+    offset: int | None
+    ahead: bool = False
+    trouble: str = ""
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition on the source."""
+        return TopicPartition(self.topic, self.remote.partition)
+
+
+class Both(NamedTuple):
+    """The maps of one partition: of this flow, and of the reverse flow if the target has records of its own there."""
+
+    forward: PackedMap | None
+    reverse: PackedMap | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The groups and maps of one moment.
+
+    `positions` are those of the source, None if it does not answer.  `untold` names the groups whose positions nobody
+    tells, with the reason.
+    """
+
+    places: tuple[Place, ...]
+    positions: GroupPositions | None
+    untold: Mapping[str, str]
+    maps: Mapping[TopicPartition, Both]
+    _opened: dict[TopicPartition, Known] = field(default_factory=dict)
+
+    def known(self, remote: TopicPartition) -> Known:
+        """Return what the maps know of a copy."""
+        if remote not in self._opened:
+            both = self.maps.get(remote, Both(None, None))
+            self._opened[remote] = Known.of(
+                both.forward.open() if both.forward is not None else None,
+                both.reverse.open() if both.reverse is not None else None,
+            )
+        return self._opened[remote]
+
+    def only_copies(self, remote: TopicPartition) -> bool:
+        """Say whether all records of a partition of the target come from the source."""
+        both = self.maps.get(remote)
+        return both is not None and both.reverse is None
+
+
+def view(flow: FlowSettings, clusters: Clusters, positions: GroupPositions | None = None) -> View:
+    """Read the groups, by the source if it answers; `positions` are those of an earlier view, for newer maps alone.
+
+    Raises errors of the target, and ClusterRefused of the source.
+    """
+    try:
+        return _by_source(placing(flow), clusters, positions)
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        return _by_target(flow, clusters)
+
+
+def _by_source(flow: FlowSettings, clusters: Clusters, known: GroupPositions | None) -> View:
+    positions = known or read_positions(flow, clusters)
+    seen = look(FlowSnapshot(flow, clusters), positions)
+    rows = checkpoints.preview(flow, seen).rows
+    untold = {it.group: it.reason for it in seen.uncovered}
+    return View(tuple(map(_of_row, rows)), positions, untold, _maps_of(seen))
+
+
+def _of_row(row: GroupPartitionRow) -> Place:
+    """Return where a failover would place the group; one with members on the target would have to stop first.  Pure.
+
+    A group that stands further on there stays where it stands, unless it is to be rewound.
+    """
+    remote = TopicPartition(row.remote_topic, row.partition)
+    offset, there = row.downstream_offset, row.committed_there
+    active = row.reason is SyncReason.ACTIVE_THERE
+    if offset is None or (misplaced([row]) and not active):
+        return Place(row.group, row.topic, remote, row.upstream_offset, None, row.ahead, row.text)
+    if row.reason is not SyncReason.WRITTEN and there is not None:
+        offset = max(offset, there)
+    return Place(row.group, row.topic, remote, row.upstream_offset, offset, row.ahead)
+
+
+def _maps_of(seen: GroupView) -> Mapping[TopicPartition, Both]:
+    found = {}
+    for route in seen.routes.values():
+        packed, reverse = _readable(route.packed), _readable(route.reverse)
+        found[route.remote] = Both(None, packed) if route.back else Both(packed, reverse)
+    return found
+
+
+def _readable(packed: PackedMap | UnreadableMap | None) -> PackedMap | None:
+    return packed if isinstance(packed, PackedMap) else None
+
+
+def _by_target(flow: FlowSettings, clusters: Clusters) -> View:
+    ledger = read_ledger(flow, clusters.target)
+    placings = read_placings(flow, clusters.target, ledger)
+    maps = read_packed(flow, clusters.target)
+    return View(
+        tuple(map(_of_placing, placings)),
+        None,
+        {},
+        {it.key.topic_partition: Both(_map_of(ledger, maps, it), None) for it in placings},
+    )
+
+
+def _of_placing(it: Placing) -> Place:
+    offset = it.write if it.write is not None else (it.there.offset if it.there is not None else None)
+    return Place(
+        it.key.group,
+        it.topic,
+        it.key.topic_partition,
+        it.checkpoint.checkpoint.upstream_offset,
+        offset if it.write is not None or not it.trouble else None,
+        trouble=it.trouble if it.write is None else "",
+    )
+
+
+def _map_of(ledger: Ledger, maps: Maps[PackedMap], it: Placing) -> PackedMap | None:
+    life = ledger.incarnations.get(it.topic)
+    topic_id = life.topic_id if life is not None else ""
+    return _readable(maps.seen(SourceIncarnation(it.topic, topic_id, it.key.partition)))

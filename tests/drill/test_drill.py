@@ -1,0 +1,353 @@
+"""A drill passes only by records that were read and right, and leaves nothing behind, however it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from drill_stage import Stage
+from recovery_world import COPY, ORDERS
+
+from twinlog import clock
+from twinlog.cluster.admin.groups import GroupState
+from twinlog.cluster.open import Clusters
+from twinlog.drill import clones
+from twinlog.drill.report import DrillReport, Found
+from twinlog.errors import ClusterRefused, TerminalError
+from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.groups import checkpoints
+from twinlog.state.ledger import read_ledger, write_ledger
+
+CHANGES = ("produce", "alter_offsets", "delete_groups", "create_topics")
+LEFT = "drill-20260101T000000Z-0000aa"
+
+
+def found(report: DrillReport) -> dict[str, str]:
+    return {it.group: it.found.value for it in report.groups}
+
+
+def steps_of(report: DrillReport) -> dict[str, str]:
+    return {it.name.value: it.state.value for it in report.steps}
+
+
+class Mortal:
+    """A cluster whose changes end the process at the one chosen: before it is made, or after.
+
+    A dead process changes nothing more (`stays_dead`); one that is interrupted cleans up.
+    """
+
+    def __init__(self, cluster: Any, at: int, *, after: bool, stays_dead: bool) -> None:
+        self._cluster, self._at, self._after, self._stays_dead = cluster, at, after, stays_dead
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._cluster, name)
+        if name not in CHANGES:
+            return verb
+
+        def do(*args: Any) -> Any:
+            self.count += 1
+            dead = self._stays_dead and self.count > self._at
+            if dead or (self.count == self._at and not self._after):
+                raise KeyboardInterrupt
+            result = verb(*args)
+            if self.count == self._at:
+                raise KeyboardInterrupt
+            return result
+
+        return do
+
+
+class TestVerdict:
+    def test_the_right_record_passes(self, stage: Stage):
+        """The group goes on at the fourth record, equal to the source's; the clone is gone, and all else as it was."""
+        before = stage.world.clusters.target.groups()
+        report = stage.drill()
+        assert (DrillState.PASSED, 0) == (report.state, report.exit_code), report.steps
+        (row,) = [it for it in report.groups if it.group == "billing"]
+        assert (3, 3, 3, 3, True, True, 0, 0) == (
+            row.upstream_offset,
+            row.downstream_offset,
+            row.read_offset,
+            row.read_upstream,
+            row.exact,
+            row.compared,
+            row.again,
+            row.skipped,
+        )
+        assert {"billing": "right", "done": "nothing-to-read"} == found(report)
+        assert before == stage.world.clusters.target.groups()
+        assert report.rto_seconds is not None
+        assert 0.5 <= report.rto_seconds < 5
+        assert 0 == report.rpo_seconds
+        (note,) = stage.drills
+        assert (DrillState.PASSED, (), 2) == (note.state, note.clones, note.groups)
+
+    @pytest.mark.parametrize(("shift", "again", "skipped"), [(-1, 1, 0), (-3, 3, 0), (1, 0, 1)])
+    def test_another_record_fails(self, stage: Stage, shift: int, again: int, skipped: int):
+        """One that was read before, or one behind the next: with how many are read again, or skipped."""
+        stage.shift = shift
+        report = stage.drill(groups="billing")
+        assert (DrillState.FAILED, 1) == (report.state, report.exit_code)
+        (row,) = report.groups
+        assert (Found.WRONG, again, skipped, False) == (row.found, row.again, row.skipped, row.exact)
+
+    @pytest.mark.parametrize("change", [{"value": b"other"}, {"key": b"other"}, {"timestamp": 1}])
+    def test_a_record_that_differs_from_the_source_fails(self, stage: Stage, change: dict[str, Any]):
+        """In its key, value or timestamp, although the offsets fit."""
+        stage.replace_record("A.orders", 3, **change)
+        report = stage.drill(groups="billing")
+        assert (DrillState.FAILED, "wrong", False) == (
+            report.state,
+            found(report)["billing"],
+            report.groups[0].compared,
+        )
+
+    def test_a_record_that_is_in_no_map_fails(self, stage: Stage):
+        """Somebody wrote to the copy: nothing is proved by that record."""
+        stage.world.clusters.target.append(COPY, key=b"x", value=b"x", timestamp=1)
+        report = stage.drill(groups="done")
+        assert (DrillState.FAILED, "wrong") == (report.state, found(report)["done"])
+
+    def test_a_record_that_vanished_from_the_copy_fails(self, stage: Stage):
+        """The map and the source have it; the copy's end was met."""
+        stage.lose_record("A.orders", 3)
+        stage.lose_record("A.orders", 4)
+        report = stage.drill(groups="billing")
+        assert (DrillState.FAILED, "wrong") == (report.state, found(report)["billing"])
+
+    def test_a_record_that_both_sides_compacted_away_is_not_missed(self, stage: Stage):
+        """The map has it; the next record of a reader of the source is the one behind it."""
+        stage.lose_record("orders", 3)
+        stage.lose_record("A.orders", 3)
+        report = stage.drill(groups="billing")
+        assert (DrillState.PASSED, 4, 0) == (
+            report.state,
+            report.groups[0].read_upstream,
+            report.groups[0].skipped,
+        )
+
+    def test_a_record_that_the_source_still_has_is_missed(self, stage: Stage):
+        """Only the copy has lost it."""
+        stage.lose_record("A.orders", 3)
+        report = stage.drill(groups="billing")
+        assert (DrillState.FAILED, 1) == (report.state, report.groups[0].skipped)
+
+    def test_nothing_to_read_is_not_passed(self, stage: Stage):
+        """A group at the end proves nothing, and the exit code says so."""
+        report = stage.drill(groups="done")
+        assert (DrillState.WAITING, 1, {"done": "nothing-to-read"}) == (
+            report.state,
+            report.exit_code,
+            found(report),
+        )
+
+    def test_no_group_is_not_passed(self, stage: Stage):
+        """No group of that name was looked at."""
+        report = stage.drill(groups="nobody")
+        assert (DrillState.WAITING, 1, ()) == (report.state, report.exit_code, report.groups)
+        assert [] == stage.read
+
+    def test_a_group_ahead_of_the_copy_has_nothing_to_read(self, stage: Stage):
+        """It has read on the source what is not copied yet."""
+        stage.world.write(2)
+        stage.world.clusters.source.commit("done", ORDERS, 7)
+        assert {"done": "nothing-to-read"} == found(stage.drill(groups="done"))
+
+    def test_a_canary_that_fails_fails_the_drill(self, stage: Stage):
+        """The target takes no heartbeat, although all records were right."""
+        stage.world.clusters.target.add_topic("heartbeats")
+        stage.world.clusters.target.refuse("produce", "heartbeats", ClusterRefused("no"))
+        report = stage.drill()
+        assert (DrillState.FAILED, 3, "failed") == (
+            report.state,
+            report.exit_code,
+            steps_of(report)["canary"],
+        )
+        assert set() == stage.clones
+
+    def test_a_group_without_a_place_fails(self, stage: Stage):
+        """Its offset is beyond the end of the source: a failover could not place it either."""
+        stage.world.clusters.source.commit("lost", ORDERS, 99)
+        report = stage.drill()
+        assert (DrillState.FAILED, "not-placed", "right") == (
+            report.state,
+            found(report)["lost"],
+            found(report)["billing"],
+        )
+
+    def test_a_group_that_stands_further_there_skips(self, stage: Stage):
+        """A failover leaves it where it stands; nobody here knows whether it has read the record in between."""
+        stage.world.clusters.target.commit("billing", COPY, 4)
+        report = stage.drill(groups="billing")
+        assert (DrillState.FAILED, "wrong", 1) == (
+            report.state,
+            found(report)["billing"],
+            report.groups[0].skipped,
+        )
+
+    def test_the_objective_is_held(self, stage: Stage):
+        """Half a second is well within one; two are not."""
+        stage.world.flow = replace(
+            stage.world.flow, failover=replace(stage.world.flow.failover, drill_rto_seconds=1)
+        )
+        assert DrillState.PASSED is stage.drill(groups="billing").state
+        stage.seconds = 2
+        report = stage.drill(groups="billing")
+        assert (DrillState.FAILED, 1) == (report.state, report.exit_code)
+        assert "twinlog.drill.rto.seconds=1" in report.message
+
+    def test_without_the_source_the_map_decides(self, stage: Stage):
+        """By checkpoints and the last report; nothing is compared, a wrong record is still found."""
+        stage.world.lose_source()
+        report = stage.drill()
+        assert (DrillState.PASSED, None) == (report.state, report.groups[0].compared), report.steps
+        stage.shift = 1
+        assert DrillState.FAILED is stage.drill().state
+
+    def test_groups_that_are_not_drilled_are_named(self, stage: Stage):
+        """The first by name are drilled, the others counted."""
+        report = stage.drill(most=1)
+        assert (("billing",), ("done",)) == (report.drilled, report.not_drilled)
+        assert "1 groups are not drilled: done" in report.message
+
+    @pytest.mark.parametrize("phase", [FlowPhase.FAILING_OVER, FlowPhase.PROMOTED])
+    def test_a_failed_over_flow_is_refused(self, stage: Stage, phase: FlowPhase):
+        """And nothing is written."""
+        write_ledger(stage.world.flow, stage.world.clusters.target, [FlowState(phase, 7, "jo", "failover")])
+        with pytest.raises(TerminalError) as caught:
+            stage.drill()
+        assert ("phase", 1, []) == (caught.value.code, caught.value.exit_code, stage.drills)
+
+
+class TestCleanUp:
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    @pytest.mark.parametrize("stays_dead", [False, True], ids=["interrupted", "killed"])
+    def test_nothing_is_left_wherever_it_ends(
+        self, make_stage: Callable[[], Stage], monkeypatch, after: bool, stays_dead: bool
+    ):
+        """At each change; of an interrupted drill itself, or of the next one if the process died.
+
+        An interruption of the deletion itself is for the next one, too.
+        """
+        for at in range(1, 30):
+            stage = make_stage()
+            target = Mortal(stage.world.clusters.target, at, after=after, stays_dead=stays_dead)
+            clusters = Clusters(stage.world.clusters.source, target)
+            try:
+                stage.drill(clusters)
+            except KeyboardInterrupt:
+                noted = {it for run in stage.drills for it in run.clones}
+                assert stage.clones <= noted
+                later = clock.now_ms() + clones.SILENT_MS
+                monkeypatch.setattr(clock, "now_ms", partial(int, later))
+                assert DrillState.PASSED is stage.drill().state
+                monkeypatch.undo()
+                assert set() == stage.clones
+                assert not any(it.clones or it.state is DrillState.OPEN for it in stage.drills)
+            else:
+                break
+        assert 5 < at < 30
+
+    def test_an_interrupted_read_cleans_up_by_itself(self, stage: Stage, monkeypatch):
+        """The clones are gone before the process ends, and the ledger says that it was broken off."""
+
+        def interrupted(*_: Any) -> Any:
+            assert stage.clones
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(stage, "reader", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stage.drill()
+        (note,) = stage.drills
+        assert (set(), DrillState.FAILED, ()) == (stage.clones, note.state, note.clones)
+
+    def test_an_error_at_the_read_cleans_up(self, stage: Stage, monkeypatch):
+        """The consumer is refused: the drill fails with a cluster's exit code or 1, and the clones are gone."""
+
+        def refuse(*_: Any) -> Any:
+            raise ClusterRefused("no READ on the group")
+
+        monkeypatch.setattr(stage, "reader", refuse)
+        report = stage.drill()
+        assert (DrillState.FAILED, {"not-placed"}) == (report.state, set(found(report).values()))
+        assert set() == stage.clones
+
+    def test_a_clone_that_cannot_be_deleted_is_named(self, stage: Stage, monkeypatch):
+        """It stays in the ledger, and the next drill deletes it."""
+        real = stage.reader
+
+        def stay(group: str, places: Any) -> Any:
+            met = real(group, places)
+            stage.world.clusters.target.refuse("delete_groups", group, ClusterRefused("it has members"))
+            return met
+
+        monkeypatch.setattr(stage, "reader", stay)
+        report = stage.drill(groups="billing")
+        (left,) = report.left
+        assert (DrillState.FAILED, 1, (left,)) == (report.state, report.exit_code, stage.drills[0].clones)
+        assert f"{report.run}-billing" == left
+        monkeypatch.undo()
+        stage.world.clusters.target.allow("delete_groups", left)
+        assert DrillState.PASSED is stage.drill().state
+        assert set() == stage.clones
+
+    def test_only_names_of_the_ledger_are_deleted(self, stage: Stage):
+        """Whatever a group is called: one that no drill has noted belongs to somebody else."""
+        target = stage.world.clusters.target
+        for name in (f"{LEFT}-billing", f"{LEFT}-mine", "billing"):
+            target.commit(name, COPY, 1)
+        noted = (f"{LEFT}-billing", "billing")
+        write_ledger(stage.world.flow, target, [DrillRun(LEFT, DrillState.OPEN, "jo", 7, 7, clones=noted)])
+        stage.drill()
+        assert {f"{LEFT}-mine"} == stage.clones
+        assert "billing" in {it.group for it in target.groups()}
+        assert DrillState.KILLED is stage.drills[0].state
+
+    def test_a_drill_that_may_still_run_is_left_alone(self, stage: Stage):
+        """Another process was heard of a moment ago."""
+        target = stage.world.clusters.target
+        target.commit(f"{LEFT}-billing", COPY, 1)
+        now = clock.now_ms()
+        running = DrillRun(LEFT, DrillState.OPEN, "jo", 7, now, clones=(f"{LEFT}-billing",))
+        write_ledger(stage.world.flow, target, [running])
+        report = stage.drill()
+        assert (DrillState.PASSED, {f"{LEFT}-billing"}) == (report.state, stage.clones)
+        assert LEFT in report.steps[0].message
+
+    def test_the_ledger_keeps_the_last_fifty(self, stage: Stage):
+        """The oldest make room."""
+        runs = [
+            DrillRun(f"drill-20260101T0000{it:02}Z-0000aa", DrillState.PASSED, "jo", it, it)
+            for it in range(60)
+        ]
+        write_ledger(stage.world.flow, stage.world.clusters.target, runs)
+        report = stage.drill()
+        assert [*(it.run for it in runs[-49:]), report.run] == [it.run for it in stage.drills]
+
+    def test_no_flow_passes_a_clone_on(self, stage: Stage):
+        """The clone of a drill of the other direction is on the source, and gets no checkpoint."""
+        stage.world.clusters.source.commit(f"{LEFT}-billing", ORDERS, 1)
+        result = checkpoints.run(stage.world.flow, stage.world.clusters)
+        assert {"billing", "done"} == {it.group for it in result.rows}
+
+    def test_a_group_with_members_there_is_drilled_by_its_clone(self, stage: Stage):
+        """The group itself is left alone."""
+        state = stage.world.clusters.target.commit("billing", COPY, 1)
+        state.state = GroupState.STABLE
+        report = stage.drill(groups="billing")
+        assert (DrillState.PASSED, 3) == (report.state, report.groups[0].read_offset)
+        there = stage.world.clusters.target.committed_offsets(["billing"]).found["billing"]
+        assert 1 == there[COPY].offset
+
+
+def test_each_drill_has_a_name_of_its_own(stage: Stage) -> None:
+    """Two drills are two records of the ledger, in the order of their time."""
+    first, second = stage.drill().run, stage.drill().run
+    assert [first, second] == [
+        it.run for it in read_ledger(stage.world.flow, stage.world.clusters.target).drills
+    ]
