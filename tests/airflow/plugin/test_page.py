@@ -52,8 +52,8 @@ def test_json_for_those_who_are_logged_in(scheduler) -> None:
 
     assert 200 == status
     flows = {flow["flow"]: flow for flow in json.loads(body)["flows"]}
-    dags = [f"replicate__{ends}" for ends in ("east__west", "west__east", "upper__lower")]
-    assert dict(zip(("east->west", "west->east", "upper->lower"), dags, strict=True)) == {
+    names = ("east->west", "west->east", "upper->lower", "left->right")
+    assert {name: f"replicate__{name.replace('->', '__')}" for name in names} == {
         name: flow["dag_id"] for name, flow in flows.items()
     }
     assert all(not flow["error"] for flow in flows.values())
