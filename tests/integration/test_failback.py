@@ -14,10 +14,20 @@ import pyarrow.parquet as pq
 import pytest
 from test_failover import PARTITIONS, Pair, numbers_in, start_again
 
-from lab import Seen, configure, create_topic, cycle, produce, produce_transaction, read_partitions
+from lab import (
+    Seen,
+    configure,
+    create_topic,
+    cycle,
+    produce,
+    produce_transaction,
+    read_partitions,
+    wait_until,
+)
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.recovery.failback import export, failback
 from twinlog.recovery.failback.one_sided import opened_logs
@@ -73,6 +83,7 @@ def test_the_tail_of_a_lost_source_is_exported_once_and_exactly(
         write(source, "orders", range(300, 600))
         produce_transaction(source, "orders", [seen(900)], 0, commit=False)
         produce_transaction(source, "orders", [seen(603)], 0)
+        wait_until(lambda: decided(pair))
         source.kill()
         code, report = pair.command("failover", "--mode", "source-dead", "--yes")
         assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
@@ -119,6 +130,14 @@ def test_the_tail_of_a_lost_source_is_exported_once_and_exactly(
         produce(source, "orders", [seen(1500)], 1)
         code, more = pair.command("failback")
         assert (0, 302, 302) == (code, more["only_on_source"], len(numbers_in(cluster_b, topic)))
+
+
+def decided(pair: Pair) -> bool:
+    """The markers of all transactions are in the logs of the source: a coordinator answers before it writes them."""
+    places = [TopicPartition("orders", number) for number in range(PARTITIONS)]
+    with open_clusters(pair.flow) as clusters:
+        ends = clusters.source.offsets(places).found
+    return len(ends) == PARTITIONS and all(it.end == it.stable_end for it in ends.values())
 
 
 def dies_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
