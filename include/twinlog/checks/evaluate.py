@@ -6,7 +6,8 @@ Every cycle runs this.  `twinlog.checks.great_expectations` gives the same verdi
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from twinlog.checks.check import Cell, Check, CheckResult, Relation, Row, Suite
 
@@ -58,6 +59,22 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         check.expected,
         f"does not hold: {check.meaning}. Found: {named}{more}; {check.advice}",
         tuple(sorted({str(row[subject]) for row in failed})),
+    )
+
+
+def first_few(lines: Sequence[str], most: int, what: str) -> list[str]:
+    """Return the first lines, and behind them how many more there are of `what`."""
+    more = [f"and {len(lines) - most} {what} more"] if len(lines) > most else []
+    return [*lines[:most], *more]
+
+
+def with_lines(
+    results: Iterable[CheckResult], names: Collection[str], lines: Sequence[str], what: str, most: int = 5
+) -> tuple[CheckResult, ...]:
+    """Add lines about `what` to the messages of those of the named checks that failed."""
+    text = "; ".join(["", *first_few(lines, most, what)])
+    return tuple(
+        replace(it, message=it.message + text) if not it.passed and it.name in names else it for it in results
     )
 
 

@@ -12,15 +12,13 @@ import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say
+from twinlog.cli.render import Grid, show, steps_grid
+from twinlog.cli.say import say, say_step
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.drill.procedure import DrillStep
     from twinlog.drill.report import DrillReport
-    from twinlog.recovery.report import Outcome
 
 
 class What(StrEnum):
@@ -59,7 +57,7 @@ def drill(
         return _history(chosen, output)
     request = drilling.Request(getpass.getuser(), NameFilter((pattern,)), most)
     with clusters_with_ledger(chosen) as clusters:
-        tools = drilling.Tools(reader(chosen.target), time.sleep, _told)
+        tools = drilling.Tools(reader(chosen.target), time.sleep, say_step)
         report = drilling.run(chosen, clusters, request, tools)
     show(report.document, output, _grids(report))
     say(f"{report.flow}: {report.state.value}: {report.message}")
@@ -68,16 +66,11 @@ def drill(
     return int(report.exit_code)
 
 
-def _told(name: DrillStep, outcome: Outcome | None) -> None:
-    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
-
-
 def _grids(report: DrillReport) -> Iterator[Grid]:
-    yield Grid(
+    yield steps_grid(
         f"{report.flow}: drill {report.state.value}; RTO {_seconds(report.rto_seconds)}, RPO"
         f" {_seconds(report.rpo_seconds)}",
-        ("step", "", "seconds", "what"),
-        [(it.name.value, it.state.value, it.seconds, it.message) for it in report.steps],
+        report.steps,
     )
     if report.groups:
         yield Grid(

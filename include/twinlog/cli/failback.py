@@ -10,13 +10,11 @@ from twinlog.cli.failover import DryRunOption
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.gate import SignOption
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say
+from twinlog.cli.render import Grid, show, steps_grid
+from twinlog.cli.say import say, say_step
 
 if TYPE_CHECKING:
     from twinlog.recovery.failback.failback import FailbackReport
-    from twinlog.recovery.procedure import StepName
-    from twinlog.recovery.report import Outcome
 
 
 def failback(
@@ -33,12 +31,11 @@ def failback(
     Exit 0: every partition was looked at, and all of it is exported. 1: the flow is not promoted, or a step failed; run
     it again. 3: a cluster cannot be reached or refuses.
     """
-    from twinlog.gate.evidence import read_private_key
+    from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.failback.one_sided import opened_logs
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    key_file = sign_with or chosen.gate.sign_with
     reverse = configuration.flows.get(f"{chosen.target.alias}->{chosen.source.alias}")
     request = recovery.Request(
         by=getpass.getuser(),
@@ -46,8 +43,8 @@ def failback(
         configuration_sha256=configuration.sha256,
         dry_run=dry_run,
         reverse=reverse if reverse is not None and reverse.enabled else None,
-        key=read_private_key(key_file) if key_file is not None else None,
-        told=_told,
+        key=signing_key(sign_with or chosen.gate.sign_with),
+        told=say_step,
     )
     with clusters_with_ledger(chosen) as clusters, opened_logs(chosen) as read:
         report = recovery.run(chosen, clusters, request, read)
@@ -56,16 +53,11 @@ def failback(
     return int(report.exit_code)
 
 
-def _told(name: StepName, outcome: Outcome | None) -> None:
-    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
-
-
 def _grids(report: FailbackReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
-    yield Grid(
+    yield steps_grid(
         f"{report.flow}: failback{dry}",
-        ("step", "", "seconds", "what"),
-        [(it.name.value, it.state.value, it.seconds, it.message) for it in report.steps],
+        report.steps,
     )
     rows = [
         (

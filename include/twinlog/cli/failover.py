@@ -14,14 +14,13 @@ from twinlog.cli.flows import load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.run import MasterOption
-from twinlog.cli.say import say
+from twinlog.cli.say import say, say_step
 from twinlog.gate.suites.suites import Mode
 
 if TYPE_CHECKING:
-    from twinlog.recovery.procedure import StepName
-    from twinlog.recovery.report import FailoverReport, Outcome
+    from twinlog.recovery.report import FailoverReport
     from twinlog.recovery.steps.scene import Answer
 
 ModeOption = Annotated[
@@ -53,13 +52,12 @@ def failover(
     """
     from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
-    from twinlog.gate.evidence import read_private_key
+    from twinlog.gate.evidence import signing_key
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.steps.scene import Tools
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    key_file = sign_with or chosen.gate.sign_with
-    key = read_private_key(key_file) if key_file is not None else None
+    key = signing_key(sign_with or chosen.gate.sign_with)
     if not dry_run:
         load_early()
     with open_clusters(chosen) as clusters, WarmSpark() as spark:
@@ -70,7 +68,7 @@ def failover(
             configuration=configuration.path,
             configuration_sha256=configuration.sha256,
             key=key,
-            told=_told,
+            told=say_step,
         )
         asked = recovery.Request(mode, getpass.getuser(), dry_run)
         report = recovery.run(chosen, clusters, asked, tools)
@@ -90,16 +88,11 @@ def _answer(question: str, *, yes: bool) -> Answer:
     return Answer.YES if typer.confirm(question, err=True) else Answer.NO
 
 
-def _told(name: StepName, outcome: Outcome | None) -> None:
-    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
-
-
 def _grids(report: FailoverReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
-    yield Grid(
+    yield steps_grid(
         f"{report.flow}: {report.state.value} ({report.mode.value}){dry}",
-        ("step", "", "seconds", "what"),
-        [(it.name.value, it.state.value, it.seconds, it.message) for it in report.steps],
+        report.steps,
     )
     rows = [
         (

@@ -22,19 +22,16 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import Configuration, FlowSettings
 
 
-def load_flows(
-    path: Path, names: Sequence[str] | None, *, strict: bool = False, targets: str = ""
-) -> tuple[FlowSettings, ...]:
-    """Read the file, print its warnings on stderr, and return the requested flows, only those to `targets` if given.
+def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False) -> tuple[FlowSettings, ...]:
+    """Read the file, print its warnings on stderr, and return the requested flows.
 
     Raises ConfigError if the file cannot be used, and UsageError if it has no such flow.
     """
-    configuration = _read(path, strict=strict)
-    flows = select_flows(configuration, names)
-    return to_clusters(configuration, flows, targets) if targets else flows
+    return select_flows(read_configuration(path, strict=strict), names)
 
 
-def _read(path: Path, *, strict: bool) -> Configuration:
+def read_configuration(path: Path, *, strict: bool) -> Configuration:
+    """Read the file, and print its warnings on stderr.  Raises ConfigError if it cannot be used."""
     from twinlog.config.flow.load import load
 
     configuration = load(path, strict=strict)
@@ -124,7 +121,7 @@ def load_one_flow(
 
     Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
     """
-    configuration = _read(path, strict=strict)
+    configuration = read_configuration(path, strict=strict)
     flows = select_flows(configuration, None if name is None else [name])
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)

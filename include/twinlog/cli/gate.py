@@ -64,12 +64,11 @@ def gate(
     from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
     from twinlog.gate import ask as step
-    from twinlog.gate.evidence import read_private_key
+    from twinlog.gate.evidence import signing_key
     from twinlog.gate.record import keep
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    key_file = sign_with or chosen.gate.sign_with
-    key = read_private_key(key_file) if key_file is not None else None
+    key = signing_key(sign_with or chosen.gate.sign_with)
     refuse_unwritable(evidence, "--evidence")
     load_early()
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")

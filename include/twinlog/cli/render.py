@@ -24,6 +24,7 @@ from twinlog.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
+    from twinlog.recovery.report import StepReport
 
 Cell = str | int | float | bool | None
 
@@ -186,6 +187,12 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
                 progress.update(tasks[it.lane], completed=it.done, total=it.total, speed=speed)
 
         yield tell
+
+
+def steps_grid(title: str, steps: Iterable[StepReport[Any]]) -> Grid:
+    """Return the table of the steps of a procedure."""
+    rows = [(it.name.value, it.state.value, it.seconds, it.message) for it in steps]
+    return Grid(title, ("step", "", "seconds", "what"), rows)
 
 
 def refuse_unwritable(path: Path | None, option: str) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import hashlib
 import math
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog import clock
 from twinlog.cli.config_watch import ConfigWatch
 from twinlog.cli.cycle import FlowRun, Request, run_cycle, say_failures
-from twinlog.cli.flows import Done, each_flow, load_flows
+from twinlog.cli.flows import Done, each_flow, read_configuration, select_flows, to_clusters
 from twinlog.cli.follow import WarmSpark, follow_flows
 from twinlog.cli.options import (
     ConfigOption,
@@ -84,8 +82,11 @@ def run(
     if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
     asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
-    flows = load_flows(config, flow, strict=strict, targets=clusters)
-    asked = replace(asked, config=hashlib.sha256(config.read_bytes()).hexdigest())
+    configuration = read_configuration(config, strict=strict)
+    flows = select_flows(configuration, flow)
+    if clusters:
+        flows = to_clusters(configuration, flows, clusters)
+    asked = replace(asked, config=configuration.sha256)
     with WarmSpark() as spark:
         done = (
             follow_flows(flows, asked, spark, master, seconds, ConfigWatch.of(config, strict=strict))
@@ -120,8 +121,8 @@ def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
 
 
 def new_run_id() -> str:
-    """Return a name of a run such that names sort by time and never clash."""
-    return f"cli-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+    """Return the name of a run of this command that begins now."""
+    return clock.new_run_name("cli")
 
 
 def run_once(

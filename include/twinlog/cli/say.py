@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import typer
 
 from twinlog.errors import UsageError
 from twinlog.visible import visible_lines
+
+if TYPE_CHECKING:
+    from twinlog.recovery.report import Outcome
 
 
 def say(line: str) -> None:
@@ -21,6 +26,11 @@ def say(line: str) -> None:
 def warn(line: str) -> None:
     """Print a warning that does not stop the command."""
     say(f"warning: {line}")
+
+
+def say_step(name: StrEnum, outcome: Outcome | None) -> None:
+    """Print that a step of a procedure begins (None), or how it ended."""
+    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
 
 
 def confirm(what: str) -> None:

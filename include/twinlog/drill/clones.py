@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -30,13 +28,8 @@ class Tidied:
     running: tuple[str, ...]
 
 
-def new_run_name() -> str:
-    """Return a name of a run such that names sort by time and never clash; `is_drilled` knows its clones by it."""
-    return f"drill-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
-
-
 def clone_of(run: str, group: str) -> str:
-    """Name the clone of a group."""
+    """Name the clone of a group; `is_drilled` knows it by the name of its run."""
     return f"{run}-{group}"
 
 

@@ -21,7 +21,7 @@ Firsts = Mapping[TopicPartition, First]
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What the clones met, by group, and why others could not be placed or could not read."""
+    """Tell what the clones met, by group, and why others could not be placed or could not read."""
 
     met: Mapping[str, Firsts]
     troubles: Mapping[str, str]

@@ -19,17 +19,18 @@ from twinlog.drill.compare import Comparison, Firsts, Readings
 from twinlog.drill.places import Place, View, view
 from twinlog.drill.procedure import DrillStep
 from twinlog.drill.reading import Reader
-from twinlog.drill.report import DrilledPosition, DrillReport, Found, StepReport
+from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
-from twinlog.recovery.report import Outcome, TopicAtRisk, at_risk, done, failed, failed_by, skipped
-from twinlog.recovery.steps.canary import write_and_read
+from twinlog.recovery.report import Outcome, StepReport, TopicAtRisk, at_risk, done, failed, skipped
+from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import listed, seen_topics
+from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -49,7 +50,7 @@ class Tools:
 
     read: Reader
     sleep: Callable[[float], None]
-    told: Callable[[DrillStep, Outcome | None], None] = lambda _name, _outcome: None
+    told: Told[DrillStep] = lambda _name, _outcome: None
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class _Work:
     topics: tuple[TopicAtRisk, ...] = ()
     rpo_seconds: float | None = None
     left: tuple[str, ...] = ()
-    steps: list[StepReport] = field(default_factory=list)
+    steps: list[StepReport[DrillStep]] = field(default_factory=list)
     exit_code: ExitCode = ExitCode.DONE
 
     @property
@@ -83,7 +84,7 @@ class _Work:
 
     @property
     def rto_seconds(self) -> float | None:
-        """What placing took, and the slowest first record; None if none was read."""
+        """Add what placing took and the slowest first record; None if none was read."""
         firsts = [it.seconds for met in self.met.values() for it in met.values() if it.record is not None]
         return round(self.placed_seconds + max(firsts), 3) if firsts else None
 
@@ -96,7 +97,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     """
     _require_following(flow, read_ledger(flow, clusters.target))
     now_ms = clock.now_ms()
-    note = DrillRun(clones.new_run_name(), DrillState.OPEN, request.by, now_ms, now_ms)
+    note = DrillRun(clock.new_run_name("drill"), DrillState.OPEN, request.by, now_ms, now_ms)
     work = _Work(flow, clusters, request, tools, note)
     ended = False
     try:
@@ -120,16 +121,10 @@ def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
 
 
 def _do(work: _Work, name: DrillStep, deed: Callable[[_Work], Outcome]) -> None:
-    told, began = work.tools.told, time.monotonic()
-    told(name, None)
-    try:
-        outcome = deed(work)
-    except TwinlogError as error:
-        outcome = failed_by(error)
+    outcome, row = timed(name, lambda: deed(work), work.tools.told)
     if outcome.ends:
         work.exit_code = max(work.exit_code, outcome.exit_code)
-    work.steps.append(StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message))
-    told(name, outcome)
+    work.steps.append(row)
 
 
 def _tidy(work: _Work) -> Outcome:
@@ -250,13 +245,7 @@ def _compare(work: _Work) -> Outcome:
 
 
 def _canary(work: _Work) -> Outcome:
-    flow = work.flow
-    if not flow.emit_heartbeats:
-        return skipped(f"not tried: {flow.name} writes no heartbeats (emit.heartbeats.enabled=false)")
-    seconds = write_and_read(flow, work.clusters.target, work.tools.sleep)
-    if seconds is None:
-        return failed(f"what was written to {flow.target.alias} could not be read back")
-    return done(f"written and read on {flow.target.alias} in {seconds:.3f} s")
+    return canary.try_target(work.flow, work.clusters.target, work.tools.sleep)
 
 
 def _at_risk(work: _Work) -> Outcome:

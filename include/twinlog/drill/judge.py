@@ -56,7 +56,7 @@ def _sum(counts: Column) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What the maps know of one partition: of the copies, and of the target's `own` records, if a flow copies them."""
+    """Tell what the maps know of one partition: of the copies, and of the target's `own` records if they are copied."""
 
     copies: Pairs | None
     own: Pairs | None = None
@@ -92,7 +92,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a first record is right, which record of the source it is, and what lies before and behind it."""
+    """Tell whether a first record is right, which record of the source it is, and what lies before and behind it."""
 
     right: bool
     upstream: int | None

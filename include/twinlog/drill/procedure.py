@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from twinlog.recovery.procedure import Step
 
 
 class DrillStep(StrEnum):
@@ -17,16 +18,6 @@ class DrillStep(StrEnum):
     CANARY = "canary"
     AT_RISK = "at-risk"
     CLEAN_UP = "clean-up"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step: what it does, what is to be expected of it, and what to do otherwise."""
-
-    name: DrillStep
-    does: str
-    expected: str
-    otherwise: str
 
 
 DRILL = (

@@ -27,7 +27,7 @@ _SAID_OF_A_PARTITION = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OF
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What a consumer met first in a partition: a record, or the end of the log (None), after so many seconds.
+    """Tell what a consumer met first in a partition: a record, or the end of the log (None), after so many seconds.
 
     `error` says that the group's position could not be read from.
     """

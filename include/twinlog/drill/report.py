@@ -9,19 +9,8 @@ from typing import Any
 from twinlog.drill.procedure import DrillStep
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.drill import DrillState
-from twinlog.formats.ledger.recovery import StepState
 from twinlog.jsonable import to_json
-from twinlog.recovery.report import TopicAtRisk
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """The outcome of a step and the seconds it took."""
-
-    name: DrillStep
-    state: StepState
-    seconds: float
-    message: str
+from twinlog.recovery.report import StepReport, TopicAtRisk
 
 
 class Found(StrEnum):
@@ -79,7 +68,7 @@ class DrillReport:
     mode: str
     state: DrillState
     dry_run: bool
-    steps: tuple[StepReport, ...]
+    steps: tuple[StepReport[DrillStep], ...]
     topics: tuple[TopicAtRisk, ...]
     groups: tuple[DrilledPosition, ...]
     rto_seconds: float | None

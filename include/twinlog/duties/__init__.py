@@ -1,1 +1,1 @@
-"""What a flow needs besides its copy: metadata, audits and alarms, each at its own interval."""
+"""Do what a flow needs besides its copy: metadata, audits and alarms, each at its own interval."""

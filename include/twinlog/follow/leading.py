@@ -110,14 +110,14 @@ class Leadership:
     def _take(self, clusters: Clusters, watch: Watch) -> bool:
         """Take the leader's seat, and say whether it stayed this process'."""
         leads = replace(self.own, role=Role.LEADS)
-        if not write_seat(self.flow, clusters.target, LEADER, watch.count, leads):
+        taken = write_seat(self.flow, clusters.target, LEADER, watch.count, leads)
+        if taken is None:
             return False
-        count = 0 if watch.count is None else watch.count + 1
         time.sleep(AGREE_SECONDS)
         seat = read_seats(self.flow, clusters.target).get(LEADER)
-        if seat is None or seat.count != count or seat.member.run_id != self.own.run_id:
+        if seat is None or seat.count != taken.count or seat.member.run_id != self.own.run_id:
             return False
-        self.count, self.led = count, self.led + 1
+        self.count, self.led = taken.count, self.led + 1
         if watch.member is not None:
             why = "which left" if watch.member.role is Role.GONE else "which is silent"
             self.say(f"{self.flow.name}: leads now, after {watch.member.place}, {why}")
@@ -134,9 +134,7 @@ class Leadership:
             count = seats[number].count if number in seats else None
         else:
             number, count = seat.number, seat.count
-        if not write_seat(self.flow, clusters.target, number, count, self.own):
-            return None
-        return Seat(number, 0 if count is None else count + 1, self.own)
+        return write_seat(self.flow, clusters.target, number, count, self.own)
 
     def _leave_seat(self, clusters: Clusters, seat: Seat | None) -> None:
         if seat is None:
@@ -215,8 +213,9 @@ class Leadership:
         count = self.count
         if count is None:
             return
-        if write_seat(self.flow, clusters.target, LEADER, count, member):
-            self.count = count + 1
+        written = write_seat(self.flow, clusters.target, LEADER, count, member)
+        if written is not None:
+            self.count = written.count
             return
         seat = read_seats(self.flow, clusters.target).get(LEADER)
         own = seat is not None and seat.member.run_id == self.own.run_id

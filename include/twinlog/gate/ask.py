@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.checks.check import CheckResult, Row, Suite
 from twinlog.checks.coverage import coverage, total
+from twinlog.checks.evaluate import with_lines
 from twinlog.checks.great_expectations import Validated, validate
 from twinlog.checks.risk import TopicAtRisk, seconds_since
 from twinlog.cluster.api import ClusterReader
@@ -32,7 +33,7 @@ from twinlog.gate.answer import (
     waived_by,
     weigh,
 )
-from twinlog.gate.at_source import MovingTopics, fly, moving_topics
+from twinlog.gate.at_source import fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
 from twinlog.gate.suites.flow_checks import FENCED
@@ -55,9 +56,6 @@ from twinlog.monitoring.validate import nothing_blocked
 from twinlog.state.ledger import require_own
 from twinlog.topics.discover import all_partitions
 from twinlog.topics.snapshot import FlowSnapshot
-
-MOST_NAMED = 5
-"""The most producers that a check names."""
 
 Validator = Callable[[Suite, Sequence[Row]], Validated]
 
@@ -207,9 +205,11 @@ def _with_source(
     return _Judged(
         results=(
             nothing_blocked(seen.discovery),
-            *_with_writers(
+            *with_lines(
                 named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)),
-                moving or {},
+                {FENCED.name},
+                [who for _, who in sorted((moving or {}).items()) if who],
+                "topics",
             ),
         ),
         state=state,
@@ -219,17 +219,6 @@ def _with_source(
         source_cluster_id=seen.discovery.source_cluster_id,
         checkpoint_ms=groups.checkpoint_ms,
         rehearsed=watch.laps,
-    )
-
-
-def _with_writers(results: Iterable[CheckResult], moving: MovingTopics) -> tuple[CheckResult, ...]:
-    """Add the producers that hold transactions open to the failed check that nothing is written.  Pure."""
-    held = [who for _, who in sorted(moving.items()) if who]
-    more = [f"and {len(held) - MOST_NAMED} topics more"] if len(held) > MOST_NAMED else []
-    text = "; ".join(["", *held[:MOST_NAMED], *more])
-    return tuple(
-        replace(it, message=it.message + text) if it.name == FENCED.name and not it.passed else it
-        for it in results
     )
 
 

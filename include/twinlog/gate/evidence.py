@@ -189,6 +189,11 @@ def _without_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def signing_key(path: Path | None) -> Ed25519PrivateKey | None:
+    """Return the key that evidence is signed with, None if none is named.  Raises as `read_private_key`."""
+    return read_private_key(path) if path is not None else None
+
+
 def read_private_key(path: Path) -> Ed25519PrivateKey:
     """Read the private key that signs.  Raises ConfigError if the file does not hold one."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from twinlog.checks.evaluate import first_few
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.jsonable import to_json
@@ -33,7 +34,7 @@ def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list
         if it["rpo_seconds"] is not None
         and it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
     ]
-    return _shortened(lines, "topics")
+    return first_few(lines, TOPICS_NAMED, "topics")
 
 
 def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -43,7 +44,7 @@ def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> lis
         for it in undecided
         if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
     ]
-    return _shortened(lines, "partitions behind open transactions")
+    return first_few(lines, TOPICS_NAMED, "partitions behind open transactions")
 
 
 def send(url: Secret, flow: str, text: str, run: str) -> str:
@@ -57,8 +58,3 @@ def send(url: Secret, flow: str, text: str, run: str) -> str:
         # The address itself may be a secret, and requests puts it into its messages.
         return f"the alarm was not taken by twinlog.alert.url: {type(error).__name__}"
     return ""
-
-
-def _shortened(lines: list[str], what: str) -> list[str]:
-    more = [f"and {len(lines) - TOPICS_NAMED} {what} more"] if len(lines) > TOPICS_NAMED else []
-    return lines[:TOPICS_NAMED] + more

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from twinlog.checks.check import CheckResult
+from twinlog.checks.evaluate import with_lines
 from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.risk import iso, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
@@ -81,18 +82,10 @@ def undecided_partitions(
     )
 
 
-def named(
-    results: Iterable[CheckResult], undecided: Iterable[UndecidedPartition], most: int = 5
-) -> tuple[CheckResult, ...]:
+def named(results: Iterable[CheckResult], undecided: Iterable[UndecidedPartition]) -> tuple[CheckResult, ...]:
     """Add the producers that hold open transactions to the failed checks of transactions.  Pure."""
-    lines = [f"{it.message}; {it.hint}" for it in undecided]
-    more = [f"and {len(lines) - most} partitions more"] if len(lines) > most else []
-    text = "; ".join(lines[:most] + more)
-    return tuple(
-        replace(it, message=f"{it.message}; {text}")
-        if text and not it.passed and it.name in TRANSACTIONS_END
-        else it
-        for it in results
+    return with_lines(
+        results, TRANSACTIONS_END, [f"{it.message}; {it.hint}" for it in undecided], "partitions"
     )
 
 

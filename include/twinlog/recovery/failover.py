@@ -6,7 +6,6 @@ machine or another.
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -103,7 +102,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     if promoted:
         taken = journal.move(lambda now: transitions.retake(flow.name, now, actor, clock.now_ms()))
     else:
-        name = new_run_name()
+        name = clock.new_run_name("failover")
         taken = journal.move(lambda now: transitions.begin(flow.name, now, mode, actor, name, clock.now_ms()))
     assert taken is not None
     scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
@@ -120,7 +119,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     return walk(scene, todo, steps)
 
 
-def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport]) -> FailoverReport:
+def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
     """Do the steps in their order, until one ends it."""
     last: Outcome | None = None
     for name in todo:
@@ -129,7 +128,9 @@ def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport]) -> F
         scene.tools.told(name, None)
         began = time.monotonic()
         last = _do(scene, name, began)
-        report = StepReport(name, last.state, round(time.monotonic() - began, 3), last.message)
+        report: StepReport[StepName] = StepReport(
+            name, last.state, round(time.monotonic() - began, 3), last.message
+        )
         steps.append(report)
         scene.tools.told(name, last)
         if name not in _WRITES_ITSELF or last.ends:
@@ -155,7 +156,7 @@ def _do(scene: Scene, name: StepName, began: float) -> Outcome:
         return failed_by(error)
 
 
-def note(scene: Scene, step: StepReport) -> None:
+def note(scene: Scene, step: StepReport[StepName]) -> None:
     """Write a step into the journal.
 
     If the target does not take it, the step counts as not done: the next command does it again.  A process that was
@@ -183,12 +184,7 @@ def require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
         )
 
 
-def new_run_name() -> str:
-    """Return a name of a run such that names sort by time and never clash."""
-    return f"failover-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
-
-
-def _done_before(run: RecoveryRun) -> list[StepReport]:
+def _done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     """Return the last outcome of each step that was done, of a run that was promoted before."""
     newest = {
         entry.step: entry for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
@@ -200,7 +196,7 @@ def _done_before(run: RecoveryRun) -> list[StepReport]:
     ]
 
 
-def _report(scene: Scene, steps: list[StepReport], last: Outcome | None) -> FailoverReport:
+def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | None) -> FailoverReport:
     run: RecoveryRun | None = None
     promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
     with suppress(TwinlogError):

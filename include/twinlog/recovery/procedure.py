@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
@@ -35,11 +36,14 @@ class StepName(StrEnum):
     WRITE_FILES = "write-files"
 
 
+Name = TypeVar("Name", bound=StrEnum)
+
+
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Generic[Name]):
     """One step: what it does, what is to be expected of it, and what to do otherwise."""
 
-    name: StepName
+    name: Name
     does: str
     expected: str
     otherwise: str
@@ -186,7 +190,7 @@ FAILBACK = (
 )
 
 
-def steps_of(mode: Mode) -> tuple[Step, ...]:
+def steps_of(mode: Mode) -> tuple[Step[StepName], ...]:
     """Return the steps of a mode."""
     return PLANNED if mode is Mode.PLANNED else SOURCE_DEAD
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
-from twinlog.recovery.procedure import StepName
+from twinlog.recovery.procedure import Name, StepName
 
 
 class State(StrEnum):
@@ -25,10 +25,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StepReport:
+class StepReport(Generic[Name]):
     """The outcome of a step and the seconds it took."""
 
-    name: StepName
+    name: Name
     state: StepState
     seconds: float
     message: str
@@ -130,7 +130,7 @@ class FailoverReport:
     mode: Mode
     state: State
     dry_run: bool
-    steps: tuple[StepReport, ...]
+    steps: tuple[StepReport[StepName], ...]
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[PlacedGroup, ...] = ()
     rto_seconds: float | None = None

@@ -11,7 +11,7 @@ from twinlog.checks.great_expectations import load_early
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.rounds import LaneRunner
-from twinlog.gate.evidence import read_private_key
+from twinlog.gate.evidence import signing_key
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
@@ -31,7 +31,7 @@ def run(
 ) -> FailoverReport:
     """Fail over; a session is opened once there is something to copy."""
     require_safe_way(master, (flow.source.connection, flow.target.connection))
-    key = read_private_key(flow.gate.sign_with) if flow.gate.sign_with is not None else None
+    key = signing_key(flow.gate.sign_with)
     approval = Approval(request.by, request.at_risk_records, request.last_ended)
     load_early()
     with ExitStack() as session, open_clusters(flow) as clusters:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from twinlog import clock
@@ -78,16 +78,18 @@ def read_seats(flow: FlowSettings, target: Cluster) -> Mapping[int, Seat]:
     return {seat.number: seat for seat in found}
 
 
-def write_seat(flow: FlowSettings, target: Cluster, number: int, count: int | None, member: Member) -> bool:
-    """Write a seat whose count is still `count` (None: never written); return False if it is not."""
+def write_seat(
+    flow: FlowSettings, target: Cluster, number: int, count: int | None, member: Member
+) -> Seat | None:
+    """Write a seat whose count is still `count` (None: never written); return it as it is now, None if it was not."""
     group = group_of(flow)
-    document = json.dumps({**asdict(member), "at_ms": clock.now_ms()})
-    change = OffsetChange(0 if count is None else count + 1, count, document)
+    seat = Seat(number, 0 if count is None else count + 1, replace(member, at_ms=clock.now_ms()))
+    change = OffsetChange(seat.count, count, json.dumps(asdict(seat.member)))
     answers = target.alter_offsets({group: {TopicPartition(flow.offsets_topic, number): change}})
     if any(error.code == OFFSET_MOVED for error in answers.refused.values()):
-        return False
+        return None
     answers.require()
-    return True
+    return seat
 
 
 def shown(seats: Mapping[int, Seat], now_ms: int) -> tuple[Member, ...]:

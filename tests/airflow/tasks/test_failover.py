@@ -1,4 +1,4 @@
-"""What the tasks around a failover say, and when one of them fails."""
+"""The tasks around a failover: they say what was done, and fail if a person has to act."""
 
 from __future__ import annotations
 

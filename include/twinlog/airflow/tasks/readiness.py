@@ -48,7 +48,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     Raises TerminalError `not-ready` if the gate says no, after everything is kept.
     """
     from twinlog.gate import ask as step
-    from twinlog.gate.evidence import read_private_key
+    from twinlog.gate.evidence import signing_key
     from twinlog.gate.record import keep
     from twinlog.gate.suites.suites import Mode
 
@@ -64,7 +64,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     )
     configuration = read_configuration(ask_airflow)
     flow = configuration.flows[flow_name]
-    key = read_private_key(flow.gate.sign_with) if flow.gate.sign_with is not None else None
+    key = signing_key(flow.gate.sign_with)
     with opened(flow) as clusters:
         answer = step.run(flow, clusters, request)
         kept = keep(

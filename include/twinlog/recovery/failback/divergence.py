@@ -69,7 +69,7 @@ class TopicDivergence:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """What is on one side alone; `tails` and `strays` are where it lies: on the source, and on the target for good.
+    """Tell what is on one side alone, and where: in `tails` on the source, in `strays` on the target for good.
 
     `unseen` names what could not be compared, `notes` what a person should know.
     """

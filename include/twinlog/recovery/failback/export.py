@@ -41,7 +41,7 @@ LARGEST_MESSAGE = 100 << 20
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What the topics hold by now, by partition; `records` were written by this process."""
+    """Tell what the topics hold by now, by partition; `records` were written by this process."""
 
     notes: tuple[TailExported, ...]
     records: int

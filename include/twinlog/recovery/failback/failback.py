@@ -5,9 +5,6 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
-import datetime as dt
-import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,20 +14,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog import clock
 from twinlog.checks.data_docs import reports_folder
-from twinlog.checks.risk import iso
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
+from twinlog.errors import ClusterUnreachable, ExitCode
 from twinlog.formats.ledger.recovery import StepState, TailExported
-from twinlog.gate.evidence import document_of, plain, versions
-from twinlog.gate.record import write_document
 from twinlog.jsonable import to_json
+from twinlog.recovery import evidence
 from twinlog.recovery.failback import export, files
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.failback.files import WrittenFile
 from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Outcome, State, StepReport, done, failed, skipped
+from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import read_ledger, require_own
 
 
@@ -47,7 +43,7 @@ class Request:
     dry_run: bool = False
     reverse: FlowSettings | None = None
     key: Ed25519PrivateKey | None = None
-    told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
+    told: Told[StepName] = lambda _name, _outcome: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class FailbackReport:
     mode: str
     state: State
     dry_run: bool
-    steps: tuple[StepReport, ...]
+    steps: tuple[StepReport[StepName], ...]
     topics: tuple[TopicDivergence, ...] = ()
     groups: tuple[Any, ...] = ()
     rto_seconds: float | None = None
@@ -102,7 +98,7 @@ class _Work:
     exported: tuple[TailExported, ...] = ()
     files: list[WrittenFile] = field(default_factory=list)
     evidence: str = ""
-    steps: list[StepReport] = field(default_factory=list)
+    steps: list[StepReport[StepName]] = field(default_factory=list)
     exit_code: ExitCode = ExitCode.DONE
 
 
@@ -122,7 +118,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
         raise ClusterUnreachable(
             error.message, hint=f"run it again once {flow.source.alias} is back", **error.data
         ) from None
-    work = _Work(flow, clusters, request, read, failover, _new_name())
+    work = _Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
     for name, deed in _DEEDS:
         if request.dry_run and name is not StepName.COMPARE:
             does = next(it.does for it in FAILBACK if it.name is name)
@@ -134,21 +130,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     return _report(work)
 
 
-def _new_name() -> str:
-    return f"failback-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
-
-
 def _do(work: _Work, name: StepName, deed: Callable[[_Work], Outcome]) -> None:
-    told, began = work.request.told, time.monotonic()
-    told(name, None)
-    try:
-        outcome = deed(work)
-    except TwinlogError as error:
-        outcome = failed(str(error), exit_code=error.exit_code)
+    outcome, row = timed(name, lambda: deed(work), work.request.told)
     if outcome.ends:
         work.exit_code = max(work.exit_code, outcome.exit_code)
-    work.steps.append(StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message))
-    told(name, outcome)
+    work.steps.append(row)
 
 
 def _compare(work: _Work) -> Outcome:
@@ -214,22 +200,15 @@ def _write_files(work: _Work) -> Outcome:
 
 def _write_evidence(work: _Work) -> Outcome:
     request = work.request
-    payload: Any = plain({
-        "made_at": iso(clock.now_ms()),
-        "configuration": {"file": request.configuration.name, "sha256": request.configuration_sha256},
-        "versions": versions(),
-        "recovery": _report(work).document,
-    })
-    try:
-        path, _ = write_document(work.flow, work.name, document_of(payload, request.key))
-    except OSError as error:
-        raise TerminalError(
-            f"the evidence cannot be written: {error}",
-            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
-            code="reports",
-        ) from None
-    work.evidence = str(path)
-    return done(f"evidence {path}{'' if request.key else ' (not signed)'}")
+    work.evidence, _ = evidence.write(
+        work.flow,
+        work.name,
+        _report(work).document,
+        request.configuration,
+        request.configuration_sha256,
+        request.key,
+    )
+    return done(f"evidence {work.evidence}{'' if request.key else ' (not signed)'}")
 
 
 _DEEDS: tuple[tuple[StepName, Callable[[_Work], Outcome]], ...] = (

@@ -15,8 +15,19 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.gate.at_source import POLL_SECONDS, is_the_canary
 from twinlog.monitoring.heartbeats import tail_of
+from twinlog.recovery.report import Outcome, done, failed, skipped
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics
+
+
+def try_target(flow: FlowSettings, target: Cluster, sleep: Callable[[float], None]) -> Outcome:
+    """Write to the target and read it back, unless no heartbeat may be written.  Raises as `write_and_read`."""
+    if not flow.emit_heartbeats:
+        return skipped(f"not tried: {flow.name} writes no heartbeats (emit.heartbeats.enabled=false)")
+    seconds = write_and_read(flow, target, sleep)
+    if seconds is None:
+        return failed(f"what was written to {flow.target.alias} could not be read back")
+    return done(f"written and read on {flow.target.alias} in {seconds:.3f} s")
 
 
 def write_and_read(flow: FlowSettings, target: Cluster, sleep: Callable[[float], None]) -> float | None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from twinlog import clock
 from twinlog.checks.check import Row, Suite
 from twinlog.checks.evaluate import judge
 from twinlog.checks.great_expectations import Validated
-from twinlog.checks.risk import iso
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest, source_answers
-from twinlog.gate.evidence import document_of, plain, versions
-from twinlog.gate.record import keep, write_document
+from twinlog.gate.record import keep
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
-from twinlog.recovery import transitions
+from twinlog.recovery import evidence, transitions
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import Outcome, at_risk, done, estimated, failed, skipped, waiting
-from twinlog.recovery.steps.canary import write_and_read
+from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.planned import listed, moved_since
 from twinlog.recovery.steps.scene import Answer, Scene
@@ -144,13 +141,8 @@ def switch_clients(scene: Scene) -> Outcome:
 
 
 def try_target(scene: Scene) -> Outcome:
-    """Write to the promoted target and read it back, unless no heartbeat may be written."""
-    if not scene.flow.emit_heartbeats:
-        return skipped(f"not tried: {scene.flow.name} writes no heartbeats (emit.heartbeats.enabled=false)")
-    seconds = write_and_read(scene.flow, scene.clusters.target, scene.tools.sleep)
-    if seconds is None:
-        return failed(f"what was written to {scene.flow.target.alias} could not be read back")
-    return done(f"written and read on {scene.flow.target.alias} in {seconds:.3f} s")
+    """Write to the promoted target and read it back."""
+    return canary.try_target(scene.flow, scene.clusters.target, scene.tools.sleep)
 
 
 def write_evidence(scene: Scene, seconds: float) -> Outcome:
@@ -171,26 +163,14 @@ def write_evidence(scene: Scene, seconds: float) -> Outcome:
 
 
 def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
-    now_ms, tools = clock.now_ms(), scene.tools
-    payload: Any = plain({
-        "made_at": iso(now_ms),
-        "configuration": {"file": tools.configuration.name, "sha256": tools.configuration_sha256},
-        "versions": versions(),
-        "recovery": {
-            "flow": scene.flow.name,
-            **to_json(replace(run, evidence="", evidence_sha256="")),
-            "topics": to_json(scene.topics),
-            "groups": to_json(scene.groups),
-            "notes": list(scene.notes),
-        },
-    })
-    text = document_of(payload, tools.key)
-    try:
-        path, digest = write_document(scene.flow, scene.run, text)
-    except OSError as error:
-        raise TerminalError(
-            f"the evidence cannot be written: {error}",
-            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
-            code="reports",
-        ) from None
-    return str(path), digest
+    recovery = {
+        "flow": scene.flow.name,
+        **to_json(replace(run, evidence="", evidence_sha256="")),
+        "topics": to_json(scene.topics),
+        "groups": to_json(scene.groups),
+        "notes": list(scene.notes),
+    }
+    tools = scene.tools
+    return evidence.write(
+        scene.flow, scene.run, recovery, tools.configuration, tools.configuration_sha256, tools.key
+    )
