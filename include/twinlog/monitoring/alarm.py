@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlog.checks.evaluate import first_few
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.jsonable import to_json
-from twinlog.monitoring.cycle_report import FlowReport
+
+if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
+    from twinlog.monitoring.cycle_report import FlowReport
 
 TIMEOUT_SECONDS = 10
 TOPICS_NAMED = 10

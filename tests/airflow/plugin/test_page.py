@@ -75,7 +75,7 @@ def browser() -> Iterator:
 
 @pytest.mark.browser
 def test_page_inside_airflows_ui(scheduler, browser, tmp_path: Path) -> None:
-    """A nav entry leads to it; it shows both flows, asks no other host for anything, and breaks nothing."""
+    """A nav entry leads to it; it shows every flow, asks no other host for anything, and breaks nothing."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.add_cookies([{"name": "_token", "value": scheduler.api.token, "url": scheduler.api.url}])
     page = context.new_page()
@@ -89,7 +89,7 @@ def test_page_inside_airflows_ui(scheduler, browser, tmp_path: Path) -> None:
     frame.get_by_role("heading", name="twinlog").wait_for(timeout=60_000)
 
     titles = [title.strip() for title in frame.locator("h2").all_inner_texts()]
-    assert ["east→west", "west→east", "upper→lower"] == titles
+    assert ["east→west", "west→east", "upper→lower", "left→right"] == titles
     assert [] == [url for url in failures if "/twinlog" in url]
     page.screenshot(path=tmp_path / "page-in-airflow.png")
 
