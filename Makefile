@@ -8,6 +8,9 @@ READY := .venv/.ready
 JAVA := .venv/.java-home
 NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 
+# Two processes, each with clusters of its own; files begin in the order of tests/conftest.py.
+TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 # Sixteen gigabytes of memory are enough for it; without, the disk is part of what is measured.
@@ -31,10 +34,10 @@ test: setup ## Run everything that CI runs: linters, unit tests, then the tests 
 	$(MAKE) --no-print-directory test-integration
 
 test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
-	$(BIN)/pytest -m "not ($(NEEDS_MACHINERY))"
+	$(BIN)/pytest $(TWO_AT_ONCE) -m "not ($(NEEDS_MACHINERY))"
 
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
-	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
+	$(WITH_JAVA) $(BIN)/pytest $(TWO_AT_ONCE) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py

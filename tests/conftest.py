@@ -52,6 +52,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=cost)
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Divide tests by file between processes, which have clusters of their own; the one Airflow is in one of them."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByMachinery(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "tests/airflow" if file.startswith("tests/airflow/") else file
+
+    return ByMachinery(config, log)
+
+
 def pytest_sessionfinish() -> None:
     shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
 
@@ -69,10 +81,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _root_logger_as_it_was() -> Iterator[None]:
-    """A command line run inside a test sets the level of the root logger; the next test has its own again."""
+def _loggers_as_they_were() -> Iterator[None]:
+    """A command line run inside a test sets the root logger's level, and Airflow disables loggers it does not know."""
     root = logging.getLogger()
     level = root.level
+    for name in [it for it in root.manager.loggerDict if it.startswith("twinlog")]:
+        logging.getLogger(name).disabled = False
     yield
     root.setLevel(level)
 
