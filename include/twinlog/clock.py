@@ -1,10 +1,31 @@
-"""Read wall-clock time as Kafka writes it: milliseconds since the epoch; and name what begins now."""
+"""Read wall-clock time as Kafka writes it, milliseconds since the epoch; read times as people write them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 import uuid
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def moment_ms(text: str) -> int | None:
+    """Read a moment as epoch ms: `2026-01-31T12:00:00Z` (UTC if no zone is given) or epoch ms itself; else None."""
+    if re.fullmatch(r"\d{12,14}", text):
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+def duration_seconds(text: str) -> int | None:
+    """Read a duration as seconds: `90s`, `10m`, `2h`, `1h30m`, `7d`; None for anything else."""
+    if not re.fullmatch(r"(\d{1,9}[smhd])+", text):
+        return None
+    return sum(int(count) * _UNITS_S[unit] for count, unit in re.findall(r"(\d+)([smhd])", text))
 
 
 def now_ms() -> int:

@@ -12,6 +12,7 @@ import pytest
 from lab import (
     Seen,
     ThreadRunner,
+    commit_group,
     create_topic,
     cycle,
     flow_of,
@@ -21,7 +22,12 @@ from lab import (
     read,
     read_with_offsets,
 )
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.open import open_clusters
+from twinlog.groups import checkpoints
+from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
 from twinlog.state.progress import read_maps, read_progress
 
@@ -244,6 +250,32 @@ def test_a_bounded_copy_ends_before_the_time_given(
     assert read(cluster_b, f"A.{topic}") == many(40)
     assert cycle(flow).records == 60
     assert read(cluster_b, f"A.{topic}") == many(100)
+
+
+def test_a_copy_begins_with_the_records_of_the_last_hours(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """`twinlog.start` finds them inside a batch; what comes later follows, the rest is no lag and equal to nothing."""
+    topic = create_topic(cluster_a, unique_topic("start"), 2)
+    hour = 3_600_000
+    aged = [Seen(b"%d" % it, b"v", NOW - (9 - it) * hour) for it in range(10)]
+    produce(cluster_a, topic, aged, linger_ms=50)
+    produce(cluster_a, topic, aged[:5], 1)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__start="150m")
+    assert 3 == cycle(flow).records
+    assert ([*aged[7:]], []) == (read(cluster_b, f"A.{topic}"), read(cluster_b, f"A.{topic}", 1))
+    commit_group(cluster_a, f"behind-{topic}", topic, 2)
+    commit_group(cluster_a, f"within-{topic}", topic, 8)
+    produce(cluster_a, topic, many(4), 1)
+    assert 4 == cycle(flow).records
+    assert many(4) == read(cluster_b, f"A.{topic}", 1)
+    with open_clusters(flow) as clusters:
+        assert 0 == status.run(flow, clusters).lag_records
+        found = audit.run(flow, clusters, LocalAuditRunner())
+        rows = checkpoints.run(flow, clusters, dry_run=True).rows
+    assert (AuditVerdict.EQUAL, 7) == (found.verdict, found.records)
+    positions = {it.group: it.downstream_offset for it in rows}
+    assert {f"behind-{topic}": 0, f"within-{topic}": 1} == positions
 
 
 def test_what_was_copied_is_there_when_the_cycle_ends(

@@ -1,4 +1,7 @@
-"""Several `twinlog run --follow` of one flow: one leads, the others go on when it is killed or ends.  Cost: 60 s."""
+"""Several `twinlog run --follow` of one flow: one leads, the others go on when it is killed or ends.  Cost: 60 s.
+
+TWINLOG_STANDBY_MINUTES=60 lets two processes with a Spark of their own run so long, one of them killed every minute.
+"""
 
 import json
 import os
@@ -12,15 +15,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lab import alter_configs, configure, create_topic
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.state.seats import LEADER, Member, Role, read_seats
 
 PROCESS = Path(__file__).parent / "follow_process.py"
+MINUTES = float(os.environ.get("TWINLOG_STANDBY_MINUTES", "0"))
 MOST_SECONDS = 30.0
 """The longest that nothing may be copied when a leader is killed: 6 s on a quiet machine of two cores, 14 s with a load
 of 9.  The test fails for what does not go on, not for a slow machine."""
@@ -71,6 +77,69 @@ class Traffic:
         )
 
 
+@dataclass
+class Runs:
+    """Processes of `twinlog run --follow` for one flow; `command` is how a process begins."""
+
+    flow: FlowSettings
+    file: Path
+    folder: Path
+    command: tuple[str, ...] = (sys.executable, str(PROCESS))
+    all: list[subprocess.Popen] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start one more."""
+        log = (self.folder / f"run-{len(self.all)}.log").open("w")
+        out = (self.folder / f"run-{len(self.all)}.json").open("w")
+        words = [*self.command, "run", "--follow", "--config", str(self.file), "--output", "json"]
+        self.all.append(subprocess.Popen(words, stdout=out, stderr=log))
+
+    def alive(self) -> list[subprocess.Popen]:
+        return [it for it in self.all if it.poll() is None]
+
+    def members(self) -> dict[Role, list[Member]]:
+        """Return who leads and who stands by, of those that are alive."""
+        with open_clusters(self.flow) as clusters:
+            there = [it.member for it in read_seats(self.flow, clusters.target).values()]
+        alive = {it.pid for it in self.alive()}
+        leading = {it.pid for it in there if it.role is Role.LEADS}
+        standing = alive - leading
+        return {
+            Role.LEADS: [it for it in there if it.role is Role.LEADS and it.pid in alive],
+            Role.STANDS_BY: [it for it in there if it.role is Role.STANDS_BY and it.pid in standing],
+        }
+
+    def until(self, what: Callable[[], bool], seconds: float = 40) -> None:
+        """Wait for something, or fail with the logs."""
+        deadline = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.1)
+
+    def until_settled(self, seen: "Traffic", seconds: float = 40) -> None:
+        """Wait until one leads, one stands by, and fifty records more are copied."""
+
+        def both() -> bool:
+            there = self.members()
+            return bool(there[Role.LEADS] and there[Role.STANDS_BY])
+
+        self.until(both, seconds)
+        reached = len(seen.arrivals)
+        self.until(lambda: len(seen.arrivals) > reached + 50, seconds)
+
+    def leader(self) -> subprocess.Popen:
+        pid = self.members()[Role.LEADS][0].pid
+        return next(it for it in self.all if it.pid == pid)
+
+    def logs(self) -> str:
+        return "\n".join(f"{path.name}: {path.read_text()}" for path in sorted(self.folder.glob("run-*")))
+
+    def kill(self) -> None:
+        for it in self.all:
+            it.kill()
+            it.wait()
+
+
 @contextmanager
 def traffic(source, target, topic: str) -> Iterator[Traffic]:
     made = Traffic(source, target, topic)
@@ -97,70 +166,36 @@ class TestRunsOfOneFlow:
             "sync.topic.configs.interval.seconds": "2",
         }
         file = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], **settings)
-        flow = load(file).flows["A->B"]
-        runs: list[subprocess.Popen] = []
-        gaps = []
-
-        def start() -> None:
-            log = (tmp_path / f"run-{len(runs)}.log").open("w")
-            out = (tmp_path / f"run-{len(runs)}.json").open("w")
-            command = [sys.executable, str(PROCESS), "run", "--follow", "--config", str(file)]
-            runs.append(subprocess.Popen([*command, "--output", "json"], stdout=out, stderr=log))
-
-        def members() -> dict[Role, list[Member]]:
-            with open_clusters(flow) as clusters:
-                there = [it.member for it in read_seats(flow, clusters.target).values()]
-            alive = {it.pid for it in runs if it.poll() is None}
-            leading = {it.pid for it in there if it.role is Role.LEADS}
-            return {
-                Role.LEADS: [it for it in there if it.role is Role.LEADS and it.pid in alive],
-                Role.STANDS_BY: [
-                    it for it in there if it.role is Role.STANDS_BY and it.pid in alive - leading
-                ],
-            }
-
-        def until(what: Callable[[], bool]) -> None:
-            deadline = time.monotonic() + 40
-            while not what():
-                assert time.monotonic() < deadline, _logs(tmp_path)
-                time.sleep(0.1)
-
+        runs = Runs(load(file).flows["A->B"], file, tmp_path)
+        moments = []
         try:
-            start()
-            until(lambda: bool(cluster_b) and _has_topic(cluster_b, f"A.{topic}"))
+            runs.start()
+            runs.until(lambda: _has_topic(cluster_b, f"A.{topic}"))
             with traffic(cluster_a, cluster_b, topic) as seen:
-                start()
+                runs.start()
                 for _ in range(3):
-                    until(lambda: bool(members()[Role.LEADS] and members()[Role.STANDS_BY]))
-                    reached = len(seen.arrivals)
-                    until(lambda reached=reached: len(seen.arrivals) > reached + 50)
-                    os.kill(members()[Role.LEADS][0].pid, 9)
-                    gaps.append(time.monotonic())
-                    until(lambda: bool(members()[Role.LEADS]))
-                    start()
-                until(lambda: bool(members()[Role.LEADS] and members()[Role.STANDS_BY]))
-                reached = len(seen.arrivals)
-                until(lambda reached=reached: len(seen.arrivals) > reached + 50)
-                leader = members()[Role.LEADS][0].pid
-                ended = next(it for it in runs if it.pid == leader)
-                gaps.append(time.monotonic())
+                    runs.until_settled(seen)
+                    runs.leader().kill()
+                    moments.append(time.monotonic())
+                    runs.until(lambda: bool(runs.members()[Role.LEADS]))
+                    runs.start()
+                runs.until_settled(seen)
+                ended = runs.leader()
+                moments.append(time.monotonic())
                 ended.terminate()
-                until(lambda: ended.poll() is not None)
-                until(
-                    lambda: len([it for it in runs if it.poll() is None]) == 1 and bool(members()[Role.LEADS])
-                )
+                runs.until(lambda: ended.poll() is not None)
+                runs.until(lambda: len(runs.alive()) == 1 and bool(runs.members()[Role.LEADS]))
                 alter_configs(cluster_a, ResourceType.TOPIC, topic, max_message_bytes="1234567")
-                until(lambda: _largest(cluster_b, f"A.{topic}") == "1234567")
+                runs.until(lambda: _largest(cluster_b, f"A.{topic}") == "1234567")
                 beside = _once(file)
             assert list(range(seen.written)) == [number for _, number in seen.arrivals]
-            assert 0 == ended.returncode, _logs(tmp_path)
-            last = next(it for it in runs if it.poll() is None)
+            assert 0 == ended.returncode, runs.logs()
+            (last,) = runs.alive()
             last.terminate()
-            assert 0 == last.wait(30), _logs(tmp_path)
-            *killed, handed_over = [round(seen.gap_after(at), 1) for at in gaps]
-            print("gaps", killed, handed_over)
-            assert max(killed) < MOST_SECONDS, _logs(tmp_path)
-            assert handed_over < min(killed), _logs(tmp_path)
+            assert 0 == last.wait(30), runs.logs()
+            gaps = [round(seen.gap_after(at), 1) for at in moments]
+            print("gaps, the last by SIGTERM:", gaps)
+            assert max(gaps) < MOST_SECONDS, runs.logs()
             found = [
                 json.loads(path.read_text()) for path in tmp_path.glob("run-*.json") if path.stat().st_size
             ]
@@ -169,12 +204,46 @@ class TestRunsOfOneFlow:
             led = reports[beside["left_to"]]
             assert "done" == {it["name"]: it["state"] for it in led["duties"]}["topic_configs"], led["duties"]
             assert ([], 0) == (beside["duties"], beside["records"])
-            with open_clusters(flow) as clusters:
-                assert Role.GONE is read_seats(flow, clusters.target)[LEADER].member.role
+            with open_clusters(runs.flow) as clusters:
+                assert Role.GONE is read_seats(runs.flow, clusters.target)[LEADER].member.role
         finally:
-            for it in runs:
-                it.kill()
-                it.wait()
+            runs.kill()
+
+    @pytest.mark.skipif(MINUTES == 0, reason="TWINLOG_STANDBY_MINUTES=60")
+    def test_one_is_killed_every_minute(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
+        """Now the leader, now the standby, each with a Spark of its own: 0 lost, 0 doubled, no long gap."""
+        topic = create_topic(cluster_a, unique_topic("hour"))
+        settings = {
+            "A->B.topics": topic,
+            "A->B.heartbeats.replication.enabled": "false",
+            "twinlog.spark.master": "local[1]",
+        }
+        file = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], **settings)
+        runs = Runs(load(file).flows["A->B"], file, tmp_path, (sys.executable, "-m", "twinlog"))
+        kills: list[tuple[str, float]] = []
+        try:
+            runs.start()
+            runs.until(lambda: _has_topic(cluster_b, f"A.{topic}"), 120)
+            runs.start()
+            with traffic(cluster_a, cluster_b, topic) as seen:
+                over = time.monotonic() + MINUTES * 60
+                while time.monotonic() < over:
+                    began = time.monotonic()
+                    runs.until_settled(seen, 120)
+                    leader = runs.leader()
+                    both = {it.pid: it for it in runs.alive()}
+                    victim = leader if len(kills) % 3 else both[next(it for it in both if it != leader.pid)]
+                    victim.kill()
+                    kills.append(("leader" if victim is leader else "standby", time.monotonic()))
+                    runs.start()
+                    time.sleep(max(0.0, began + 60 - time.monotonic()))
+            numbers = [number for _, number in seen.arrivals]
+            gaps = {kind: [round(seen.gap_after(at), 1) for k, at in kills if k == kind] for kind, _ in kills}
+            print("records", seen.written, "kills", len(kills), "gaps", gaps)
+            assert list(range(seen.written)) == numbers
+            assert max(max(it) for it in gaps.values()) < MOST_SECONDS
+        finally:
+            runs.kill()
 
 
 def _once(file: Path) -> dict:
@@ -196,7 +265,3 @@ def _has_topic(cluster, name: str) -> bool:
     found = name in consumer.list_topics(timeout=10).topics
     consumer.close()
     return found
-
-
-def _logs(folder: Path) -> str:
-    return "\n".join(f"{path.name}: {path.read_text()}" for path in sorted(folder.glob("run-*")))

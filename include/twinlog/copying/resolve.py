@@ -24,9 +24,12 @@ from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.discovery_rules import with_beginnings
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import why_paused, why_suspended
+from twinlog.topics.starts import awaits_start
 
 MEANT = frozenset({"standing-by", "paused"})
 """Reasons that are a person's decision: no failure of the copy."""
+
+UNBEGUN = ("start-unknown", "where its copy begins is not noted yet: sync_topics of the next cycle notes it")
 
 
 def resolve_behind_fence(
@@ -62,8 +65,11 @@ def resolve_now(
     # Addresses may lead elsewhere by now.
     require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
     found = clusters.target.describe_topics(it.remote_topic for it in topics).found
+    copied = {it.topic for it in owned.progress}
     reasons = {
-        it.topic: why_not(ledger, it, found.get(it.remote_topic), owned.flow.recovery_run) for it in topics
+        it.topic: why_not(ledger, it, found.get(it.remote_topic), flow.recovery_run)
+        or (UNBEGUN if awaits_start(flow, it.topic, ledger, copied) else None)
+        for it in topics
     }
     stopped = tuple(
         StoppedPartition(it.topic, partition.partition, *reason)

@@ -73,14 +73,22 @@ def current_incarnation(
 
 
 def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False) -> Beginning | None:
-    """Return where the copy of an incarnation begins; None while offsets of some partitions cannot be read."""
+    """Return where the copy of an incarnation begins; None while offsets of some partitions cannot be read.
+
+    It is where discovery says, else at the first record, or with `from_latest` behind the last one.
+    """
     if len(topic.partitions) < topic.partition_count:
         return None
     starts = {str(it.partition): it.source.log_start for it in topic.partitions}
-    latest = {str(it.partition): it.source.stable_end for it in topic.partitions}
+    offsets = {
+        str(it.partition): (it.source.stable_end if from_latest else it.source.log_start)
+        if it.begins is None
+        else it.begins
+        for it in topic.partitions
+    }
     copies = [it.target for it in topic.partitions]
     empty = topic.remote is None or all(it is not None and it.log_start == it.end for it in copies)
-    return Beginning(topic.topic, topic.topic_id, latest if from_latest else starts, starts, now_ms, empty)
+    return Beginning(topic.topic, topic.topic_id, offsets, starts, now_ms, empty)
 
 
 def adoption(

@@ -176,8 +176,10 @@ def _first_incarnations(
         copy = copies[it.remote_topic].topic_id
         cluster = discovery.source_cluster_id
         since = it.since_ms or now
-        records.append(Incarnation(it.topic, it.topic_id, since, it.remote_topic, copy, cluster, it.number))
         begins = beginning(topics[it.topic], now, from_latest=flow.copy.start_from_latest)
+        if begins is None and flow.tier_of(it.topic).start is not None and not it.since_ms:
+            continue  # to be noted with the beginning: nothing of the topic is copied before
+        records.append(Incarnation(it.topic, it.topic_id, since, it.remote_topic, copy, cluster, it.number))
         if begins is not None and not it.since_ms:
             records.append(begins)
     return records

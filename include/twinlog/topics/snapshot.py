@@ -15,8 +15,9 @@ from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discover import came_back, read_source, read_target, why_the_reverse_flow_holds
-from twinlog.topics.discovery import Discovery, SourceState, TargetState
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide
+from twinlog.topics.starts import awaits_start, with_starts
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,18 @@ class FlowSnapshot:
         not this flow's.
         """
         found = decide(self.flow, self.source, self.target, self.ledger)
+        found = replace(found, topics=self._with_starts(found.topics))
         if found.stands_by:
             return found
         held = why_the_reverse_flow_holds(self.flow, self.clusters, self.source, self.ledger)
         return replace(found, stands_by=held)
+
+    def _with_starts(self, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
+        flow, ledger = self.flow, self.ledger
+        if not any(awaits_start(flow, it.topic, ledger, ()) for it in topics):
+            return topics
+        copied = {it.topic for it in self.progress}
+        return with_starts(flow, self.clusters.source, topics, ledger, copied, clock.now_ms())
 
     @property
     def at_ms(self) -> int:

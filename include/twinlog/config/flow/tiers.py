@@ -1,4 +1,4 @@
-"""The limits that a flow promises by tiers of topics, and how its gate, its audit and the user's rules judge it."""
+"""What a flow promises by tiers of topics, and how its gate, its audit and the user's rules judge it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 from twinlog.config.file.keys import Key, Kind, tier_key
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
+from twinlog.config.flow.start import START, Start
 from twinlog.config.flow.values import (
     BOOLEAN,
     CRON,
@@ -32,7 +33,7 @@ from twinlog.policy.selection import NameFilter
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Topics with limits of their own; the tier "" covers all other topics.  None sets no limit."""
+    """Topics with limits of their own; the tier "" covers all other topics.  None sets no limit, and no start."""
 
     name: str = ""
     topics: NameFilter = setting(PATTERNS, "twinlog.tier.NAME.topics", None, initial=NameFilter())
@@ -51,6 +52,12 @@ class Tier:
     have stopped, 50 while they write and without the source ([gate.md](gate.md#topics))"""
     _tier_audit_percent: ClassVar = Key("twinlog.tier.NAME.audit.percent", Kind.INT, None)
     """as `twinlog.audit.percent`, for the tier; default: that one"""
+    start: Start | None = setting(START, "twinlog.start", None)
+    """where the copy of a topic begins that the flow has never seen: `earliest`, `latest`, a time
+    (`2026-01-31T12:00:00Z`), or how far back (`7d`); default: as `consumer.auto.offset.reset`
+    ([topics.md](topics.md#where-a-copy-begins))"""
+    _tier_start: ClassVar = Key("twinlog.tier.NAME.start", Kind.STRING, None)
+    """as `twinlog.start`, for the tier; default: that one"""
 
 
 def read_tiers(read: Reader, *, enabled: bool) -> tuple[Tier, ...]:

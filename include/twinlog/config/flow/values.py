@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from twinlog import clock
 from twinlog.config.file.keys import Home, Key, Kind
 from twinlog.config.file.origin import Findings
 from twinlog.config.file.providers import Providers, Secret
@@ -157,16 +158,13 @@ def after(word: str, example: str) -> Value[int | None]:
     def parse(text: str) -> int | None:
         if text == "keep":
             return None
-        found = re.fullmatch(rf"{word}:((?:\d+[mhd])+)", text)
-        if found is None:
+        named, _, time = text.partition(":")
+        if named != word or (seconds := clock.duration_seconds(time)) is None:
             raise ValueError
-        return sum(int(count) * _UNITS_MS[unit] for count, unit in re.findall(r"(\d+)([mhd])", found[1]))
+        return seconds * 1000
 
     said = f"is neither keep nor {word}:TIME, such as {word}:{example}"
     return Value(Kind.STRING, lambda read, key: read.parsed(key, parse, said))
-
-
-_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def name_filter(exclude: str = "", renamed: str = "") -> Value[NameFilter]:
