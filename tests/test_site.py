@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from twinlog.config.flow.load import load
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
@@ -67,3 +69,16 @@ def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: P
     asked = r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?https?://[^\">]*"
     assert [] == [it for page in pages for it in re.findall(asked, page.read_text())]
     assert (tmp_path / "tutorial.html") in pages
+
+
+def test_what_the_tutorial_has_one_save_is_whole(tmp_path: Path) -> None:
+    """Its programs compile, and its file is read without a warning."""
+    page = (DOCS / "tutorial.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert ["write.py", "read.py"] == re.findall(r"this as `(\w+\.py)`", page)
+    for program in programs:
+        compile(program, "tutorial", "exec")
+    (example,) = re.findall(r"^```properties\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    path = tmp_path / "mm2.properties"
+    path.write_text(example)
+    assert (2, ()) == (len(programs), load(path).warnings)

@@ -5,6 +5,7 @@
   class FrameWorker extends EventTarget {
     constructor(url) {
       super()
+      const base = new URL(url, location.href)
       const frame = document.createElement("iframe")
       frame.hidden = true
       document.body.appendChild(frame)
@@ -19,10 +20,10 @@
       frame.contentWindow.importScripts = (...urls) => urls.reduce(
         (before, one) => before.then(() => new Promise((done, failed) => {
           const script = inside.createElement("script")
-          Object.assign(script, { src: new URL(one, url).href, onload: done, onerror: failed })
+          Object.assign(script, { src: new URL(one, base).href, onload: done, onerror: failed })
           inside.body.appendChild(script)
         })), Promise.resolve())
-      this.ready = frame.contentWindow.importScripts(url)
+      this.ready = frame.contentWindow.importScripts(base.href)
     }
     postMessage(data) {
       this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })))

@@ -186,7 +186,25 @@ def test_positions_on_another_cluster_switch_the_flow_off(tmp_path: Path) -> Non
     imported = import_files(written(tmp_path, mm2_yaml=text), flow="east->west")
     enabled = javaproperties.loads(imported.file.text)["east->west.enabled"]
     assert ("false", True) == (enabled, NO_POSITIONS in imported.warnings)
-    assert "spec.connectCluster" in reasons(imported)
+    assert {"spec.connectCluster", "west.config.producer.linger.ms"} <= set(reasons(imported))
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [
+        ("  replicas: 2", "spec.extra"),
+        ("    - alias: east", "east.extra"),
+        ("        username: mirror", "east.authentication.extra"),
+        ("      topicsPattern:", "mirror.extra"),
+        ("        tasksMax: 4", "sourceConnector.extra"),
+    ],
+)
+def test_a_key_that_nobody_knows_is_named(tmp_path: Path, before: str, named: str) -> None:
+    """At every level of the resource."""
+    blanks = " " * (len(before) - len(before.lstrip(" -")))
+    line, rest = V1BETA2[V1BETA2.index(before) :].split("\n", 1)
+    text = V1BETA2[: V1BETA2.index(before)] + f"{line}\n{blanks}extra: 1\n{rest}"
+    assert named in reasons(import_files(written(tmp_path, mm2_yaml=text), flow="east->west"))
 
 
 @pytest.mark.parametrize(
@@ -273,6 +291,7 @@ def test_mirror_maker_1(tmp_path: Path) -> None:
     [
         ({"c": CONSUMER, "p": PRODUCER}, {"topics": "a"}, "has no names for its clusters"),
         ({"c": CONSUMER, "p": PRODUCER}, {"flow": "a->b"}, "has its topics on its command line"),
+        ({"c": CONSUMER, "p": PRODUCER}, {"offset_storage_topic": "t"}, "has no --offset-storage-topic"),
         ({"c": CONSUMER}, {}, "not MirrorMaker 1's two files"),
         ({"c": CONSUMER, "w": WORKER}, {}, "not MirrorMaker 1's two files"),
         ({"m": CONNECTOR}, {"topics": "a"}, "do not fit these files"),

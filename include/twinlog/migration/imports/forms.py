@@ -161,6 +161,8 @@ def _of_properties(
         files[path] = found
     connectors = {path: it for path, it in files.items() if "connector.class" in it}
     if not connectors:
+        if offset_storage_topic:
+            raise ConfigError("MirrorMaker 1 has no --offset-storage-topic", hint="leave it out")
         return _of_mirror_maker_1(files, flow, topics)
     left_out = [
         LeftOut(str(path), "worker", key, "belongs to the standalone worker, and there is none")

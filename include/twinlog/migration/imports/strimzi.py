@@ -78,7 +78,7 @@ class _Reading:
         positions = self.positions(mirror, target)
         shared = {**self.cluster(source, "source"), **self.cluster(target, "target")}
         patterns = {key: str(mirror[name]) for name, key in _PATTERNS.items() if mirror.get(name) is not None}
-        workers = self.producer(target) if positions else {}
+        workers = self.producer(target, positions)
         pair = f"{source.get('alias')}->{target.get('alias')}"
         found = [
             self.connector(mirror, name, kind, pair, shared, patterns, workers)
@@ -153,13 +153,15 @@ class _Reading:
             f"{prefix}{key}": value for key, value in found.items() if value is not None
         }
 
-    def producer(self, target: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the workers' config says of the producers of records."""
-        return {
-            f"producer.override.{key.removeprefix('producer.')}": value
-            for key, value in self.mapping(target, "config").items()
-            if key.startswith("producer.")
+    def producer(self, target: Mapping[str, Any], positions: str) -> dict[str, Any]:
+        """Return what the workers' config says of the producers of records, if the workers belong to the target."""
+        said = {
+            key: value for key, value in self.mapping(target, "config").items() if key.startswith("producer.")
         }
+        if not positions:
+            self.dropped |= {f"{target['alias']}.config.{key}": _NO_WORKERS for key in said}
+            return {}
+        return {f"producer.override.{key.removeprefix('producer.')}": value for key, value in said.items()}
 
     def security(self, cluster: Mapping[str, Any], alias: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
