@@ -17,7 +17,7 @@ WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
 
-.PHONY: bench bench-full chaos help setup demo test test-unit test-integration lint format lock clean reference
+.PHONY: bench bench-full chaos docs help setup demo test test-unit test-integration lint format lock clean reference
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,8 +54,12 @@ format: $(READY) ## Rewrite the code as `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-reference: $(READY) ## Write the tables of docs/configuration.md from the settings that the code declares
+reference: $(READY) ## Write docs/cli.md and the tables of docs/configuration.md from what the code declares
 	$(BIN)/python docs/configuration_tables.py
+	$(BIN)/python docs/command_pages.py
+
+docs: $(READY) ## Write the pages as a site into site/, which works from that folder; a lost link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine, in under five minutes
 	$(WITH_JAVA) $(BIN)/python -m bench

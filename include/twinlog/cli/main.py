@@ -30,7 +30,7 @@ from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.forget import forget
 from twinlog.cli.gate import gate
 from twinlog.cli.groups import groups
-from twinlog.cli.import_connectors import import_connectors
+from twinlog.cli.imports import import_files
 from twinlog.cli.options import Output
 from twinlog.cli.pause import pause, resume
 from twinlog.cli.plan import plan
@@ -93,7 +93,7 @@ app.command("gate")(gate)
 app.command("failover")(failover)
 app.command("failback")(failback)
 app.command("drill")(drill)
-app.command("import-connectors")(import_connectors)
+app.command("import")(import_files)
 app.add_typer(recovery.app)
 app.add_typer(metadata.app)
 app.add_typer(gap.app)

@@ -126,7 +126,7 @@ def _refuse_other_formats(path: Path, content: bytes) -> None:
         hint = "save it as UTF-8 without BOM"
     elif start in {b"{", b"["}:
         what = "is JSON, not a properties file"
-        hint = "`twinlog import-connectors` turns Kafka Connect's JSON into one"
+        hint = "`twinlog import` turns Kafka Connect's JSON into one"
     elif start == b"<":
         what, hint = "is XML or HTML, not a properties file", ""
     else:

@@ -1,4 +1,4 @@
-"""`twinlog import-connectors`: MM2's connectors in Kafka Connect -> the mm2.properties that means the same."""
+"""`twinlog import`: the configuration of another tool -> the mm2.properties that means the same."""
 
 from __future__ import annotations
 
@@ -12,32 +12,50 @@ from twinlog.cli.say import warn
 from twinlog.errors import ConfigError, UsageError
 
 
-def import_connectors(
+def import_files(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="JSON of the connectors, as posted to Connect's REST API."),
+        typer.Argument(
+            metavar="FILE...",
+            help="JSON of MM2's connectors, a KafkaMirrorMaker2 of Strimzi, properties of connect-standalone, or"
+            " MirrorMaker 1's consumer and producer file.",
+        ),
     ],
     offset_storage_topic: Annotated[
         str,
         typer.Option(
             "--offset-storage-topic",
             metavar="TOPIC",
-            help="offset.storage.topic of the Connect cluster: where the connectors' progress is kept.",
+            help="offset.storage.topic of the Connect cluster: where the connectors' progress is kept."
+            " A KafkaMirrorMaker2 names it itself.",
         ),
+    ] = "",
+    flow: Annotated[
+        str,
+        typer.Option(
+            "--flow",
+            "-f",
+            metavar="A->B",
+            help="Which mirror of a KafkaMirrorMaker2; or the names of MirrorMaker 1's two clusters.",
+        ),
+    ] = "",
+    topics: Annotated[
+        str, typer.Option("--topics", metavar="REGEX", help="MirrorMaker 1's --whitelist or --include.")
     ] = "",
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write there instead of to stdout.")
     ] = None,
 ) -> None:
-    """Write the mm2.properties that is equivalent to MM2's connectors of one pair of clusters.
+    """Write the mm2.properties that is equivalent to another tool's files, for one pair of clusters.
 
-    What of the JSON is not in it is named on stderr, with the reason. A file that could not be used is not written.
+    What of the files is not in it is named on stderr, with the reason. A file that could not be used is not written.
     """
-    from twinlog.config.flow.connect_json import equivalent_file, read_connectors
     from twinlog.config.flow.load import resolve_text
+    from twinlog.migration.imports import forms
 
-    made = equivalent_file(read_connectors(files), offset_storage_topic)
-    for line in made.left_out:
+    imported = forms.import_files(files, offset_storage_topic, flow, topics)
+    made = imported.file
+    for line in (*made.left_out, *imported.warnings):
         warn(str(line))
     text = made.text
     try:
@@ -47,13 +65,11 @@ def import_connectors(
         raise ConfigError(message, hint=error.hint, **error.data) from error
     for warning in resolution.configuration.warnings:
         warn(warning)
-    if not offset_storage_topic:
-        warn("without --offset-storage-topic twinlog does not find where the connectors stopped")
     if to is None:
         sys.stdout.write(text)
         return
     try:
-        # It may hold the passwords of the JSON files.
+        # It may hold the passwords of the files.
         to.touch(mode=0o600, exist_ok=False)
         to.write_text(text, encoding="ascii")
     except FileExistsError:

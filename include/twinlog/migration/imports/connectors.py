@@ -7,14 +7,12 @@ keys.  If they contradict each other on a setting, it is refused.  What the file
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from twinlog.config.file.java_keys import CLIENT_KEYS
-from twinlog.config.file.properties_file import bytes_of
 from twinlog.config.flow.known_keys import KEYS, WHY_UNUSED
 from twinlog.errors import ConfigError
 
@@ -51,22 +49,9 @@ class Connector:
         )
 
 
-def read_connectors(paths: Iterable[Path]) -> tuple[Connector, ...]:
-    """Read the connectors in JSON files.  Raises ConfigError if anything in them is not one of MM2's connectors."""
-    found: list[Connector] = []
-    for path in paths:
-        found += (_connector(*item, path) for item in _items(_document(path), path))
-    return tuple(found)
-
-
-def _document(path: Path) -> Any:
-    try:
-        return json.loads(bytes_of(path, "name the JSON files of the connectors"))
-    except ValueError as error:
-        place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ConfigError(
-            f"{path} is no JSON{place}", hint="export it with Connect's REST API", file=str(path)
-        ) from None
+def connectors_in(document: Any, path: Path) -> tuple[Connector, ...]:
+    """Read the connectors in what a file holds.  Raises ConfigError if anything in it is not one of MM2's."""
+    return tuple(_connector(*item, path) for item in _items(document, path))
 
 
 def _items(document: Any, path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
@@ -121,30 +106,33 @@ _SIDES = ("source.cluster.", "target.cluster.")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A line of a connector's JSON that is not in the file; its value may be a secret and is not shown."""
+    """A line of the other tool that is not in the file; its value may be a secret and is not shown."""
 
-    connector: Connector
+    file: str
+    owner: str
     key: str
     why: str
 
     def __str__(self) -> str:
-        return f"{self.connector.file}: {self.connector.name}: {self.key} is left out: {self.why}"
+        return f"{self.file}: {self.owner}: {self.key} is left out: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class EquivalentFile:
-    """The text of an mm2.properties file, and what it leaves out of the JSON it was made from."""
+    """The text of an mm2.properties file, and what it leaves out of what it was made from."""
 
     text: str = field(repr=False)
     left_out: tuple[LeftOut, ...] = ()
 
 
-def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str = "") -> EquivalentFile:
+def equivalent_file(
+    connectors: Iterable[Connector], offset_storage_topic: str = "", *, enabled: bool = True
+) -> EquivalentFile:
     """Return the file for the connectors of one pair of clusters.
 
     `offset_storage_topic` is the `offset.storage.topic` of the Connect cluster they ran in: without it, replication
-    does not resume where the connector stopped.  Raises ConfigError if the connectors belong to different pairs or
-    contradict each other, or if there is no source connector.
+    does not resume where the connector stopped.  Unless `enabled`, the flow is switched off.  Raises ConfigError if the
+    connectors belong to different pairs or contradict each other, or if there is no source connector.
     """
     by_kind = _by_kind(connectors)
     source, target = _pair(by_kind)
@@ -152,7 +140,7 @@ def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str =
     working = _working(by_kind)
     lines = {"clusters": f"{source}, {target}"}
     lines |= _cluster_lines(merged, source, target)
-    lines[f"{source}->{target}.enabled"] = merged.get("enabled", "true")
+    lines[f"{source}->{target}.enabled"] = merged.get("enabled", "true") if enabled else "false"
     if HEARTBEAT not in working:
         lines[f"{source}->{target}.emit.heartbeats.enabled"] = "false"
     if CHECKPOINT not in working:
@@ -162,7 +150,7 @@ def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str =
     if offset_storage_topic:
         lines[f"{target}.offset.storage.topic"] = offset_storage_topic
     lines |= _flow_lines(merged, source, target)
-    return EquivalentFile(_as_text(lines), tuple(_left_out(by_kind, lines, source, target)))
+    return EquivalentFile(as_text(lines), tuple(_left_out(by_kind, lines, source, target)))
 
 
 def _left_out(
@@ -171,12 +159,14 @@ def _left_out(
     """Compare every line of the JSON with the file: a line that is not there as it was written is named."""
     for connector in by_kind.values():
         for key, why in connector.dropped.items():
-            yield LeftOut(connector, key, why)
+            yield LeftOut(connector.file, connector.name, key, why)
         for key, value in connector.properties.items():
             if key == "name" and connector.kind != SOURCE:
-                yield LeftOut(connector, key, f"positions are kept under the name of the {SOURCE}")
+                yield LeftOut(
+                    connector.file, connector.name, key, f"positions are kept under the name of the {SOURCE}"
+                )
             elif key not in _IDENTITY and lines.get(_line_of(key, source, target)) != value:
-                yield LeftOut(connector, key, _why(key, connector, by_kind))
+                yield LeftOut(connector.file, connector.name, key, _why(key, connector, by_kind))
 
 
 def _line_of(key: str, source: str, target: str) -> str:
@@ -315,8 +305,9 @@ def _flow_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str
     return dict(sorted(lines.items(), key=lambda line: (line[0] not in known, line[0])))
 
 
-def _as_text(lines: Mapping[str, str]) -> str:
+def as_text(lines: Mapping[str, str]) -> str:
+    """Return the text of a properties file."""
     from javaproperties import join_key_value
 
-    head = "# Written by `twinlog import-connectors` from the connectors of Kafka Connect.\n"
+    head = "# Written by `twinlog import`.\n"
     return head + "".join(f"{join_key_value(key, value, separator=' = ')}\n" for key, value in lines.items())

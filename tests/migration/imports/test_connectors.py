@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cli.import_connectors import import_connectors
+from twinlog.cli.imports import import_files
 from twinlog.cli.main import main
 from twinlog.config.file.origin import given as given_value
 from twinlog.config.file.providers import reveal
 from twinlog.config.flow import precedence
-from twinlog.config.flow.connect_json import equivalent_file, read_connectors
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError, UsageError
+from twinlog.migration.imports import forms
+from twinlog.migration.imports.connectors import EquivalentFile
 
 PACKAGE = "org.apache.kafka.connect.mirror."
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p#=: \\\\";'
@@ -67,9 +68,13 @@ def write(tmp_path: Path, name: str, document: Any) -> Path:
     return path
 
 
+def equivalent(files: list[Path], offsets: str = "") -> EquivalentFile:
+    return forms.import_files(files, offsets).file
+
+
 def imported(tmp_path: Path, *documents: Any, offsets: str = "connect-offsets") -> FlowSettings:
     files = [write(tmp_path, f"{index}.json", document) for index, document in enumerate(documents)]
-    path = write(tmp_path, "mm2.properties", equivalent_file(read_connectors(files), offsets).text)
+    path = write(tmp_path, "mm2.properties", equivalent(files, offsets).text)
     return load(path, strict=True, environ={}).flows["us-east->us-west"]
 
 
@@ -137,7 +142,7 @@ def test_every_shape_of_the_rest_api(tmp_path: Path, documents: list[Any]) -> No
 
 def test_what_was_not_running_stays_off(tmp_path: Path) -> None:
     """Only a source connector: no checkpoints, no heartbeats, and none on the way back."""
-    path = write(tmp_path, "f", equivalent_file(read_connectors([write(tmp_path, "s.json", POSTED[0])])).text)
+    path = write(tmp_path, "f", equivalent([write(tmp_path, "s.json", POSTED[0])]).text)
     configuration = load(path, environ={})
     flow = configuration.flows["us-east->us-west"]
     assert ["us-east->us-west"] == list(configuration.flows)
@@ -171,9 +176,9 @@ def test_what_was_not_running_stays_off(tmp_path: Path) -> None:
         ),
         ([{k: v for k, v in SOURCE.items() if k != "source.cluster.alias"}], "has no source.cluster.alias"),
         ([SOURCE | {"topics": ["a"]}], "topics is no plain value"),
-        (["not json"], "is no JSON at line 1"),
+        (["{not json"], "is no JSON at line 1"),
         ([{}], "holds no connector"),
-        ([42], "holds no connector"),
+        ([[42]], "holds no connector"),
     ],
 )
 def test_what_cannot_be_imported_is_refused(tmp_path: Path, documents: list[Any], part: str) -> None:
@@ -186,20 +191,20 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path, documents: list[Any]
 def test_a_missing_file(tmp_path: Path) -> None:
     """The path is named."""
     with pytest.raises(ConfigError) as caught:
-        read_connectors([tmp_path / "none.json"])
+        equivalent([tmp_path / "none.json"])
     assert f"{tmp_path}/none.json does not exist" in str(caught.value)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Stdout is the file; --to writes a new one that only its owner may read."""
     source = write(tmp_path, "s.json", POSTED[0])
-    import_connectors([source], "connect-offsets")
+    import_files([source], "connect-offsets")
     text = capsys.readouterr().out
     target = tmp_path / "out.properties"
-    import_connectors([source], "connect-offsets", target)
+    import_files([source], "connect-offsets", to=target)
     assert (text, 0o600) == (target.read_text(), target.stat().st_mode & 0o777)
     with pytest.raises(UsageError):
-        import_connectors([source], "connect-offsets", target)
+        import_files([source], "connect-offsets", to=target)
 
 
 KIP_382 = {
@@ -217,7 +222,7 @@ def test_a_file_that_could_not_work_is_not_written(
 ) -> None:
     """KIP-382's own example has no address that MM2 reads: said with the reason, exit 2, nothing on stdout or disk."""
     source, target = write(tmp_path, "s.json", KIP_382), tmp_path / "mm2.properties"
-    code = main(["import-connectors", str(source), "--to", str(target)])
+    code = main(["import", str(source), "--to", str(target)])
     captured = capsys.readouterr()
     assert (2, "", False) == (code, captured.out, target.exists())
     assert "us-west-source: source.cluster.broker.list is left out: MM2 does not read it" in captured.err
@@ -265,7 +270,7 @@ def test_what_is_left_out_is_named_with_its_reason(
 ) -> None:
     """What somebody wrote and the file does not say, key by key."""
     files = [write(tmp_path, f"{index}.json", document) for index, document in enumerate(documents)]
-    found = {it.key: it.why for it in equivalent_file(read_connectors(files)).left_out}
+    found = {it.key: it.why for it in equivalent(files).left_out}
     assert expected == found
 
 
@@ -295,20 +300,24 @@ def test_no_line_of_the_json_is_lost_in_silence(
     """Each is in the file with its value, or is named."""
     folder = tmp_path_factory.mktemp("c")
     documents = [SOURCE | of_source, CHECKPOINT | {"topics": SOURCE["topics"]} | of_checkpoints]
-    connectors = read_connectors(write(folder, f"{index}.json", it) for index, it in enumerate(documents))
+    files = [write(folder, f"{index}.json", it) for index, it in enumerate(documents)]
     try:
-        made = equivalent_file(connectors)
+        made = equivalent(files)
     except ConfigError:
         return  # they contradict each other, and it says in what
     lines = javaproperties.loads(made.text)
-    named = {(it.connector.name, it.key) for it in made.left_out}
+    named = {(it.owner, it.key) for it in made.left_out}
     aliases = {"source.cluster.": "us-east.", "target.cluster.": "us-west."}
     lost = [
-        (connector.name, key)
-        for connector in connectors
-        for key, value in connector.properties.items()
+        (name, key)
+        for name, document in zip(
+            ("MirrorSourceConnector", "MirrorCheckpointConnector"), documents, strict=True
+        )
+        for key, value in (
+            (key, str(it).lower() if isinstance(it, bool) else str(it)) for key, it in document.items()
+        )
         if key not in {"name", "connector.class", "source.cluster.alias", "target.cluster.alias"}
-        and (connector.name, key) not in named
+        and (name, key) not in named
         and value
         != lines.get(
             next(
