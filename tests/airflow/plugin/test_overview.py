@@ -117,7 +117,7 @@ def test_what_is_worst_comes_first() -> None:
     shown = overview_of(SeenFlows(NOW, "mm2.properties", (good, bad)), NOW).flows
     assert ["A__B", "C__D"] == [it.slug for it in shown]
     assert [
-        "Records of orders will never be copied (gaps below).",
+        "Records of orders will never be copied.",
         "The last drill (1970-01-01 00:00:00 UTC) failed: g was behind",
         "3 partitions could not be looked at; no number here tells of them.",
     ] == [it.what for it in shown[0].troubles]

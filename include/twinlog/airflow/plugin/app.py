@@ -15,8 +15,9 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import HTMLResponse, JSONResponse
 
+from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.flow_page import flow_page_of
-from twinlog.airflow.plugin.links import airflow_address, slug
+from twinlog.airflow.plugin.links import airflow_address
 from twinlog.airflow.plugin.overview import json_of, overview_of
 from twinlog.airflow.plugin.pages import draw_flow, draw_overview
 from twinlog.airflow.plugin.reading import Reader, SeenFlow

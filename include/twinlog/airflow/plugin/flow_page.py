@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinlog.airflow.flows import dag_id_of
-from twinlog.airflow.plugin.links import slug
+from twinlog.airflow.flows import dag_id_of, slug
 from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.airflow.plugin.reports import KeptReport
 from twinlog.airflow.plugin.troubles import State, Tone, Trouble, state_of, troubles_of
-from twinlog.checks.coverage import PartitionCoverage, by_topic, told, total
+from twinlog.checks.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
 from twinlog.checks.gaps import GapReport, GapState
 from twinlog.checks.risk import SLOT_MS
-from twinlog.gate.record import duration
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.gate.record import duration, moment
 from twinlog.groups.report import GroupPartitionRow, SyncState
 from twinlog.recovery.history import RunStatus, status_of
 
@@ -96,7 +95,7 @@ class HeatRow:
     unproved: str
     audited: str
     differs: str
-    cells: object
+    cells: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,50 +247,42 @@ def _group_counts(rows: Sequence[GroupPartitionRow]) -> str:
 
 def heat_of(partitions: Sequence[PartitionCoverage]) -> tuple[HeatRow, ...]:
     """Return a row per topic, the least proved first; the topics that have no row share the last one."""
-    topics = {topic: list(of) for topic, of in by_topic(partitions).items()}
-    order = sorted(
-        topics, key=lambda it: (-max(level(one) for one in topics[it]) // DIFFERS, _share(topics[it]), it)
-    )
-    rows = [_heat_row(topic, topics[topic]) for topic in order[:MOST_ROWS]]
-    rest = [one for topic in order[MOST_ROWS:] for one in topics[topic]]
+    topics = {topic: (total(of), of) for topic, of in by_topic(partitions).items()}
+    order = sorted(topics, key=lambda it: (*_coverage_rank(topics[it][0]), it))
+    rows = [_heat_row(topic, *topics[topic]) for topic in order[:MOST_ROWS]]
+    rest = [one for topic in order[MOST_ROWS:] for one in topics[topic][1]]
     if rest:
-        rows.append(_heat_row(f"{len(order) - MOST_ROWS:,} topics more", rest))
+        rows.append(_heat_row(f"{len(order) - MOST_ROWS:,} topics more", total(rest), rest))
     return tuple(rows)
 
 
-def _share(partitions: Iterable[PartitionCoverage]) -> int:
-    percent = total(partitions).percent
-    return 101 if percent is None else percent
+def _coverage_rank(whole: Coverage) -> tuple[bool, int]:
+    return not whole.differences, 101 if whole.percent is None else whole.percent
 
 
 def level(it: PartitionCoverage) -> int:
     """Return how much of a partition is proved, as one of the `LEVELS`."""
     if it.differences:
         return DIFFERS
-    percent = total([it]).percent
-    if percent is None:
-        return NOTHING
-    if percent == 100:
+    gone = {one.reason: one.records for one in it.unproved if one.reason in GONE}
+    comparable = it.records - sum(gone.values())
+    if comparable <= 0:
+        return NOTHING if it.records <= gone.get(Unproved.TARGET_RETENTION, 0) else UNPROVED
+    if it.proved >= comparable:
         return ALL
-    return UNPROVED if not it.proved else MUCH if percent >= 50 else LITTLE
+    return UNPROVED if not it.proved else MUCH if 2 * it.proved >= comparable else LITTLE
 
 
-def _heat_row(name: str, partitions: Sequence[PartitionCoverage]) -> HeatRow:
-    whole = total(partitions)
+def _heat_row(name: str, whole: Coverage, partitions: Sequence[PartitionCoverage]) -> HeatRow:
     levels = [level(it) for it in partitions]
     differing = [str(it.partition) for it, at in zip(partitions, levels, strict=True) if at == DIFFERS]
     more = f" and {len(differing) - 10:,} more" if len(differing) > 10 else ""
-    audited = (
-        ""
-        if whole.at_ms is None
-        else f"{dt.datetime.fromtimestamp(whole.at_ms / 1000, dt.UTC):%Y-%m-%d %H:%M}"
-    )
     return HeatRow(
         name=name,
         partitions=len(partitions),
         proved="nothing copied" if whole.percent is None else f"{whole.percent} %",
         unproved=told(whole.unproved),
-        audited=audited or "not all of it yet",
+        audited="not all of it yet" if whole.at_ms is None else moment(whole.at_ms),
         differs=", ".join(differing[:10]) + more,
         cells=strip(levels),
     )

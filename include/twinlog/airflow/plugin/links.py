@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from twinlog.airflow.flows import dag_id_of
+from twinlog.airflow.flows import dag_id_of, slug
 from twinlog.config.flow.settings import FlowSettings
 
 if TYPE_CHECKING:
@@ -24,11 +24,6 @@ def airflow_address() -> str:
 def page_of(source: str, target: str) -> str:
     """Return the address of a flow's page."""
     return f"{airflow_address()}{PREFIX.strip('/')}/flow/{slug(dag_id_of('', source, target))}"
-
-
-def slug(dag_id: str) -> str:
-    """Return the name of a flow in an address: its Dag's id without the kind of Dag."""
-    return dag_id.partition("__")[2]
 
 
 def link_in_text(flow: FlowSettings) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twinlog.airflow.plugin.links import slug
+from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import State, Trouble, state_of, troubles_of
 from twinlog.gate.record import duration, number
 from twinlog.jsonable import to_json
+from twinlog.state.seats import Role
 
 if TYPE_CHECKING:
     from twinlog.monitoring.status import FlowStatus
@@ -141,8 +142,8 @@ def _last_cycle(seen: SeenFlow, now: float) -> Iterator[Fact]:
 def _leader(status: FlowStatus) -> Iterator[Fact]:
     if status.members:
         first, *others = status.members
-        role = "leads" if first.role.value == "leads" else "stands by"
-        yield Fact("Process", first.host, f"{first.place} {role}, {len(others):,} more stand by")
+        role = "leads" if first.role is Role.LEADS else "stands by"
+        yield Fact("Process", first.host, f"{first.pid} {role}; {len(others):,} more stand by")
 
 
 def bytes_of(count: int | None) -> str:

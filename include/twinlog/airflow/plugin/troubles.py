@@ -145,7 +145,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
     if lost:
         yield Trouble(
             Tone.BAD,
-            f"Records of {_named(sorted({it.topic for it in lost}))} will never be copied (gaps below).",
+            f"Records of {_named(sorted({it.topic for it in lost}))} will never be copied.",
             f"twinlog gap acknowledge --flow '{flow}', or copy the topic anew: Dag rebuild.",
         )
     for pause in status.paused:
@@ -188,7 +188,7 @@ def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
     if drifted:
         yield Trouble(
             Tone.WARN,
-            f"Metadata differs between both sides (drift below): {_named([it.topic for it in drifted])}.",
+            f"Metadata differs between both sides: {_named([it.topic for it in drifted])}.",
             f"twinlog metadata plan --flow '{flow}'",
         )
 
