@@ -1,6 +1,6 @@
 """Find the configuration file that Airflow works from, and the Dag of each of its flows.
 
-Does not import airflow: Dag files, operators and the plugin page all start from this module.
+Does not import airflow: Dag files, operators and the plugin's pages all start from this module.
 """
 
 from __future__ import annotations

@@ -45,6 +45,13 @@ def test_age_that_nobody_knows() -> None:
     )
 
 
+def test_before_the_first_cycle_nothing_is_copied() -> None:
+    """Also if there is nothing to copy: an age of 0 would be good news that nobody has earned."""
+    status = replace(STATUS, has_run=False, lag_records=0, rpo_seconds=0.0, topics=())
+    behind = card(seen_flow(status, replace(LEDGER, last_report=None))).facts[1]
+    assert Fact("Behind", "not known", "nothing was copied yet") == behind
+
+
 def test_what_is_held_or_left_alone_is_said() -> None:
     """A paused flow, a paused topic and an orphaned copy, each with who or why, and what to do."""
     held = replace(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import State, Trouble, state_of, troubles_of
-from twinlog.gate.record import duration, number
+from twinlog.gate.record import UNKNOWN, duration, number
 from twinlog.jsonable import to_json
 from twinlog.state.seats import Role
 
@@ -118,6 +118,9 @@ def _lag(status: FlowStatus) -> Iterator[Fact]:
         yield Fact(
             "Undecided", number(status.undecided_records), "records behind open transactions, not copied"
         )
+    if not status.has_run:  # nothing was copied, and an age of 0 would say otherwise
+        yield Fact("Behind", UNKNOWN, "nothing was copied yet")
+        return
     missing = status.lag_records != 0 or status.undecided_records != 0 or status.unseen_partitions
     copied = status.rpo_seconds == 0 and not missing
     budgets = [it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds]
@@ -143,7 +146,7 @@ def _leader(status: FlowStatus) -> Iterator[Fact]:
     if status.members:
         first, *others = status.members
         role = "leads" if first.role is Role.LEADS else "stands by"
-        yield Fact("Process", first.host, f"{first.pid} {role}; {len(others):,} more stand by")
+        yield Fact("Process", first.host, f"process {first.pid} {role}, {len(others):,} more stand by")
 
 
 def bytes_of(count: int | None) -> str:
