@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.partitions import PartitionRow
+from twinlog.checks.partitions import MapSummary, PartitionRow
 from twinlog.checks.risk import SLOT_MS, SLOTS, newly_copied, of_the_last_day, sample
 from twinlog.formats.ledger.gate import RiskSample
 
@@ -34,14 +34,14 @@ def test_what_was_copied_adds_up_within_five_minutes():
 
 
 def test_what_was_copied_since_the_last_report():
-    """From the log's start if there was none; nothing of what was rewound, or never copied."""
+    """What the map knows if there was none; nothing of what was rewound, never copied, or left out at the start."""
 
     def row(next_upstream: int | None, reported: int | None) -> PartitionRow:
         return PartitionRow(
-            "t", "A.t", 0, 100, 900, next_upstream, 0, None, 0, 0, 1, 1, reported_next_upstream=reported
+            "t", "A.t", 0, 100, 900, next_upstream, 0, None, 0, 0, 1, 1, MapSummary(9, 9, 9), reported
         )
 
-    assert 50 == newly_copied([row(150, None)])
+    assert 9 == newly_copied([row(150, None)])
     assert 10 == newly_copied([row(160, 150), row(140, 150), row(None, None)])
 
 

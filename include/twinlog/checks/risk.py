@@ -81,13 +81,14 @@ def sample(
 
 
 def newly_copied(rows: Iterable[PartitionRow]) -> int:
-    """Count the upstream offsets that were copied since the last report; from the log's start if there was none."""
+    """Count the upstream offsets that were copied since the last report.
+
+    Of a partition without one, it counts what the map knows: where its copy began is not where its log does.
+    """
     return sum(
-        max(
-            0,
-            row.next_upstream
-            - (row.source_log_start if row.reported_next_upstream is None else row.reported_next_upstream),
-        )
+        row.mapped.upstream_offsets
+        if row.reported_next_upstream is None
+        else max(0, row.next_upstream - row.reported_next_upstream)
         for row in rows
         if row.next_upstream is not None
     )
