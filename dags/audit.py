@@ -10,6 +10,7 @@ from airflow.sdk import DAG, CronTriggerTimetable
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
 from twinlog.airflow.operators.spark_job import SparkStepOperator
+from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import RETRIES
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
@@ -37,7 +38,7 @@ def audit(dag_id: str, flow: FlowSettings) -> DAG:
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
-        doc_md=TEXT.format(**ends),
+        doc_md=TEXT.format(**ends) + link_in_text(flow),
     ) as dag:
         SparkStepOperator(
             task_id="compare", step=AUDIT, flow=flow.name, doc_md="Compare both sides with one Spark job."

@@ -14,6 +14,7 @@ from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.failover import FAILOVER
 from twinlog.airflow.operators.spark_job import SparkStepOperator
+from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import RETRIES
 from twinlog.airflow.tasks import failover as tasks
 from twinlog.config.flow.settings import FlowSettings
@@ -40,7 +41,7 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Promote {flow.target.alias}: clients of {flow.source.alias} are to work there",
-        doc_md=TEXT.format(**ends),
+        doc_md=TEXT.format(**ends) + link_in_text(flow),
     ) as dag:
 
         @task

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, CronTriggerTimetable, task
 
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import RETRIES
 from twinlog.airflow.tasks.readiness import PARAMS, ask_gate
 from twinlog.config.flow.settings import FlowSettings
@@ -38,7 +39,7 @@ def failover_readiness(dag_id: str, flow: FlowSettings) -> DAG:
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Ask whether {flow.target.alias} could take over from {flow.source.alias}",
-        doc_md=TEXT.format(**ends),
+        doc_md=TEXT.format(**ends) + link_in_text(flow),
     ) as readiness_dag:
 
         @task(outlets=[outlet])

@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, chain, task
 
 from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import RETRIES
 from twinlog.airflow.tasks import rebuilding
 from twinlog.config.flow.settings import FlowSettings
@@ -25,7 +26,7 @@ def rebuild(dag_id: str, flow: FlowSettings) -> DAG:
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Delete the copy of one topic on {flow.target.alias} and copy it anew",
-        doc_md=rebuilding.__doc__,
+        doc_md=(rebuilding.__doc__ or "") + link_in_text(flow),
     ) as dag:
 
         @task

@@ -6,16 +6,18 @@ from typing import ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from twinlog.airflow.plugin.app import FASTAPI_APP, NAV_ENTRY
+from twinlog.airflow.plugin.links import FlowPageLink
+from twinlog.airflow.plugin.registration import FASTAPI_APP, NAV_ENTRY
 from twinlog.airflow.preload import preload
 
 
 class TwinlogPlugin(AirflowPlugin):
-    """The page with flows, topics, lag and the last cycle."""
+    """The pages with flows, topics, lag and all that is known of them, and the buttons that lead to them."""
 
     name = "twinlog"
     fastapi_apps: ClassVar = [FASTAPI_APP]
     external_views: ClassVar = [NAV_ENTRY]
+    operator_extra_links: ClassVar = [FlowPageLink()]
 
 
 preload()

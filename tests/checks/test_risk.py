@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.risk import SLOT_MS, SLOTS, of_the_last_day, sample
+from twinlog.checks.partitions import MapSummary, PartitionRow
+from twinlog.checks.risk import SLOT_MS, SLOTS, newly_copied, of_the_last_day, sample
 from twinlog.formats.ledger.gate import RiskSample
 
 DAY_MS = SLOT_MS * SLOTS
@@ -18,6 +19,30 @@ def test_the_worst_of_five_minutes_counts():
     assert RiskSample(0, 20_000, 7, 500, 90) == second
     assert RiskSample(0, 10_000 + DAY_MS, 1, 2, 3) == sample(10_000 + DAY_MS, 1, 2, 3, [second])
     assert RiskSample(1, SLOT_MS, 1, None, 3) == sample(SLOT_MS, 1, None, 3, [second])
+
+
+def test_what_was_copied_adds_up_within_five_minutes():
+    """Each cycle tells of its own; what an older release did not count stays unknown until one does."""
+    first = sample(10_000, 5, 500, 90, (), copied=3)
+    assert 10 == sample(20_000, 5, 500, 90, [first], copied=7).copied
+    assert 7 == sample(10_000 + SLOT_MS, 5, 500, 90, [first], copied=7).copied
+    old = RiskSample(0, 10_000, 5, 500, 90)
+    assert (None, 7) == (
+        sample(20_000, 5, 500, 90, [old]).copied,
+        sample(20_000, 5, 500, 90, [old], copied=7).copied,
+    )
+
+
+def test_what_was_copied_since_the_last_report():
+    """What the map knows if there was none; nothing of what was rewound, never copied, or left out at the start."""
+
+    def row(next_upstream: int | None, reported: int | None) -> PartitionRow:
+        return PartitionRow(
+            "t", "A.t", 0, 100, 900, next_upstream, 0, None, 0, 0, 1, 1, MapSummary(9, 9, 9), reported
+        )
+
+    assert 9 == newly_copied([row(150, None)])
+    assert 10 == newly_copied([row(160, 150), row(140, 150), row(None, None)])
 
 
 @given(st.lists(st.tuples(st.integers(0, 3 * DAY_MS), st.integers(0, 9)), min_size=1))

@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from twinlog.airflow.assets import remote_cluster
+from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.xcom import all_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
@@ -127,7 +128,7 @@ the end of each data interval, one after the other. A run that finds nothing to 
 
 A run that went well as a whole sends an event of the asset `{remote_cluster(flow.target.alias).uri}`; one in which
 anything failed, if only a partition that has stopped, sends none, though the others are copied.
-{_FOLLOWS if flow.continuous else ""}"""
+{link_in_text(flow)}{_FOLLOWS if flow.continuous else ""}"""
 
 
 def failed_tasks(states: Mapping[str, str]) -> list[str]:

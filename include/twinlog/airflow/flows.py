@@ -1,6 +1,6 @@
 """Find the configuration file that Airflow works from, and the Dag of each of its flows.
 
-Does not import airflow: Dag files, operators and the plugin page all start from this module.
+Does not import airflow: Dag files, operators and the plugin's pages all start from this module.
 """
 
 from __future__ import annotations
@@ -67,3 +67,8 @@ def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[
 def dag_id_of(kind: str, source: str, target: str) -> str:
     """Return `replicate__A__B`; each character other than a letter, digit or underscore becomes an underscore."""
     return "__".join([kind, *(re.sub(r"\W", "_", alias, flags=re.ASCII) for alias in (source, target))])
+
+
+def slug(dag_id: str) -> str:
+    """Return the name of a flow in an address: its Dag's id without the kind of Dag."""
+    return dag_id.partition("__")[2]

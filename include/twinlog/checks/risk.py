@@ -60,13 +60,15 @@ def sample(
     known: Sequence[RiskSample],
     *,
     age_known: bool = True,
+    copied: int | None = None,
 ) -> RiskSample:
-    """Take a sample; within one slot the worst value counts."""
+    """Take a sample; within one slot the worst value counts, and what was `copied` adds up."""
     slot = at_ms // SLOT_MS % SLOTS
     earlier = next((it for it in known if it.slot == slot and at_ms - it.at_ms < SLOT_MS), None)
     if earlier is None:
-        return RiskSample(slot, at_ms, records, lost_bytes, age_ms, age_known)
+        return RiskSample(slot, at_ms, records, lost_bytes, age_ms, age_known, copied)
     known_bytes = [it for it in (earlier.bytes, lost_bytes) if it is not None]
+    known_copied = [it for it in (earlier.copied, copied) if it is not None]
     return RiskSample(
         slot,
         at_ms,
@@ -74,6 +76,21 @@ def sample(
         max(known_bytes, default=None),
         max(earlier.age_ms, age_ms),
         earlier.age_known and age_known,
+        sum(known_copied) if known_copied else None,
+    )
+
+
+def newly_copied(rows: Iterable[PartitionRow]) -> int:
+    """Count the upstream offsets that were copied since the last report.
+
+    Of a partition without one, it counts what the map knows: where its copy began is not where its log does.
+    """
+    return sum(
+        row.mapped.upstream_offsets
+        if row.reported_next_upstream is None
+        else max(0, row.next_upstream - row.reported_next_upstream)
+        for row in rows
+        if row.next_upstream is not None
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twinlog.checks.check import Row
 from twinlog.checks.partitions import PartitionRow
-from twinlog.checks.risk import TopicAtRisk, bytes_at_risk, sample, seconds_since
+from twinlog.checks.risk import TopicAtRisk, bytes_at_risk, newly_copied, sample, seconds_since
 from twinlog.checks.topics import drift_of
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import ClusterReader
@@ -182,4 +182,5 @@ def risk_sample(seen: Survey, topics: Iterable[TopicAtRisk]) -> RiskSample:
         round(max((it.seconds or 0.0 for it in every), default=0.0) * 1000),
         seen.ledger.risk_samples,
         age_known=not seen.unseen and all(it.seconds is not None for it in every),
+        copied=newly_copied(seen.rows),
     )

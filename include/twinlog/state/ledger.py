@@ -17,7 +17,7 @@ from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
-from twinlog.formats.ledger.gate import KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
@@ -78,9 +78,9 @@ class Ledger:
     - `recoveries` are the failovers of the flow, oldest first; `promotion_plan` is the plan kept for the next one.
     - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
+    - `outcomes` are the gate's newest answers, the newest first.
 
-    Not all that a ledger holds is here. The fences are read by drivers only, and the gate's outcomes are for people to
-    read.
+    Not all that a ledger holds is here: the fences are read by drivers only.
     """
 
     incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
@@ -113,6 +113,7 @@ class Ledger:
     promotion_plan: PromotionPlan | None = None
     tails: tuple[TailExported, ...] = ()
     drills: tuple[DrillRun, ...] = ()
+    outcomes: tuple[GateOutcome, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -247,6 +248,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         promotion_plan=next(_of(known, PromotionPlan), None),
         tails=tuple(_of(known, TailExported)),
         drills=tuple(sorted(_of(known, DrillRun), key=lambda it: (it.started_ms, it.run))),
+        outcomes=tuple(sorted(_of(known, GateOutcome), key=lambda it: -it.at_ms)),
     )
 
 

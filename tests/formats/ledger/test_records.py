@@ -168,7 +168,7 @@ BYTES = [
     (
         RiskSample(3, 7, 5, None, 9),
         '["risk",3]',
-        '{"version":1,"slot":3,"at_ms":7,"records":5,"bytes":null,"age_ms":9,"age_known":true}',
+        '{"version":1,"slot":3,"at_ms":7,"records":5,"bytes":null,"age_ms":9,"age_known":true,"copied":null}',
     ),
     (
         KnownSource(7, 2, (KnownTopic("t", 1, 5, 9, None, ("x",)),)),

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from twinlog import errors
 from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
+from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.secrets import RememberedConnections
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import ALONE, AUTO
@@ -49,6 +50,8 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
 
     Its XCom is the step's result as JSON, cut if it is large, also if the step failed.
     """
+
+    operator_extra_links = (FlowPageLink(),)
 
     def __init__(self, *, step: Step, flow: str, **arguments: Any) -> None:
         super().__init__(**arguments)

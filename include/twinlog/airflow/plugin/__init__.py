@@ -1,1 +1,1 @@
-"""The page that twinlog adds to Airflow's UI: every flow, its topics, its lag, its last cycle."""
+"""The pages that twinlog adds to Airflow's UI: every flow, worst first, and a page for each."""

@@ -1,4 +1,4 @@
-"""The page's web application in Airflow's UI, behind Airflow's own authentication: read-only, two addresses.
+"""The pages' web application in Airflow's UI, behind Airflow's own authentication: read-only.
 
 Airflow leaves a plugin's endpoints open unless they check the login.  Here the whole application checks it, so that no
 route can be forgotten.  FastAPI's own documentation pages would not check it, so they are off.
@@ -6,20 +6,22 @@ route can be forgotten.  FastAPI's own documentation pages would not check it, s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from functools import cache
-from importlib.resources import files
+import secrets
+import time
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
-from airflow.configuration import conf
-from fastapi import Depends, FastAPI
-from fastapi.responses import HTMLResponse
-from jinja2 import Environment, Template
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.responses import HTMLResponse, JSONResponse
 
-from twinlog.airflow.plugin.status import StatusCache, look_at_flows
-from twinlog.airflow.plugin.view import json_of, page_of
+from twinlog.airflow.flows import slug
+from twinlog.airflow.plugin.flow_page import flow_page_of
+from twinlog.airflow.plugin.links import airflow_address
+from twinlog.airflow.plugin.overview import json_of, overview_of
+from twinlog.airflow.plugin.pages import draw_flow, draw_overview
+from twinlog.airflow.plugin.reading import Reader, SeenFlow
+from twinlog.airflow.plugin.reports import page_at
 
 app = FastAPI(
     title="twinlog",
@@ -29,48 +31,66 @@ app = FastAPI(
     openapi_url=None,
 )
 
-_status = StatusCache(look_at_flows)
+_reader = Reader()
+
+_ONLY_OURS = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'self'; script-src 'nonce-{nonce}'"
+)
+"""What a page may load: nothing but itself.  A name that got past the escaping could not run anything either."""
+
+_A_REPORT = (
+    "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline';"
+    " script-src 'unsafe-inline'"
+)
+"""A report is a file: it runs without the viewer's login."""
 
 
-@app.get("/", response_class=HTMLResponse)
-def page() -> str:
-    """Show every flow."""
-    base = conf.get("api", "base_url", fallback="").rstrip("/") + "/"
-    return _template().render(page=page_of(_status.get()), base=base)
+@app.get("/")
+def overview() -> HTMLResponse:
+    """Show every flow, worst first."""
+    nonce = secrets.token_urlsafe(16)
+    page = overview_of(_reader.get(), time.time())
+    return _html(draw_overview(page, airflow=airflow_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
+
+
+@app.get("/flow/{name}")
+def flow(name: str) -> HTMLResponse:
+    """Show one flow."""
+    nonce = secrets.token_urlsafe(16)
+    page = flow_page_of(_found(name), time.time())
+    return _html(draw_flow(page, airflow=airflow_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
+
+
+@app.get("/flow/{name}/reports/{path:path}")
+def report(name: str, path: str) -> HTMLResponse:
+    """Show a page that the gate or a cycle's checks have kept."""
+    text = page_at(_found(name).flow, path)
+    if text is None:
+        raise HTTPException(404, "no such report: it may have been deleted by a newer one")
+    return _html(text, _A_REPORT)
 
 
 @app.get("/status.json")
-def status() -> dict[str, Any]:
-    """Return the same as JSON."""
-    return json_of(_status.get())
+def status() -> JSONResponse:
+    """Return the overview as JSON; 503 until every flow was read once."""
+    seen = _reader.get()
+    document: dict[str, Any] = json_of(seen)
+    if seen.being_read:
+        return JSONResponse(document, 503, headers={"Retry-After": "2"})
+    return JSONResponse(document)
 
 
-@cache
-def _template() -> Template:
-    # Topic names come from clusters where any user may name topics: everything is escaped.
-    text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+def _found(name: str) -> SeenFlow:
+    seen = _reader.get()
+    for it in seen.flows:
+        if slug(it.dag_id) == name:
+            return it
+    why = seen.error or "the configuration names no such flow that is enabled"
+    raise HTTPException(
+        404 if seen.at else 503, why if seen.at else "the configuration is being read; try again"
+    )
 
 
-PREFIX = "/twinlog"
-_Message = MutableMapping[str, Any]
-
-
-async def lazy_app(
-    scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
-) -> None:
-    """Pass a request on to the page's application, which the first request imports.
-
-    Every component of Airflow loads every plugin; only the API server calls this.
-    """
-    await app(scope, receive, send)
-
-
-FASTAPI_APP = {"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}
-
-NAV_ENTRY = {
-    "name": "twinlog",
-    "href": f"{PREFIX.lstrip('/')}/",
-    "destination": "nav",
-    "url_route": "replication",
-}
+def _html(text: str, may_load: str) -> HTMLResponse:
+    return HTMLResponse(text, headers={"Content-Security-Policy": may_load, "Cache-Control": "no-store"})

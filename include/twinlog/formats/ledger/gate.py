@@ -56,7 +56,8 @@ class RiskSample(LedgerEntry):
 
     `records` and `bytes` were not copied yet, the oldest of them for `age_ms`.  `bytes` is an estimate, None if the
     source would not report the sizes of its logs.  Without `age_known` some records may have been older: they had no
-    timestamp, or could not be read.
+    timestamp, or could not be read.  `copied` counts the upstream offsets that the reports of the slot
+    were the first to tell of, None if an older release wrote the record.
     """
 
     KIND: ClassVar[str] = "risk"
@@ -67,6 +68,7 @@ class RiskSample(LedgerEntry):
     bytes: int | None
     age_ms: int
     age_known: bool = True
+    copied: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,334 @@
+"""Turn one flow into its own page: every part shortened with counts, worst first.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from twinlog.airflow.flows import dag_id_of, slug
+from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago
+from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
+from twinlog.airflow.plugin.reading import SeenFlow
+from twinlog.airflow.plugin.reports import KeptReport
+from twinlog.airflow.plugin.troubles import State, Tone, Trouble, state_of, troubles_of
+from twinlog.checks.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
+from twinlog.checks.gaps import GapReport, GapState
+from twinlog.checks.risk import SLOT_MS
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.gate.record import duration, moment
+from twinlog.groups.report import GroupPartitionRow, SyncState
+from twinlog.recovery.history import RunStatus, status_of
+
+if TYPE_CHECKING:
+    from twinlog.formats.ledger.drill import DrillRun
+    from twinlog.formats.ledger.gate import GateOutcome, RiskSample
+    from twinlog.monitoring.status import FlowStatus, TopicStatus
+    from twinlog.state.ledger import Ledger
+
+MOST_ROWS = 200
+"""Rows of a table; what is left is counted, and topics are named below it."""
+
+MOST_RUNS = 20
+"""Failovers and drills."""
+
+DAY_MS = 24 * 3_600_000
+
+DAGS = {
+    "replicate": "copy",
+    "sync_metadata": "metadata",
+    "audit": "audit",
+    "failover_readiness": "readiness",
+    "failover": "failover",
+    "rebuild": "rebuild",
+}
+AIRFLOWS_RUNS = ("scheduled__", "manual__", "backfill__", "asset_triggered__")
+
+NOTHING, UNPROVED, LITTLE, MUCH, ALL, DIFFERS = range(6)
+LEVELS = (
+    "nothing copied",
+    "nothing proved",
+    "less than half proved",
+    "half or more proved",
+    "all proved",
+    "differs from its source",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One line of the table of topics."""
+
+    name: str
+    remote: str
+    partitions: str
+    copied_up_to: str
+    lag: str
+    behind: str
+    word: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a table that are shown; `left` are the names of those that are not, and why they matter less."""
+
+    rows: tuple[Any, ...]
+    total: int
+    left: tuple[str, ...] = ()
+
+    @property
+    def hidden(self) -> int:
+        """Count the rows that are not shown."""
+        return self.total - len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """Audit coverage of a topic, or of all topics that have no row of their own."""
+
+    name: str
+    partitions: int
+    proved: str
+    unproved: str
+    audited: str
+    differs: str
+    cells: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPage:
+    """The page of one flow."""
+
+    slug: str
+    dag_id: str
+    source: str
+    target: str
+    state: State
+    read: str
+    being_read: bool
+    troubles: tuple[Trouble, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    dags: tuple[tuple[str, str], ...] = ()
+    last_run: str = ""
+    members: tuple[object, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    topics: Table = Table((), 0)
+    gaps: Table = Table((), 0)
+    groups: Table = Table((), 0)
+    group_counts: str = ""
+    uncovered: Table = Table((), 0)
+    groups_error: str = ""
+    heat: tuple[HeatRow, ...] = ()
+    coverage_error: str = ""
+    details_read: str = ""
+    drift: Table = Table((), 0)
+    outcomes: tuple[GateOutcome, ...] = ()
+    failovers: tuple[RunStatus, ...] = ()
+    drills: tuple[DrillRun, ...] = ()
+    reports: tuple[KeptReport, ...] = ()
+
+
+def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
+    """Return what the page shows at `now` (epoch seconds)."""
+    troubles = troubles_of(seen, now)
+    source, target = seen.flow.source.alias, seen.flow.target.alias
+    page = FlowPage(
+        slug=slug(seen.dag_id),
+        dag_id=seen.dag_id,
+        source=source,
+        target=target,
+        state=state_of(seen, now, troubles),
+        read=read_ago(seen, now),
+        being_read=not seen.at,
+        troubles=troubles,
+        facts=facts_of(seen, now),
+        dags=tuple((label, dag_id_of(kind, source, target)) for kind, label in DAGS.items()),
+        reports=seen.reports,
+    )
+    if seen.status is None or seen.ledger is None:
+        return page
+    return _filled(page, seen, seen.status, seen.ledger, now)
+
+
+def _filled(page: FlowPage, seen: SeenFlow, status: FlowStatus, ledger: Ledger, now: float) -> FlowPage:
+    details = seen.details
+    groups = details.groups if details is not None else None
+    known = ledger.known_source.topics if ledger.known_source is not None else ()
+    return replace(
+        page,
+        last_run=_run_address(seen.dag_id, ledger),
+        members=status.members,
+        plots=plots_of(status, ledger.risk_samples, round(now * 1000)),
+        topics=topics_of(status),
+        gaps=_table(sorted(status.gaps, key=_gap_rank)),
+        groups=_table(sorted(groups.rows, key=_group_rank)) if groups is not None else Table((), 0),
+        group_counts=_group_counts(groups.rows) if groups is not None else "",
+        uncovered=_table(groups.uncovered) if groups is not None else Table((), 0),
+        groups_error=details.groups_error if details is not None else "",
+        heat=heat_of(details.coverage) if details is not None else (),
+        coverage_error=details.coverage_error if details is not None else "",
+        details_read=duration(max(0.0, now - details.at)) if details is not None else "",
+        drift=_table([it for it in known if it.drift]),
+        outcomes=ledger.outcomes,
+        failovers=tuple(status_of(it) for it in reversed(ledger.recoveries))[:MOST_RUNS],
+        drills=tuple(reversed(ledger.drills))[:MOST_RUNS],
+    )
+
+
+def _table(rows: Iterable[Any]) -> Table:
+    every = tuple(rows)
+    return Table(every[:MOST_ROWS], len(every))
+
+
+def _run_address(dag_id: str, ledger: Ledger) -> str:
+    """Return where Airflow shows the run of the last cycle, "" if it was no run of Airflow's."""
+    run = ledger.last_report.run_id if ledger.last_report is not None else ""
+    return f"dags/{quote(dag_id)}/runs/{quote(run, safe='')}" if run.startswith(AIRFLOWS_RUNS) else ""
+
+
+def topics_of(status: FlowStatus) -> Table:
+    """Return the rows of topics, worst first, and the names of those without one."""
+    stopped = [
+        TopicRow(it.topic, it.remote_topic, f"{it.partitions or 0:,}", "", "", "", "stopped", Tone.BAD)
+        for it in status.stopped
+    ]
+    rows = sorted(status.topics, key=lambda it: (not it.over_budget, -_waiting(it), it.topic))
+    room = max(0, MOST_ROWS - len(stopped))
+    shown = (*stopped, *(_topic(it) for it in rows[:room]))[:MOST_ROWS]
+    left = (*(it.name for it in stopped[MOST_ROWS:]), *(it.topic for it in rows[room:]))
+    return Table(shown, len(stopped) + len(rows), left)
+
+
+def _waiting(topic: TopicStatus) -> int:
+    return topic.lag_records + topic.undecided_records
+
+
+def _topic(topic: TopicStatus) -> TopicRow:
+    copied = sum(partition.last_upstream_offset + 1 for partition in topic.partitions)
+    end = sum(partition.source_end for partition in topic.partitions)
+    done = not topic.lag_records and not topic.undecided_records and topic.rpo_seconds is not None
+    word, tone = (
+        ("up to date", Tone.GOOD) if done else ("behind", Tone.WARN) if copied else ("waiting", Tone.IDLE)
+    )
+    if topic.over_budget:
+        word, tone = "over its RPO", Tone.BAD
+    budget = f" of {duration(topic.rpo_budget_seconds)}" if topic.rpo_budget_seconds else ""
+    return TopicRow(
+        name=topic.topic,
+        remote=topic.remote_topic,
+        partitions=f"{len(topic.partitions):,}",
+        copied_up_to=f"{copied:,} of {end:,}",
+        lag=f"{topic.lag_records:,}",
+        behind="" if done else duration(topic.rpo_seconds) + budget,
+        word=word,
+        tone=tone,
+    )
+
+
+def _gap_rank(gap: GapReport) -> tuple[bool, str, int, int]:
+    return gap.state is not GapState.OPEN, gap.topic, gap.partition, gap.first_offset
+
+
+_GROUP_ORDER = {SyncState.WRONGLY_NOT: 0, SyncState.INTENTIONALLY_NOT: 1, SyncState.SYNCED: 2}
+
+
+def _group_rank(row: GroupPartitionRow) -> tuple[int, str, str, int]:
+    return _GROUP_ORDER[row.state], row.group, row.topic, row.partition
+
+
+def _group_counts(rows: Sequence[GroupPartitionRow]) -> str:
+    states = [row.state for row in rows]
+    counts = ", ".join(f"{states.count(state):,} {state.value}" for state in _GROUP_ORDER)
+    return f"{len({row.group for row in rows}):,} groups; positions: {counts}"
+
+
+def heat_of(partitions: Sequence[PartitionCoverage]) -> tuple[HeatRow, ...]:
+    """Return a row per topic, the least proved first; the topics that have no row share the last one."""
+    topics = {topic: (total(of), of) for topic, of in by_topic(partitions).items()}
+    order = sorted(topics, key=lambda it: (*_coverage_rank(topics[it][0]), it))
+    rows = [_heat_row(topic, *topics[topic]) for topic in order[:MOST_ROWS]]
+    rest = [one for topic in order[MOST_ROWS:] for one in topics[topic][1]]
+    if rest:
+        rows.append(_heat_row(f"{len(order) - MOST_ROWS:,} topics more", total(rest), rest))
+    return tuple(rows)
+
+
+def _coverage_rank(whole: Coverage) -> tuple[bool, int]:
+    return not whole.differences, 101 if whole.percent is None else whole.percent
+
+
+def level(it: PartitionCoverage) -> int:
+    """Return how much of a partition is proved, as one of the `LEVELS`."""
+    if it.differences:
+        return DIFFERS
+    gone = {one.reason: one.records for one in it.unproved if one.reason in GONE}
+    comparable = it.records - sum(gone.values())
+    if comparable <= 0:
+        return NOTHING if it.records <= gone.get(Unproved.TARGET_RETENTION, 0) else UNPROVED
+    if it.proved >= comparable:
+        return ALL
+    return UNPROVED if not it.proved else MUCH if 2 * it.proved >= comparable else LITTLE
+
+
+def _heat_row(name: str, whole: Coverage, partitions: Sequence[PartitionCoverage]) -> HeatRow:
+    levels = [level(it) for it in partitions]
+    differing = [str(it.partition) for it, at in zip(partitions, levels, strict=True) if at == DIFFERS]
+    more = f" and {len(differing) - 10:,} more" if len(differing) > 10 else ""
+    return HeatRow(
+        name=name,
+        partitions=len(partitions),
+        proved="nothing copied" if whole.percent is None else f"{whole.percent} %",
+        unproved=told(whole.unproved),
+        audited="not all of it yet" if whole.at_ms is None else moment(whole.at_ms),
+        differs=", ".join(differing[:10]) + more,
+        cells=strip(levels),
+    )
+
+
+def plots_of(status: FlowStatus, samples: Iterable[RiskSample], now_ms: int) -> tuple[Plot, ...]:
+    """Draw the last day as cycles saw it: what was copied, what waited, and for how long against the RPO."""
+    start = now_ms - DAY_MS
+    day = sorted((it for it in samples if start <= it.at_ms <= now_ms), key=attrgetter("at_ms"))
+    if not day:
+        return ()
+    copied = [Point(it.at_ms // SLOT_MS * SLOT_MS, it.copied) for it in day if it.copied is not None]
+    lag = _with_holes([Point(it.at_ms, it.records) for it in day])
+    ages = _with_holes([Point(it.at_ms, it.age_ms / 1000 if it.age_known else None) for it in day])
+    most_copied = max((it.value or 0 for it in copied), default=0)
+    most_lag, oldest = max(it.records for it in day), max((it.value or 0 for it in ages), default=0)
+    budgets = [it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds]
+    limit = float(min(budgets)) if budgets else None
+    against = f"; the dashed line is the strictest RPO, {duration(limit)}" if limit else ""
+    unknown = sum(not it.age_known for it in day)
+    gaps = f"; unknown in {unknown:,} of {len(day):,} samples" if unknown else ""
+    return (
+        Plot(
+            "Copied, per five minutes", _throughput(copied), bars(copied, start, now_ms, SLOT_MS, most_copied)
+        ),
+        Plot("Not copied yet, records", f"at most {most_lag:,}", line(lag, start, now_ms, most_lag)),
+        Plot(
+            "Age of the oldest record not copied",
+            f"at most {duration(oldest)}{against}{gaps}",
+            line(ages, start, now_ms, oldest, limit),
+        ),
+    )
+
+
+def _throughput(copied: Sequence[Point]) -> str:
+    counts = [int(it.value or 0) for it in copied]
+    if not counts:
+        return "not known: an older release wrote the samples"
+    return f"{sum(counts):,} offsets in a day; most in five minutes: {max(counts):,}"
+
+
+def _with_holes(points: Sequence[Point]) -> list[Point]:
+    """Break the curve where no cycle reported for three slots: nobody knows what was there."""
+    found: list[Point] = []
+    for it in points:
+        if found and it.at_ms - found[-1].at_ms > 3 * SLOT_MS:
+            found.append(Point(found[-1].at_ms, None))
+        found.append(it)
+    return found

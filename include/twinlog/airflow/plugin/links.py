@@ -1,0 +1,43 @@
+"""Where a flow's page is, for Dags that lead to it, and the button of a task in Airflow's UI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+from twinlog.airflow.flows import dag_id_of, slug
+from twinlog.config.flow.settings import FlowSettings
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+PREFIX = "/twinlog"
+
+
+def airflow_address() -> str:
+    """Return Airflow's own address, with a slash at its end; only "/" if it is not configured."""
+    return str(conf.get("api", "base_url", fallback="")).rstrip("/") + "/"
+
+
+def page_of(source: str, target: str) -> str:
+    """Return the address of a flow's page."""
+    return f"{airflow_address()}{PREFIX.strip('/')}/flow/{slug(dag_id_of('', source, target))}"
+
+
+def link_in_text(flow: FlowSettings) -> str:
+    """Return the sentence that leads from a Dag's text to the flow's page."""
+    address = page_of(flow.source.alias, flow.target.alias)
+    return f"\n[How {flow.source.alias} → {flow.target.alias} stands now]({address})\n"
+
+
+class FlowPageLink(BaseOperatorLink):  # type: ignore[misc]
+    """The button of a task of a flow's Dag."""
+
+    name = "Flow page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        """Return the address of the page of the task's flow."""
+        source, _, target = str(getattr(operator, "flow", "")).partition("->")
+        return page_of(source, target)

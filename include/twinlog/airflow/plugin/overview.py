@@ -1,0 +1,158 @@
+"""Turn the state of the flows into the overview, worst first, and into JSON.  Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twinlog.airflow.flows import slug
+from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
+from twinlog.airflow.plugin.troubles import State, Trouble, state_of, troubles_of
+from twinlog.gate.record import UNKNOWN, duration, number
+from twinlog.jsonable import to_json
+from twinlog.state.seats import Role
+
+if TYPE_CHECKING:
+    from twinlog.monitoring.status import FlowStatus
+
+TROUBLES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One number of a flow, with a line below it."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCard:
+    """One flow on the overview; `more` troubles stand on its own page."""
+
+    slug: str
+    dag_id: str
+    source: str
+    target: str
+    state: State
+    facts: tuple[Fact, ...]
+    troubles: tuple[Trouble, ...]
+    more: int
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The page of all flows."""
+
+    file: str
+    flows: tuple[FlowCard, ...]
+    warnings: tuple[str, ...]
+    problem: str
+    being_read: bool
+
+
+def overview_of(seen: SeenFlows, now: float) -> Overview:
+    """Return what the page shows at `now` (epoch seconds)."""
+    cards = [_card(flow, now) for flow in seen.flows]
+    worst_first = sorted(cards, key=lambda it: -it.state.tone)
+    return Overview(seen.file, tuple(worst_first), seen.warnings, seen.error, seen.being_read)
+
+
+def json_of(seen: SeenFlows) -> dict[str, Any]:
+    """Return the same as JSON: `twinlog status` of every flow, with its Dag, its last cycle and when it was read."""
+    return {
+        "file": seen.file,
+        "error": seen.error,
+        "flows": [
+            {
+                "flow": it.flow.name,
+                "dag_id": it.dag_id,
+                "read_at": dt.datetime.fromtimestamp(it.at, dt.UTC).isoformat(timespec="seconds")
+                if it.at
+                else None,
+                "error": f"{it.error}; {it.hint}" if it.hint else it.error,
+                "status": to_json(it.status),
+                "last_cycle": to_json(it.ledger.last_report if it.ledger is not None else None),
+            }
+            for it in seen.flows
+        ],
+    }
+
+
+def _card(seen: SeenFlow, now: float) -> FlowCard:
+    troubles = troubles_of(seen, now)
+    return FlowCard(
+        slug=slug(seen.dag_id),
+        dag_id=seen.dag_id,
+        source=seen.flow.source.alias,
+        target=seen.flow.target.alias,
+        state=state_of(seen, now, troubles),
+        facts=facts_of(seen, now),
+        troubles=troubles[:TROUBLES_SHOWN],
+        more=max(0, len(troubles) - TROUBLES_SHOWN),
+        read=read_ago(seen, now),
+    )
+
+
+def read_ago(seen: SeenFlow, now: float) -> str:
+    """Say how old the reading is."""
+    return f"read {duration(max(0.0, now - seen.at))} ago" if seen.at else "being read for the first time"
+
+
+def facts_of(seen: SeenFlow, now: float) -> tuple[Fact, ...]:
+    """Return a flow in four or five numbers; none before it was read."""
+    if seen.status is None or seen.ledger is None:
+        return ()
+    return (*_lag(seen.status), *_last_cycle(seen, now), *_leader(seen.status))
+
+
+def _lag(status: FlowStatus) -> Iterator[Fact]:
+    partitions = sum(len(topic.partitions) for topic in status.topics)
+    topics = f"records, over {partitions:,} partitions"
+    yield Fact("Lag", number(status.lag_records), topics if status.source_reachable else "as last known")
+    if status.undecided_records:
+        yield Fact(
+            "Undecided", number(status.undecided_records), "records behind open transactions, not copied"
+        )
+    if not status.has_run:  # nothing was copied, and an age of 0 would say otherwise
+        yield Fact("Behind", UNKNOWN, "nothing was copied yet")
+        return
+    missing = status.lag_records != 0 or status.undecided_records != 0 or status.unseen_partitions
+    copied = status.rpo_seconds == 0 and not missing
+    budgets = [it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds]
+    note = "everything is copied" if copied else "oldest record not copied yet"
+    budget = f"; RPO {duration(min(budgets))}" if budgets else ""
+    yield Fact("Behind", duration(status.rpo_seconds), note + budget)
+
+
+def _last_cycle(seen: SeenFlow, now: float) -> Iterator[Fact]:
+    report = seen.ledger.last_report if seen.ledger is not None else None
+    if report is None:
+        yield Fact("Last cycle", "none", "no cycle has ever ended")
+        return
+    said = report.summary
+    ago = duration(max(0.0, now - report.at_ms / 1000))
+    yield Fact("Last cycle", f"{ago} ago", f"took {duration(said.get('seconds'))}, {said.get('state')}")
+    # While a run follows, the map knows the records, and only the lanes know the bytes.
+    size = bytes_of(said.get("bytes")) if said.get("bytes") or not said.get("records") else ""
+    yield Fact("Copied in it", number(said.get("records")), size)
+
+
+def _leader(status: FlowStatus) -> Iterator[Fact]:
+    if status.members:
+        first, *others = status.members
+        role = "leads" if first.role is Role.LEADS else "stands by"
+        yield Fact("Process", first.host, f"process {first.pid} {role}, {len(others):,} more stand by")
+
+
+def bytes_of(count: int | None) -> str:
+    """Write a size on the wire."""
+    if count is None:
+        return ""
+    if count < 1_000_000:
+        return f"{count / 1e3:,.1f} KB on the wire"
+    return f"{count / 1e6:,.1f} MB on the wire"

@@ -1,0 +1,207 @@
+"""Read what the pages show: the configuration, and of each flow its clusters, in the background (background.py)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from twinlog.airflow.flows import configuration_path, flow_dags, read_configuration
+from twinlog.airflow.plugin.background import Background, Start, in_a_thread
+from twinlog.airflow.plugin.reports import KeptReport, kept_reports
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.checks.coverage import PartitionCoverage
+    from twinlog.cluster.open import Clusters
+    from twinlog.groups.report import CheckpointsResult
+    from twinlog.monitoring.status import FlowStatus
+    from twinlog.state.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+"""How old an answer is when a viewer has the clusters asked anew."""
+
+SELDOM_S = 120.0
+"""The same for what takes a reading of every map and every group: audit coverage, and positions of groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Audit coverage and positions of groups at `at` (epoch seconds), each with the reason why it is not there."""
+
+    at: float
+    coverage: tuple[PartitionCoverage, ...] = ()
+    coverage_error: str = ""
+    groups: CheckpointsResult | None = None
+    groups_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFlow:
+    """One flow as it was at `at` (epoch seconds; 0: its clusters are being asked for the first time).
+
+    `error` and `hint` say why it could not be read.
+    """
+
+    dag_id: str
+    flow: FlowSettings
+    at: float = 0.0
+    status: FlowStatus | None = None
+    ledger: Ledger | None = None
+    details: Details | None = None
+    reports: tuple[KeptReport, ...] = ()
+    error: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFlows:
+    """Every enabled flow of the configuration that was read at `at` (epoch seconds), or why it cannot be used.
+
+    `at` is 0 while it is being read for the first time.
+    """
+
+    at: float
+    file: str
+    flows: tuple[SeenFlow, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def being_read(self) -> bool:
+        """Say whether something is being read for the first time."""
+        return not self.at or any(not it.at for it in self.flows)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfiguration:
+    """The flows of the file by their Dag, as read at `at`, or why the file cannot be used."""
+
+    at: float
+    flows: Mapping[str, FlowSettings]
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+
+
+def configuration_now() -> ReadConfiguration:
+    """Read the file; Airflow's connections are resolved."""
+    try:
+        configuration = read_configuration(ask_airflow)
+        return ReadConfiguration(time.time(), flow_dags(configuration), configuration.warnings)
+    except (TwinlogError, OSError) as error:
+        return ReadConfiguration(time.time(), {}, error=str(error))
+    except Exception as error:  # a secrets backend may raise anything
+        log.exception("the configuration cannot be read")
+        return ReadConfiguration(
+            time.time(), {}, error=f"{configuration_path().name} cannot be read: {error!r}"
+        )
+
+
+class FlowReader:
+    """Asks the clusters of one flow.
+
+    The connections stay open from one reading to the next, as in a run that follows: topics of twinlog's own state are
+    read on from where the last reading ended.  After an error they are opened anew.
+    """
+
+    def __init__(self, dag_id: str, flow: FlowSettings) -> None:
+        self.flow = flow
+        self._seen = SeenFlow(dag_id, flow)
+        self._clusters: Clusters | None = None
+
+    def read(self) -> SeenFlow:
+        """Return what is seen now, or why nothing is."""
+        try:
+            self._seen = self._read()
+        except TwinlogError as error:
+            self._failed(error.message, error.hint)
+        except Exception as error:  # shown instead of a page that stays as it was
+            log.exception("%s cannot be read", self.flow.name)
+            self._failed(f"{type(error).__name__}: {error}", "the log of the API server has the traceback")
+        return self._seen
+
+    def _failed(self, error: str, hint: str) -> None:
+        self._clusters = None
+        blank = SeenFlow(self._seen.dag_id, self.flow)
+        self._seen = replace(blank, at=time.time(), error=error, hint=hint, reports=kept_reports(self.flow))
+
+    def _read(self) -> SeenFlow:
+        from twinlog.cluster.kafka import KafkaCluster
+        from twinlog.cluster.open import Clusters
+        from twinlog.monitoring import status
+        from twinlog.state.ledger import read_ledger
+
+        if self._clusters is None:
+            self._clusters = Clusters(KafkaCluster(self.flow.source), KafkaCluster(self.flow.target))
+        seen = status.run(self.flow, self._clusters)
+        details, now = self._seen.details, time.time()
+        if details is None or now - details.at >= SELDOM_S:
+            details = details_of(self.flow, self._clusters)
+        return SeenFlow(
+            dag_id=self._seen.dag_id,
+            flow=self.flow,
+            at=now,
+            status=seen,
+            ledger=read_ledger(self.flow, self._clusters.target),
+            details=details,
+            reports=kept_reports(self.flow),
+        )
+
+
+def details_of(flow: FlowSettings, clusters: Clusters) -> Details:
+    """Read maps and groups; what cannot be read says why and is left out."""
+    from twinlog.gate.ask import read_target
+    from twinlog.groups import checkpoints
+    from twinlog.topics.snapshot import FlowSnapshot
+
+    found = Details(time.time())
+    try:
+        found = replace(found, coverage=read_target(FlowSnapshot(flow, clusters)).coverage)
+    except TwinlogError as error:
+        found = replace(found, coverage_error=str(error))
+    try:
+        found = replace(found, groups=checkpoints.run(flow, clusters, dry_run=True))
+    except TwinlogError as error:
+        found = replace(found, groups_error=str(error))
+    return found
+
+
+class Reader:
+    """Keeps the newest reading of every flow, for all viewers together; a flow that hangs holds up no other."""
+
+    def __init__(
+        self,
+        configuration: Callable[[], ReadConfiguration] = configuration_now,
+        reader: Callable[[str, FlowSettings], FlowReader] = FlowReader,
+        start: Start = in_a_thread,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._background = partial(Background, every_s=EVERY_S, clock=clock, start=start)
+        self._configuration: Background[ReadConfiguration] = self._background(configuration)
+        self._reader = reader
+        self._lock = Lock()
+        self._flows: dict[str, tuple[FlowSettings, Background[SeenFlow]]] = {}
+
+    def get(self) -> SeenFlows:
+        """Return what is known, at once."""
+        file, read = configuration_path().name, self._configuration.get()
+        if read is None:
+            return SeenFlows(0.0, file)
+        flows = tuple(self._flow(dag_id, flow) for dag_id, flow in read.flows.items())
+        return SeenFlows(read.at, file, flows, read.warnings, read.error)
+
+    def _flow(self, dag_id: str, flow: FlowSettings) -> SeenFlow:
+        with self._lock:
+            known = self._flows.get(dag_id)
+            if known is None or known[0] != flow:
+                known = flow, self._background(self._reader(dag_id, flow).read)
+                self._flows[dag_id] = known
+        return known[1].get() or SeenFlow(dag_id, flow)

@@ -1,0 +1,221 @@
+"""Say what is wrong with a flow, worst first, and what to do about each.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from twinlog.airflow.plugin.reading import SeenFlow
+from twinlog.checks.gaps import open_gaps
+from twinlog.formats.ledger.drill import DrillState
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.gate.record import duration, moment
+from twinlog.recovery.history import STATES
+
+if TYPE_CHECKING:
+    from twinlog.monitoring.status import FlowStatus
+    from twinlog.state.ledger import Ledger
+
+NAMED = 3
+"""Topics that a sentence names."""
+
+STALE_SECONDS = 60.0
+"""An older reading is no news, good or bad."""
+
+_ORPHANS = {
+    "deleted": "gone from the source",
+    "left-out": "left out by the configuration",
+    "unknown": "not known to this flow",
+}
+
+
+class Tone(IntEnum):
+    """How bad it is; the worst is the greatest."""
+
+    GOOD = 0
+    IDLE = 1
+    WARN = 2
+    BAD = 3
+
+    @property
+    def css(self) -> str:
+        """Return the class of the style sheet."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong, and what to do ("": nothing, or the sentence says so)."""
+
+    tone: Tone
+    what: str
+    todo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A flow's state in a word or two, with its tone."""
+
+    word: str
+    tone: Tone
+
+
+def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
+    """Return all of it, worst first."""
+    if seen.error:
+        return (Trouble(Tone.BAD, seen.error, seen.hint),)
+    if seen.status is None or seen.ledger is None:
+        return ()
+    every = [
+        *_stale(seen, now),
+        *_of_status(seen.status, seen.flow.source.alias, seen.flow.name),
+        *_of_ledger(seen.ledger, seen.flow.name),
+        *_of_details(seen),
+    ]
+    return tuple(sorted(every, key=lambda it: -it.tone))
+
+
+def state_of(seen: SeenFlow, now: float, troubles: Iterable[Trouble]) -> State:
+    """Return the word for a flow; the worst that can be said comes first, and good news only of a fresh reading."""
+    if seen.error:
+        return State("cannot be read", Tone.BAD)
+    if seen.status is None or seen.ledger is None:
+        return State("being read", Tone.IDLE)
+    worst = max((it.tone for it in troubles), default=Tone.GOOD)
+    word = STATES[seen.status.state]
+    if not seen.status.source_reachable:
+        active = seen.status.state is FlowPhase.ACTIVE
+        return State("source out of reach" if active else f"{word}; source out of reach", Tone.BAD)
+    if seen.status.state is not FlowPhase.ACTIVE or seen.status.held:
+        return State(word if seen.status.state is not FlowPhase.ACTIVE else "held", max(worst, Tone.WARN))
+    return _of_active(seen, now, worst, word)
+
+
+def _of_active(seen: SeenFlow, now: float, worst: Tone, word: str) -> State:
+    if worst is Tone.BAD:
+        return State("needs attention", Tone.BAD)
+    if seen.status is not None and not seen.status.has_run:
+        return State("not run yet", max(worst, Tone.IDLE))
+    if now - seen.at > STALE_SECONDS:
+        return State(f"was {word}", max(worst, Tone.IDLE))
+    return State(word, worst)
+
+
+def _stale(seen: SeenFlow, now: float) -> Iterator[Trouble]:
+    age = now - seen.at
+    if age > STALE_SECONDS:
+        yield Trouble(
+            Tone.IDLE,
+            f"What is shown was read {duration(age)} ago: nobody looked at it since, or a cluster is slow to answer.",
+            "It is being read anew; the page renews itself.",
+        )
+
+
+def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
+    if not status.source_reachable:
+        yield Trouble(
+            Tone.BAD,
+            f"{source} does not answer. What is shown is what the last cycle report said, and its age.",
+            f"If {source} is lost: Dag failover, mode source-dead (docs/failover.md).",
+        )
+    if status.held:
+        todo = f"twinlog recovery status --flow '{flow}' says what goes on"
+        if status.state is FlowPhase.PAUSED:
+            todo = f"twinlog resume --flow '{flow}'"
+        yield Trouble(Tone.WARN, f"The flow is {status.held}. Nothing is copied.", todo)
+    for it in status.problems:
+        yield Trouble(Tone.BAD if it.blocking else Tone.WARN, it.message, it.hint)
+    for held in status.undecided:
+        yield Trouble(Tone.WARN, held.message, held.hint)
+    over = [it.topic for it in status.topics if it.over_budget]
+    if over:
+        yield Trouble(
+            Tone.BAD,
+            f"Further behind than the RPO allows: {_named(over)}.",
+            "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md).",
+        )
+    if status.unseen_partitions:
+        yield Trouble(
+            Tone.WARN,
+            f"{status.unseen_partitions:,} partitions could not be looked at; no number here tells of them.",
+        )
+    lost = open_gaps(status.gaps)
+    if lost:
+        yield Trouble(
+            Tone.BAD,
+            f"Records of {_named(sorted({it.topic for it in lost}))} will never be copied.",
+            f"twinlog gap acknowledge --flow '{flow}', or copy the topic anew: Dag rebuild.",
+        )
+    for pause in status.paused:
+        yield Trouble(
+            Tone.WARN,
+            f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}",
+            f"twinlog resume --flow '{flow}' --topic {pause.topic}",
+        )
+    for orphan in status.orphans:
+        yield Trouble(
+            Tone.WARN,
+            f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}.",
+        )
+
+
+def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
+    report = ledger.last_report
+    if report is None:
+        yield Trouble(Tone.IDLE, "No cycle has ever ended.", "Unpause its Dag, or twinlog run --once.")
+    elif report.summary.get("state") == "failed":
+        yield Trouble(
+            Tone.BAD,
+            f"The last cycle failed ({report.run_id}).",
+            "The log of that run says which step, and why.",
+        )
+    for outcome in ledger.outcomes:
+        if not outcome.ready:
+            yield Trouble(
+                Tone.WARN,
+                f"The readiness gate ({outcome.mode}) said no at {moment(outcome.at_ms)}: {', '.join(outcome.failed)}.",
+                "docs/gate.md says what each check means; its page is under Reports.",
+            )
+    last = ledger.drills[-1] if ledger.drills else None
+    if last is not None and last.state in {DrillState.FAILED, DrillState.KILLED}:
+        what = f"The last drill ({moment(last.started_ms)}) {last.state.value}"
+        yield Trouble(
+            Tone.BAD, f"{what}: {last.message}" if last.message else what + ".", "docs/runbooks/drill.md"
+        )
+    drifted = [it for it in (ledger.known_source.topics if ledger.known_source else ()) if it.drift]
+    if drifted:
+        yield Trouble(
+            Tone.WARN,
+            f"Metadata differs between both sides: {_named([it.topic for it in drifted])}.",
+            f"twinlog metadata plan --flow '{flow}'",
+        )
+
+
+def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
+    details = seen.details
+    if details is None:
+        return
+    different = sorted({it.topic for it in details.coverage if it.differences})
+    if different:
+        yield Trouble(
+            Tone.BAD,
+            f"Audits found that copies of {_named(different)} are not equal to their source.",
+            f"twinlog audit --flow '{seen.flow.name}' names the records; docs/audit.md.",
+        )
+    groups = sorted({it.group for it in details.groups.wrongly}) if details.groups is not None else []
+    if groups:
+        yield Trouble(
+            Tone.WARN,
+            f"Groups would not go on where they should: {_named(groups)}.",
+            "The table of groups says why, row by row.",
+        )
+    for what, error in (("audits", details.coverage_error), ("groups", details.groups_error)):
+        if error and seen.status is not None and seen.status.source_reachable:
+            yield Trouble(Tone.WARN, f"What is known of {what} could not be read: {error}")
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

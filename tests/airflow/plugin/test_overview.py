@@ -1,0 +1,188 @@
+"""The overview: what it says of a flow, and in which order."""
+
+from dataclasses import replace
+
+import pytest
+from seen_flow import LAST, LEDGER, NOW, ORDERS, STATUS, seen_flow
+
+from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
+from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
+from twinlog.airflow.plugin.troubles import Tone
+from twinlog.checks.gaps import GapReport
+from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.gate import GateOutcome
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
+from twinlog.monitoring.open_at_source import UndecidedPartition
+from twinlog.monitoring.status import FlowStatus, PauseStatus
+from twinlog.state.ledger import Ledger
+from twinlog.topics.discovery import Orphan, OrphanKind, Problem, ProblemCode
+
+
+def card(seen: SeenFlow, now: float = NOW) -> FlowCard:
+    return overview_of(SeenFlows(NOW, "mm2.properties", (seen,)), now).flows[0]
+
+
+def said(seen: SeenFlow, now: float = NOW) -> list[str]:
+    return [it.what for it in card(seen, now).troubles]
+
+
+def test_flow_in_four_numbers() -> None:
+    """Lag, age of the oldest record not copied against the RPO, the last cycle, what it copied."""
+    assert (
+        Fact("Lag", "40", "records, over 1 partitions"),
+        Fact("Behind", "3 s", "oldest record not copied yet; RPO 60 s"),
+        Fact("Last cycle", "42 s ago", "took 23 s, done"),
+        Fact("Copied in it", "1,234", "5.6 MB on the wire"),
+    ) == card(seen_flow()).facts
+
+
+def test_age_that_nobody_knows() -> None:
+    """Records that wait without a timestamp are not copied, and their age is not 0."""
+    status = replace(STATUS, rpo_seconds=None, topics=(replace(ORDERS, rpo_seconds=None),))
+    assert (
+        Fact("Behind", "not known", "oldest record not copied yet; RPO 60 s")
+        == card(seen_flow(status)).facts[1]
+    )
+
+
+def test_before_the_first_cycle_nothing_is_copied() -> None:
+    """Also if there is nothing to copy: an age of 0 would be good news that nobody has earned."""
+    status = replace(STATUS, has_run=False, lag_records=0, rpo_seconds=0.0, topics=())
+    behind = card(seen_flow(status, replace(LEDGER, last_report=None))).facts[1]
+    assert Fact("Behind", "not known", "nothing was copied yet") == behind
+
+
+def test_what_is_held_or_left_alone_is_said() -> None:
+    """A paused flow, a paused topic and an orphaned copy, each with who or why, and what to do."""
+    held = replace(
+        STATUS,
+        state=FlowPhase.PAUSED,
+        held="paused by jo: brokers move",
+        paused=(PauseStatus("orders", "2027-01-15T08:00:00+00:00", "jo", "load"),),
+        orphans=(Orphan("A.old", "old", OrphanKind.DELETED),),
+    )
+    shown = card(seen_flow(held))
+    assert ("paused", Tone.WARN) == (shown.state.word, shown.state.tone)
+    assert [
+        ("The flow is paused by jo: brokers move. Nothing is copied.", "twinlog resume --flow 'A->B'"),
+        (
+            "orders is paused by jo since 2027-01-15T08:00:00+00:00: load",
+            "twinlog resume --flow 'A->B' --topic orders",
+        ),
+        ("Nothing is copied into A.old any more: old is gone from the source.", ""),
+    ] == [(it.what, it.todo) for it in shown.troubles]
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "state"),
+    [
+        (STATUS, LAST, ("following", Tone.GOOD)),
+        (replace(STATUS, has_run=False), None, ("not run yet", Tone.IDLE)),
+        (STATUS, replace(LAST, summary={"state": "failed"}), ("needs attention", Tone.BAD)),
+        (replace(STATUS, source_reachable=False, topics=()), LAST, ("source out of reach", Tone.BAD)),
+        (
+            replace(STATUS, source_reachable=False, state=FlowPhase.PROMOTED),
+            LAST,
+            ("promoted; source out of reach", Tone.BAD),
+        ),
+        (
+            replace(STATUS, state=FlowPhase.FAILING_OVER, held="failing over"),
+            LAST,
+            ("failing-over", Tone.WARN),
+        ),
+        (
+            replace(STATUS, problems=(Problem(ProblemCode.RECREATED, "orders", "orders was recreated"),)),
+            LAST,
+            ("needs attention", Tone.BAD),
+        ),
+        (replace(STATUS, topics=(replace(ORDERS, rpo_seconds=61.0),)), LAST, ("needs attention", Tone.BAD)),
+        (replace(STATUS, unseen_partitions=1), LAST, ("following", Tone.WARN)),
+    ],
+)
+def test_state_in_a_word(status: FlowStatus, last: CycleReport | None, state: tuple[str, Tone]) -> None:
+    """The worst thing that can be said comes first."""
+    shown = card(seen_flow(status, Ledger(last_report=last))).state
+    assert state == (shown.word, shown.tone)
+
+
+def test_no_good_news_of_an_old_reading() -> None:
+    """What followed two minutes ago may not follow now."""
+    shown = card(seen_flow(), NOW + 130)
+    assert ("was following", Tone.IDLE, "read 2 min ago") == (shown.state.word, shown.state.tone, shown.read)
+
+
+def test_what_is_worst_comes_first() -> None:
+    """Within a flow, and among flows; a flow has room for three, and counts the rest."""
+    gap = GapReport("orders", 0, 100, 250, GapCause.RETENTION)
+    ledger = replace(
+        LEDGER,
+        outcomes=(GateOutcome("planned", False, 7, ("lag",), (), "ab"),),
+        drills=(DrillRun("r", DrillState.FAILED, "jo", 5, 6, message="g was behind"),),
+    )
+    status = replace(STATUS, gaps=(gap,), unseen_partitions=3)
+    bad, good = seen_flow(status, ledger), replace(seen_flow(), dag_id="replicate__C__D")
+    shown = overview_of(SeenFlows(NOW, "mm2.properties", (good, bad)), NOW).flows
+    assert ["A__B", "C__D"] == [it.slug for it in shown]
+    assert [
+        "Records of orders will never be copied.",
+        "The last drill (1970-01-01 00:00:00 UTC) failed: g was behind",
+        "3 partitions could not be looked at; no number here tells of them.",
+    ] == [it.what for it in shown[0].troubles]
+    assert 1 == shown[0].more
+
+
+def test_a_gap_that_somebody_answers_for_is_no_trouble() -> None:
+    """Nor one whose records would be gone by now anyway."""
+    known = GapReport("orders", 0, 100, 250, GapCause.RETENTION)
+    from twinlog.checks.gaps import GapState
+
+    assert [] == said(seen_flow(replace(STATUS, gaps=(replace(known, state=GapState.ACKNOWLEDGED),))))
+
+
+def test_flow_that_cannot_be_read_shows_why() -> None:
+    """And no number."""
+    shown = card(seen_flow(None, None, error="B does not answer", hint="start it"))
+    assert (("B does not answer", "start it"), ()) == (
+        (shown.troubles[0].what, shown.troubles[0].todo),
+        shown.facts,
+    )
+
+
+def test_flow_that_was_never_read_claims_nothing() -> None:
+    """The page says that it is being read, and renews itself soon."""
+    page = overview_of(SeenFlows(NOW, "mm2.properties", (seen_flow(None, None, at=0.0),)), NOW)
+    assert (True, "being read", ()) == (page.being_read, page.flows[0].state.word, page.flows[0].facts)
+
+
+def test_json_says_the_same() -> None:
+    """Flow, Dag, status as `twinlog status` has it, last cycle, and when it was read."""
+    [flow] = json_of(SeenFlows(NOW, "mm2.properties", (seen_flow(),)))["flows"]
+
+    assert ("A->B", 40, 1234, "2027-01-15T08:00:00+00:00") == (
+        flow["flow"],
+        flow["status"]["lag_records"],
+        flow["last_cycle"]["summary"]["records"],
+        flow["read_at"],
+    )
+
+
+def test_what_is_undecided_is_not_copied() -> None:
+    """Nothing lags, and everything is copied, is not the same."""
+    held = UndecidedPartition("orders", 0, 7, 5, 3600.0, "", 17, "", "orders-0 is held", "abort it")
+    topic = replace(ORDERS, lag_records=0, undecided_records=7, rpo_seconds=30.0)
+    status = replace(
+        STATUS, lag_records=0, rpo_seconds=30.0, topics=(topic,), undecided_records=7, undecided=(held,)
+    )
+    seen = card(seen_flow(status))
+    assert Fact("Undecided", "7", "records behind open transactions, not copied") == seen.facts[1]
+    assert Fact("Behind", "30 s", "oldest record not copied yet; RPO 60 s") == seen.facts[2]
+    assert [("orders-0 is held", "abort it")] == [(it.what, it.todo) for it in seen.troubles]
+
+
+def test_everything_is_copied_only_if_everything_was_seen() -> None:
+    """A partition that could not be read may hold a year of records."""
+    status = replace(STATUS, lag_records=0, rpo_seconds=0.0, unseen_partitions=1)
+    note = "oldest record not copied yet; RPO 60 s"
+    assert note == card(seen_flow(status)).facts[1].note
+    note = "everything is copied; RPO 60 s"
+    assert note == card(seen_flow(replace(status, unseen_partitions=0))).facts[1].note
