@@ -34,7 +34,7 @@ os.environ["GX_ANALYTICS_ENABLED"] = "False"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-_ORDER = ("integration", "mm2", "spark", "airflow", "browser", "chaos")
+_ORDER = ("airflow", "browser", "integration", "mm2", "spark", "chaos")
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("without-deadlines", deadline=None)
@@ -42,7 +42,7 @@ settings.load_profile("without-deadlines")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Cheap tests first, then by what they need, so that each kind of machinery starts once."""
+    """Cheap tests first, then by what they need; Airflow's, of one process, early: the other does the rest meanwhile."""
 
     def cost(item: pytest.Item) -> int:
         return max(
