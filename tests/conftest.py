@@ -42,7 +42,7 @@ settings.load_profile("without-deadlines")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Cheap tests first, then by what they need; Airflow's, of one process, early: the other does the rest meanwhile."""
+    """Cheap tests first, then by what they need; Airflow's are one process's work, and begin early."""
 
     def cost(item: pytest.Item) -> int:
         return max(
