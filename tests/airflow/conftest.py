@@ -166,7 +166,7 @@ def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         {"connect": command}, environment=os.environ, logs=tmp_path_factory.mktemp("connect")
     )
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not _listens(port):
             assert not processes.dead(), processes.log("connect").read_text()
             assert time.monotonic() < deadline, "the Connect server did not start"

@@ -83,6 +83,7 @@ def test_audits_beside_a_copy(
                 deleted.set()
                 time.sleep(1)
                 delete_topic(cluster_a, doomed)
+    produce(cluster_a, growing, [Seen(b"last", b"last", NOW)], partition=1)
     cycle(flow)
     last = audited(flow, FULL)
     rows = {(it.topic, it.partition): it for it in last.partitions if it.topic != doomed}

@@ -134,7 +134,7 @@ def test_heartbeats_are_of_the_pairs_that_beat_in_mirror_maker(
         )
         if who == "m":
             mirror_maker = start_mirror_maker(path.read_text())
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 300
             while len(beats_on(clusters)) < 5 and time.monotonic() < deadline:
                 mirror_maker.require_running()
                 time.sleep(0.5)
@@ -151,7 +151,7 @@ def test_heartbeats_are_of_the_pairs_that_beat_in_mirror_maker(
 
 def wait_until_copied(mirror_maker: MirrorMaker, cluster: Any, topic: str, count: int) -> None:
     """Wait until a partition holds `count` records; what more it holds is for the test to find."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while topic not in topic_names(cluster, topic) or len(read(cluster, topic)) < count:
         mirror_maker.require_running()
         assert time.monotonic() < deadline, f"MM2 has not copied {count} records into {topic}"

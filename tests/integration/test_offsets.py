@@ -80,7 +80,7 @@ def read_as(cluster: Any, group: str, topic: str, most: int | None = None) -> li
     })
     consumer.assign([TopicPartition(topic, 0)])
     keys: list[bytes] = []
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     last = None
     while most is None or len(keys) < most:
         assert time.monotonic() < deadline

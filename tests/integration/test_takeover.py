@@ -61,7 +61,7 @@ def write_config(folder: Path, shared: Shared) -> Path:
 
 def wait_for_position(cluster: Any, flow: FlowSettings, at_least: int) -> None:
     """Wait until MM2 has flushed."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while max([it for it in positions(cluster, flow).values() if it is not None], default=-1) < at_least:
         assert time.monotonic() < deadline, "MM2 did not write its position"
         time.sleep(0.3)

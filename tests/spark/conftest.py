@@ -47,7 +47,7 @@ def spark_process(command: Sequence[str], port: int, folder: Path, **variables: 
             cwd=folder,
         )
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while not _listening(port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"{command} did not start:\n{log.read_text()[-2000:]}")

@@ -49,7 +49,7 @@ def test_mm2_copies_a_topic_and_says_so_in_its_log(cluster_a, cluster_b, unique_
     with MirrorMaker(text, tmp_path / "mm2") as mirror_maker:
         consumer.subscribe([f"src.{topic}"])
         values: list[bytes] = []
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while not values and time.monotonic() < deadline:
             mirror_maker.require_running()
             values = [message.value() for message in consumer.consume(1, 0.5) if not message.error()]

@@ -21,7 +21,7 @@ from twinlog.shipped import folder
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
 ADMIN = "admin"
-START_TIMEOUT_S = 120
+START_TIMEOUT_S = 300
 
 
 class AirflowInstance:

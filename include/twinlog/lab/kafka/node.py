@@ -14,9 +14,9 @@ from twinlog.lab.kafka.java import find_java
 from twinlog.lab.kafka.process import JavaProcess
 from twinlog.lab.kafka.server_properties import HOST, ClusterPlan, Listener, NodePlan, scram_arguments
 
-_READY_WITHIN_S = 60.0
+_READY_WITHIN_S = 180.0
 """Seconds: five are usual and fifteen a lot; beyond this limit something is wrong and waiting does not help."""
-_FORMAT_WITHIN_S = 60.0
+_FORMAT_WITHIN_S = 120.0
 JVM = (
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
