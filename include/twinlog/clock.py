@@ -1,4 +1,7 @@
-"""Read wall-clock time as Kafka writes it, milliseconds since the epoch; read times as people write them."""
+"""Read wall-clock time as Kafka writes it, in milliseconds since the epoch, and times as people write them.
+
+Runs that begin now get their names here.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ def moment_ms(text: str) -> int | None:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
-def duration_seconds(text: str) -> int | None:
-    """Read a duration as seconds: `90s`, `10m`, `2h`, `1h30m`, `7d`; None for anything else."""
-    if not re.fullmatch(r"(\d{1,9}[smhd])+", text):
+def duration_seconds(text: str, units: str = "smhd") -> int | None:
+    """Read a duration in some units as seconds: `90s`, `10m`, `2h`, `1h30m`, `7d`; None for anything else."""
+    if not re.fullmatch(rf"(\d{{1,9}}[{units}])+", text):
         return None
-    return sum(int(count) * _UNITS_S[unit] for count, unit in re.findall(r"(\d+)([smhd])", text))
+    return sum(int(count) * _UNITS_S[unit] for count, unit in re.findall(rf"(\d+)([{units}])", text))
 
 
 def now_ms() -> int:

@@ -34,7 +34,7 @@ def test_what_was_copied_adds_up_within_five_minutes():
 
 
 def test_what_was_copied_since_the_last_report():
-    """What the map knows if there was none; nothing of what was rewound, never copied, or left out at the start."""
+    """Without a report, count what the map knows; never what was rewound, not copied, or left out at the start."""
 
     def row(next_upstream: int | None, reported: int | None) -> PartitionRow:
         return PartitionRow(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -160,13 +161,8 @@ class TestRunsOfOneFlow:
     def test_a_killed_or_ended_leader_is_followed(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
         """Three leaders are killed and one is ended: 0 lost, 0 doubled, and the other goes on within seconds."""
         topic = create_topic(cluster_a, unique_topic("lead"))
-        settings = {
-            "A->B.topics": topic,
-            "A->B.heartbeats.replication.enabled": "false",
-            "sync.topic.configs.interval.seconds": "2",
-        }
-        file = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], **settings)
-        runs = Runs(load(file).flows["A->B"], file, tmp_path)
+        settings = {"sync.topic.configs.interval.seconds": "2"}
+        runs = _runs(tmp_path, cluster_a, cluster_b, topic, settings)
         moments = []
         try:
             runs.start()
@@ -187,7 +183,7 @@ class TestRunsOfOneFlow:
                 runs.until(lambda: len(runs.alive()) == 1 and bool(runs.members()[Role.LEADS]))
                 alter_configs(cluster_a, ResourceType.TOPIC, topic, max_message_bytes="1234567")
                 runs.until(lambda: _largest(cluster_b, f"A.{topic}") == "1234567")
-                beside = _once(file)
+                beside = _once(runs.file)
             assert list(range(seen.written)) == [number for _, number in seen.arrivals]
             assert 0 == ended.returncode, runs.logs()
             (last,) = runs.alive()
@@ -213,13 +209,9 @@ class TestRunsOfOneFlow:
     def test_one_is_killed_every_minute(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
         """Now the leader, now the standby, each with a Spark of its own: 0 lost, 0 doubled, no long gap."""
         topic = create_topic(cluster_a, unique_topic("hour"))
-        settings = {
-            "A->B.topics": topic,
-            "A->B.heartbeats.replication.enabled": "false",
-            "twinlog.spark.master": "local[1]",
-        }
-        file = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], **settings)
-        runs = Runs(load(file).flows["A->B"], file, tmp_path, (sys.executable, "-m", "twinlog"))
+        settings = {"twinlog.spark.master": "local[1]"}
+        runs = _runs(tmp_path, cluster_a, cluster_b, topic, settings)
+        runs.command = (sys.executable, "-m", "twinlog")
         kills: list[tuple[str, float]] = []
         try:
             runs.start()
@@ -231,8 +223,8 @@ class TestRunsOfOneFlow:
                     began = time.monotonic()
                     runs.until_settled(seen, 120)
                     leader = runs.leader()
-                    both = {it.pid: it for it in runs.alive()}
-                    victim = leader if len(kills) % 3 else both[next(it for it in both if it != leader.pid)]
+                    standby = next(it for it in runs.alive() if it is not leader)
+                    victim = leader if len(kills) % 3 else standby
                     victim.kill()
                     kills.append(("leader" if victim is leader else "standby", time.monotonic()))
                     runs.start()
@@ -244,6 +236,13 @@ class TestRunsOfOneFlow:
             assert max(max(it) for it in gaps.values()) < MOST_SECONDS
         finally:
             runs.kill()
+
+
+def _runs(folder: Path, source: Any, target: Any, topic: str, settings: dict[str, str]) -> Runs:
+    """Configure the flow of one topic, which no process runs yet."""
+    settings |= {"A->B.topics": topic, "A->B.heartbeats.replication.enabled": "false"}
+    file = configure(folder, {"A": source, "B": target}, ["A->B"], **settings)
+    return Runs(load(file).flows["A->B"], file, folder)
 
 
 def _once(file: Path) -> dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from twinlog.airflow.plugin.reading import Details, SeenFlow
@@ -53,11 +54,8 @@ def seen_flow(status: FlowStatus | None = STATUS, ledger: Ledger | None = LEDGER
 def large_flow(topics: int, partitions: int) -> SeenFlow:
     """Return a flow of many topics, half of each proved equal, with a day of samples."""
     names = [f"topic-{number:05d}" for number in range(topics)]
-    status = FlowStatus(
-        flow="A->B",
-        state=FlowPhase.ACTIVE,
-        source_reachable=True,
-        as_of="2027-01-15T08:00:00+00:00",
+    status = replace(
+        STATUS,
         rpo_seconds=0.0,
         lag_records=0,
         topics=tuple(
@@ -71,9 +69,6 @@ def large_flow(topics: int, partitions: int) -> SeenFlow:
             )
             for name in names
         ),
-        gaps=(),
-        incarnations=(),
-        problems=(),
     )
     half = (UnprovedCount("not-audited", 500),)
     coverage = tuple(

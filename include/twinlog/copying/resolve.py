@@ -24,7 +24,7 @@ from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.discovery_rules import with_beginnings
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import why_paused, why_suspended
-from twinlog.topics.starts import awaits_start
+from twinlog.topics.starts import start_of
 
 MEANT = frozenset({"standing-by", "paused"})
 """Reasons that are a person's decision: no failure of the copy."""
@@ -68,7 +68,7 @@ def resolve_now(
     copied = {it.topic for it in owned.progress}
     reasons = {
         it.topic: why_not(ledger, it, found.get(it.remote_topic), flow.recovery_run)
-        or (UNBEGUN if awaits_start(flow, it.topic, ledger, copied) else None)
+        or (UNBEGUN if start_of(flow, it.topic, ledger, copied) is not None else None)
         for it in topics
     }
     stopped = tuple(

@@ -80,12 +80,9 @@ def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False)
     if len(topic.partitions) < topic.partition_count:
         return None
     starts = {str(it.partition): it.source.log_start for it in topic.partitions}
-    offsets = {
-        str(it.partition): (it.source.stable_end if from_latest else it.source.log_start)
-        if it.begins is None
-        else it.begins
-        for it in topic.partitions
-    }
+    latest = {str(it.partition): it.source.stable_end for it in topic.partitions}
+    found = {str(it.partition): it.begins for it in topic.partitions if it.begins is not None}
+    offsets = (latest if from_latest else starts) | found
     copies = [it.target for it in topic.partitions]
     empty = topic.remote is None or all(it is not None and it.log_start == it.end for it in copies)
     return Beginning(topic.topic, topic.topic_id, offsets, starts, now_ms, empty)

@@ -23,7 +23,7 @@ from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.monitoring.survey import Survey, read_gaps, survey
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.state.seats import Member, read_seats, shown
 from twinlog.topics.discovery import (
     Discovery,
@@ -162,17 +162,19 @@ class FlowStatus:
         return any(it.person for it in self.stopped)
 
 
-def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
+def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None) -> FlowStatus:
     """Return lag in records and seconds, gaps, incarnations and the state of the flow.
 
+    `snapshot` is one of which nothing was read yet, for a caller who needs what it has read afterwards.
     Raises ClusterUnreachable if the target cannot be reached, ClusterRefused.
     """
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
     try:
-        found = seen_status(flow, survey(FlowSnapshot(flow, clusters)), read_disks(clusters.source))
+        found = seen_status(flow, survey(snapshot), read_disks(clusters.source))
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        ledger, now_ms = read_ledger(flow, clusters.target), clock.now_ms()
+        ledger, now_ms = snapshot.ledger, clock.now_ms()
         gaps = read_gaps(flow, clusters.target, ledger, now_ms)
         found = last_known_status(flow, ledger, now_ms, gaps)
     return replace(

@@ -17,7 +17,7 @@ from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discover import came_back, read_source, read_target, why_the_reverse_flow_holds
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide
-from twinlog.topics.starts import awaits_start, with_starts
+from twinlog.topics.starts import start_of, with_starts
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FlowSnapshot:
 
     def _with_starts(self, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
         flow, ledger = self.flow, self.ledger
-        if not any(awaits_start(flow, it.topic, ledger, ()) for it in topics):
+        if all(start_of(flow, it.topic, ledger, ()) is None for it in topics):
             return topics
         copied = {it.topic for it in self.progress}
         return with_starts(flow, self.clusters.source, topics, ledger, copied, clock.now_ms())

@@ -7,24 +7,24 @@ written only once every partition's offset is known.  So no restart, and no reco
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.flow.start import StartKind
+from twinlog.config.flow.start import Start, StartKind
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
 
-def awaits_start(flow: FlowSettings, topic: str, ledger: Ledger, copied: Collection[str]) -> bool:
-    """Say whether `twinlog.start` decides where the copy of a topic begins, and it is not noted yet.  Pure.
+def start_of(flow: FlowSettings, topic: str, ledger: Ledger, copied: Collection[str]) -> Start | None:
+    """Return the start that decides where the copy of a topic begins; None if none does, or it is noted.  Pure.
 
     `copied` are topics with progress, of MM2 perhaps: they go on where they are.
     """
     known = topic in ledger.incarnations or topic in copied
-    return not known and flow.tier_of(topic).start is not None
+    return None if known else flow.tier_of(topic).start
 
 
 def with_starts(
@@ -41,36 +41,34 @@ def with_starts(
     ClusterUnreachable.
     """
     found = tuple(topics)
-    waiting = {it.topic for it in found if awaits_start(flow, it.topic, ledger, copied)}
+    starts = {
+        it.topic: start for it in found if (start := start_of(flow, it.topic, ledger, copied)) is not None
+    }
     by_time: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for topic in found:
-        if topic.topic in waiting and (at := _moment(flow, topic.topic, now_ms)) is not None:
+        if topic.topic in starts and (at := starts[topic.topic].moment_ms(now_ms)) is not None:
             by_time[at] += [TopicPartition(topic.topic, it.partition) for it in topic.partitions]
     answers: dict[TopicPartition, int | None] = {}
     for at, partitions in by_time.items():
         answers |= source.offsets_at(partitions, at).found
     return tuple(
-        replace(topic, partitions=tuple(_begun(flow, topic, answers, now_ms)))
-        if topic.topic in waiting
+        replace(topic, partitions=tuple(_begun(topic, starts[topic.topic].kind, answers)))
+        if topic.topic in starts
         else topic
         for topic in found
     )
 
 
 def _begun(
-    flow: FlowSettings, topic: DiscoveredTopic, answers: dict[TopicPartition, int | None], now_ms: int
-) -> Iterable[DiscoveredPartition]:
-    start = flow.tier_of(topic.topic).start
+    topic: DiscoveredTopic, kind: StartKind, answers: Mapping[TopicPartition, int | None]
+) -> Iterator[DiscoveredPartition]:
     for it in topic.partitions:
         place = TopicPartition(topic.topic, it.partition)
-        if _moment(flow, topic.topic, now_ms) is None:
-            latest = start is not None and start.kind is StartKind.LATEST
-            yield replace(it, begins=it.source.stable_end if latest else it.source.log_start)
-        elif place in answers:
-            at = answers[place]
-            yield replace(it, begins=it.source.stable_end if at is None else max(at, it.source.log_start))
-
-
-def _moment(flow: FlowSettings, topic: str, now_ms: int) -> int | None:
-    start = flow.tier_of(topic).start
-    return None if start is None else start.moment_ms(now_ms)
+        match kind:
+            case StartKind.EARLIEST:
+                yield replace(it, begins=it.source.log_start)
+            case StartKind.LATEST:
+                yield replace(it, begins=it.source.stable_end)
+            case _ if place in answers:
+                at = answers[place]
+                yield replace(it, begins=it.source.stable_end if at is None else max(at, it.source.log_start))

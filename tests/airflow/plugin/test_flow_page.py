@@ -100,7 +100,7 @@ def full_flow(name: str) -> SeenFlow:
 
 @pytest.mark.parametrize("seen", [full_flow(EVIL), seen_flow(None, None, error=EVIL, hint=EVIL)])
 def test_no_name_of_a_cluster_becomes_html(seen: SeenFlow) -> None:
-    """Whatever a topic, group, principal or person is called: on both pages it is text."""
+    """Both pages show every name as text, whatever a topic, group, principal or person is called."""
     page = overview_of(SeenFlows(NOW, EVIL, (seen,), (EVIL,), EVIL), NOW)
     for html in (drawn(seen), draw_overview(page, airflow="/", nonce="n")):
         assert "&lt;img" in html

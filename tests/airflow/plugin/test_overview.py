@@ -106,7 +106,7 @@ def test_state_in_a_word(status: FlowStatus, last: CycleReport | None, state: tu
 
 
 def test_no_good_news_of_an_old_reading() -> None:
-    """What followed two minutes ago may not follow now."""
+    """A flow that followed two minutes ago may not follow now."""
     shown = card(seen_flow(), NOW + 130)
     assert ("was following", Tone.IDLE, "read 2 min ago") == (shown.state.word, shown.state.tone, shown.read)
 

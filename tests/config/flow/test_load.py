@@ -459,6 +459,7 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("twinlog.on.deleted.both=forget", "'forget' is neither keep nor forget-after:TIME"),
         ("twinlog.on.deleted.both=delete-after:7d", "'delete-after:7d' is neither keep nor forget-after:TIME"),
         ("twinlog.on.deleted=delete-after:7", "'delete-after:7' is neither keep nor delete-after:TIME"),
+        ("twinlog.on.deleted=delete-after:7s", "'delete-after:7s' is neither keep nor delete-after:TIME"),
         ("twinlog.cycle.rule=4.4", "none of mm2-4.3, mm2-4.4"),
         (
             "twinlog.transaction.timeout.ms=9000",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
@@ -37,7 +39,7 @@ _ONLY_OURS = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'self'; script-src 'nonce-{nonce}'"
 )
-"""What a page may load: nothing but itself.  A name that got past the escaping could not run anything either."""
+"""Let a page load nothing but itself, so that a name that got past the escaping could not run anything either."""
 
 _A_REPORT = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline';"
@@ -49,17 +51,13 @@ _A_REPORT = (
 @app.get("/")
 def overview() -> HTMLResponse:
     """Show every flow, worst first."""
-    nonce = secrets.token_urlsafe(16)
-    page = overview_of(_reader.get(), time.time())
-    return _html(draw_overview(page, airflow=airflow_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
+    return _drawn(partial(draw_overview, overview_of(_reader.get(), time.time())))
 
 
 @app.get("/flow/{name}")
 def flow(name: str) -> HTMLResponse:
     """Show one flow."""
-    nonce = secrets.token_urlsafe(16)
-    page = flow_page_of(_found(name), time.time())
-    return _html(draw_flow(page, airflow=airflow_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
+    return _drawn(partial(draw_flow, flow_page_of(_found(name), time.time())))
 
 
 @app.get("/flow/{name}/reports/{path:path}")
@@ -90,6 +88,11 @@ def _found(name: str) -> SeenFlow:
     raise HTTPException(
         404 if seen.at else 503, why if seen.at else "the configuration is being read; try again"
     )
+
+
+def _drawn(draw: Callable[..., str]) -> HTMLResponse:
+    nonce = secrets.token_urlsafe(16)
+    return _html(draw(airflow=airflow_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
 
 
 def _html(text: str, may_load: str) -> HTMLResponse:

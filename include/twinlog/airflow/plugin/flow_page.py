@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from twinlog.airflow.flows import dag_id_of, slug
-from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago
+from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago, strictest_rpo
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.airflow.plugin.reports import KeptReport
-from twinlog.airflow.plugin.troubles import State, Tone, Trouble, state_of, troubles_of
+from twinlog.airflow.plugin.troubles import State, Tone, Trouble, named, state_of, troubles_of
 from twinlog.checks.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
 from twinlog.checks.gaps import GapReport, GapState
 from twinlog.checks.risk import SLOT_MS
@@ -33,6 +33,9 @@ MOST_ROWS = 200
 
 MOST_RUNS = 20
 """Failovers and drills."""
+
+NUMBERED = 10
+"""Differing partitions of a topic that are told."""
 
 DAY_MS = 24 * 3_600_000
 
@@ -276,14 +279,13 @@ def level(it: PartitionCoverage) -> int:
 def _heat_row(name: str, whole: Coverage, partitions: Sequence[PartitionCoverage]) -> HeatRow:
     levels = [level(it) for it in partitions]
     differing = [str(it.partition) for it, at in zip(partitions, levels, strict=True) if at == DIFFERS]
-    more = f" and {len(differing) - 10:,} more" if len(differing) > 10 else ""
     return HeatRow(
         name=name,
         partitions=len(partitions),
         proved="nothing copied" if whole.percent is None else f"{whole.percent} %",
         unproved=told(whole.unproved),
         audited="not all of it yet" if whole.at_ms is None else moment(whole.at_ms),
-        differs=", ".join(differing[:10]) + more,
+        differs=named(differing, NUMBERED),
         cells=strip(levels),
     )
 
@@ -299,8 +301,7 @@ def plots_of(status: FlowStatus, samples: Iterable[RiskSample], now_ms: int) -> 
     ages = _with_holes([Point(it.at_ms, it.age_ms / 1000 if it.age_known else None) for it in day])
     most_copied = max((it.value or 0 for it in copied), default=0)
     most_lag, oldest = max(it.records for it in day), max((it.value or 0 for it in ages), default=0)
-    budgets = [it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds]
-    limit = float(min(budgets)) if budgets else None
+    limit = strictest_rpo(status)
     against = f"; the dashed line is the strictest RPO, {duration(limit)}" if limit else ""
     unknown = sum(not it.age_known for it in day)
     gaps = f"; unknown in {unknown:,} of {len(day):,} samples" if unknown else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import State, Trouble, state_of, troubles_of
+from twinlog.checks.risk import iso
 from twinlog.gate.record import UNKNOWN, duration, number
 from twinlog.jsonable import to_json
 from twinlog.state.seats import Role
@@ -71,9 +71,7 @@ def json_of(seen: SeenFlows) -> dict[str, Any]:
             {
                 "flow": it.flow.name,
                 "dag_id": it.dag_id,
-                "read_at": dt.datetime.fromtimestamp(it.at, dt.UTC).isoformat(timespec="seconds")
-                if it.at
-                else None,
+                "read_at": iso(int(it.at * 1000)) if it.at else None,
                 "error": f"{it.error}; {it.hint}" if it.hint else it.error,
                 "status": to_json(it.status),
                 "last_cycle": to_json(it.ledger.last_report if it.ledger is not None else None),
@@ -123,10 +121,15 @@ def _lag(status: FlowStatus) -> Iterator[Fact]:
         return
     missing = status.lag_records != 0 or status.undecided_records != 0 or status.unseen_partitions
     copied = status.rpo_seconds == 0 and not missing
-    budgets = [it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds]
+    strictest = strictest_rpo(status)
     note = "everything is copied" if copied else "oldest record not copied yet"
-    budget = f"; RPO {duration(min(budgets))}" if budgets else ""
+    budget = f"; RPO {duration(strictest)}" if strictest else ""
     yield Fact("Behind", duration(status.rpo_seconds), note + budget)
+
+
+def strictest_rpo(status: FlowStatus) -> float | None:
+    """Return the least RPO of the topics, in seconds; None if none has one."""
+    return min((it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds), default=None)
 
 
 def _last_cycle(seen: SeenFlow, now: float) -> Iterator[Fact]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 150, 4, 22, 20
+FLOOR = HEIGHT - BOTTOM
 CELL, GAP_PX, CELLS_A_ROW = 9, 1, 50
 
 
@@ -37,9 +38,9 @@ def line(points: Sequence[Point], start_ms: int, end_ms: int, top: float, limit:
         return LEFT + (WIDTH - 2 * LEFT) * (at_ms - start_ms) / max(1, end_ms - start_ms)
 
     def y(value: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / highest)
+        return TOP + (FLOOR - TOP) * (1 - value / highest)
 
-    parts = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - LEFT}" y1="{y(0):.1f}" y2="{y(0):.1f}"/>']
+    parts = []
     if limit:
         parts.append(
             f'<line class="limit" x1="{LEFT}" x2="{WIDTH - LEFT}" y1="{y(limit):.1f}" y2="{y(limit):.1f}"/>'
@@ -56,15 +57,14 @@ def line(points: Sequence[Point], start_ms: int, end_ms: int, top: float, limit:
 def bars(points: Sequence[Point], start_ms: int, end_ms: int, slot_ms: int, top: float) -> str:
     """Draw a bar for each slot of time."""
     scale = (WIDTH - 2 * LEFT) / max(1, end_ms - start_ms)
-    floor = HEIGHT - BOTTOM
-    parts = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - LEFT}" y1="{floor}" y2="{floor}"/>']
+    parts = []
     for it in points:
         if it.value:
-            tall = max(1.0, (floor - TOP) * it.value / max(top, 1e-9))
+            tall = max(1.0, (FLOOR - TOP) * it.value / max(top, 1e-9))
             wide = max(1.0, slot_ms * scale - 0.5)
             at = min(LEFT + (it.at_ms - start_ms) * scale, WIDTH - LEFT - wide)
             parts.append(
-                f'<rect class="bar" x="{at:.1f}" y="{floor - tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"/>'
+                f'<rect class="bar" x="{at:.1f}" y="{FLOOR - tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"/>'
             )
     return _framed(parts)
 
@@ -87,8 +87,9 @@ def _framed(parts: Iterable[str]) -> str:
         f'<text x="{LEFT}" y="{HEIGHT - 4}">24 h ago</text>'
         f'<text x="{WIDTH - LEFT}" y="{HEIGHT - 4}" text-anchor="end">now</text>'
     )
+    axis = f'<line class="axis" x1="{LEFT}" x2="{WIDTH - LEFT}" y1="{FLOOR}" y2="{FLOOR}"/>'
     body = "".join(parts)
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">{body}{texts}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">{axis}{body}{texts}</svg>'
 
 
 def strip(levels: Sequence[int]) -> str:

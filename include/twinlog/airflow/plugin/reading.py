@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from twinlog.groups.report import CheckpointsResult
     from twinlog.monitoring.status import FlowStatus
     from twinlog.state.ledger import Ledger
+    from twinlog.topics.snapshot import FlowSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -137,38 +138,38 @@ class FlowReader:
         from twinlog.cluster.kafka import KafkaCluster
         from twinlog.cluster.open import Clusters
         from twinlog.monitoring import status
-        from twinlog.state.ledger import read_ledger
+        from twinlog.topics.snapshot import FlowSnapshot
 
         if self._clusters is None:
             self._clusters = Clusters(KafkaCluster(self.flow.source), KafkaCluster(self.flow.target))
-        seen = status.run(self.flow, self._clusters)
+        snapshot = FlowSnapshot(self.flow, self._clusters)
+        seen = status.run(self.flow, self._clusters, snapshot)
         details, now = self._seen.details, time.time()
         if details is None or now - details.at >= SELDOM_S:
-            details = details_of(self.flow, self._clusters)
+            details = details_of(snapshot)
         return SeenFlow(
             dag_id=self._seen.dag_id,
             flow=self.flow,
             at=now,
             status=seen,
-            ledger=read_ledger(self.flow, self._clusters.target),
+            ledger=snapshot.ledger,
             details=details,
             reports=kept_reports(self.flow),
         )
 
 
-def details_of(flow: FlowSettings, clusters: Clusters) -> Details:
-    """Read maps and groups; what cannot be read says why and is left out."""
+def details_of(snapshot: FlowSnapshot) -> Details:
+    """Read maps, unless the snapshot has, and groups; what cannot be read says why and is left out."""
     from twinlog.gate.ask import read_target
     from twinlog.groups import checkpoints
-    from twinlog.topics.snapshot import FlowSnapshot
 
     found = Details(time.time())
     try:
-        found = replace(found, coverage=read_target(FlowSnapshot(flow, clusters)).coverage)
+        found = replace(found, coverage=read_target(snapshot).coverage)
     except TwinlogError as error:
         found = replace(found, coverage_error=str(error))
     try:
-        found = replace(found, groups=checkpoints.run(flow, clusters, dry_run=True))
+        found = replace(found, groups=checkpoints.run(snapshot.flow, snapshot.clusters, dry_run=True))
     except TwinlogError as error:
         found = replace(found, groups_error=str(error))
     return found

@@ -1,4 +1,4 @@
-"""What Airflow registers of the pages.  Every component loads every plugin, so nothing heavy is imported here."""
+"""Register the pages with Airflow.  Every component loads every plugin, so nothing heavy is imported here."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ class Tone(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong, and what to do ("": nothing, or the sentence says so)."""
+    """Say what is wrong, and what to do: "" if there is nothing to do, or `what` says it."""
 
     tone: Tone
     what: str
@@ -133,7 +133,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
     if over:
         yield Trouble(
             Tone.BAD,
-            f"Further behind than the RPO allows: {_named(over)}.",
+            f"Further behind than the RPO allows: {named(over)}.",
             "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md).",
         )
     if status.unseen_partitions:
@@ -145,7 +145,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
     if lost:
         yield Trouble(
             Tone.BAD,
-            f"Records of {_named(sorted({it.topic for it in lost}))} will never be copied.",
+            f"Records of {named(sorted({it.topic for it in lost}))} will never be copied.",
             f"twinlog gap acknowledge --flow '{flow}', or copy the topic anew: Dag rebuild.",
         )
     for pause in status.paused:
@@ -188,7 +188,7 @@ def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
     if drifted:
         yield Trouble(
             Tone.WARN,
-            f"Metadata differs between both sides: {_named([it.topic for it in drifted])}.",
+            f"Metadata differs between both sides: {named([it.topic for it in drifted])}.",
             f"twinlog metadata plan --flow '{flow}'",
         )
 
@@ -201,14 +201,14 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
     if different:
         yield Trouble(
             Tone.BAD,
-            f"Audits found that copies of {_named(different)} are not equal to their source.",
+            f"Audits found that copies of {named(different)} are not equal to their source.",
             f"twinlog audit --flow '{seen.flow.name}' names the records; docs/audit.md.",
         )
     groups = sorted({it.group for it in details.groups.wrongly}) if details.groups is not None else []
     if groups:
         yield Trouble(
             Tone.WARN,
-            f"Groups would not go on where they should: {_named(groups)}.",
+            f"Groups would not go on where they should: {named(groups)}.",
             "The table of groups says why, row by row.",
         )
     for what, error in (("audits", details.coverage_error), ("groups", details.groups_error)):
@@ -216,6 +216,7 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
             yield Trouble(Tone.WARN, f"What is known of {what} could not be read: {error}")
 
 
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+def named(names: Sequence[str], most: int = NAMED) -> str:
+    """Name the first few, and count the others."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

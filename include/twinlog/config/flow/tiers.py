@@ -1,4 +1,4 @@
-"""What a flow promises by tiers of topics, and how its gate, its audit and the user's rules judge it."""
+"""Declare what a flow promises by tiers of topics, and how its gate, its audit and the user's rules judge it."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def after(word: str, example: str) -> Value[int | None]:
         if text == "keep":
             return None
         named, _, time = text.partition(":")
-        if named != word or (seconds := clock.duration_seconds(time)) is None:
+        if named != word or (seconds := clock.duration_seconds(time, "mhd")) is None:
             raise ValueError
         return seconds * 1000
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +159,14 @@ def _left_out(
 ) -> Iterator[LeftOut]:
     """Compare every line of the JSON with the file: a line that is not there as it was written is named."""
     for connector in by_kind.values():
+        left_out = partial(LeftOut, connector.file, connector.name)
         for key, why in connector.dropped.items():
-            yield LeftOut(connector.file, connector.name, key, why)
+            yield left_out(key, why)
         for key, value in connector.properties.items():
             if key == "name" and connector.kind != SOURCE:
-                yield LeftOut(
-                    connector.file, connector.name, key, f"positions are kept under the name of the {SOURCE}"
-                )
+                yield left_out(key, f"positions are kept under the name of the {SOURCE}")
             elif key not in _IDENTITY and lines.get(_line_of(key, source, target)) != value:
-                yield LeftOut(connector.file, connector.name, key, _why(key, connector, by_kind))
+                yield left_out(key, _why(key, connector, by_kind))
 
 
 def _line_of(key: str, source: str, target: str) -> str:

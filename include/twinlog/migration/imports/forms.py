@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def import_files(
 ) -> Imported:
     """Read files of one tool for one pair of clusters.  Raises ConfigError if they are of different tools."""
     documents = {path: _document(path) for path in paths}
-    resources = [(path, it) for path, found in documents.items() for it in _resources(found)]
+    resources = [(path, it) for path, found in documents.items() for it in _parts(found) if _is_resource(it)]
     ours = resources or any(isinstance(it, _Properties) and "group.id" in it for it in documents.values())
     if (flow and not ours) or (topics and (resources or not ours)):
         raise ConfigError(
@@ -91,32 +91,24 @@ def _yaml(text: str, path: Path) -> Any:
         raise ConfigError(f"{path} is no YAML{place}", hint=HINT, file=str(path)) from None
 
 
-def _resources(document: Any) -> list[dict[str, Any]]:
-    """Return the KafkaMirrorMaker2 resources in a document, also in a List as kubectl writes it."""
+def _parts(document: Any) -> Iterator[Any]:
+    """Yield what a document holds one by one, also of a List as kubectl writes it."""
     match document:
         case list():
-            return [it for part in document for it in _resources(part)]
-        case {"kind": strimzi.KIND}:
-            return [document]
-        case {"kind": str(), "items": list(items)}:
-            return _resources(items)
+            for part in document:
+                yield from _parts(part)
+        case {"kind": str(kind), "items": list(items)} if kind != strimzi.KIND:
+            yield from _parts(items)
         case _:
-            return []
+            yield document
 
 
-def _others(document: Any) -> list[str]:
-    """Name what stands beside the resource in its file."""
-    match document:
-        case list():
-            return [it for part in document for it in _others(part)]
-        case {"kind": strimzi.KIND}:
-            return []
-        case {"kind": str(), "items": list(items)}:
-            return _others(items)
-        case {"kind": kind}:
-            return [str(kind)]
-        case _:
-            return ["a document without a kind"]
+def _is_resource(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("kind") == strimzi.KIND
+
+
+def _kind(part: Any) -> str:
+    return str(part["kind"]) if isinstance(part, dict) and "kind" in part else "a document without a kind"
 
 
 def _of_strimzi(
@@ -134,9 +126,10 @@ def _of_strimzi(
     read = strimzi.read_resource(document, str(path), flow)
     topic = offset_storage_topic or read.offset_storage_topic
     beside = tuple(
-        f"{file}: {kind} is left out: it is no {strimzi.KIND}"
+        f"{file}: {_kind(part)} is left out: it is no {strimzi.KIND}"
         for file, found in documents.items()
-        for kind in _others(found)
+        for part in _parts(found)
+        if not _is_resource(part)
     )
     made = equivalent_file(read.connectors, topic, enabled=bool(topic))
     secrets = f"{strimzi.SECRETS}/" in made.text
