@@ -1,11 +1,10 @@
 """A source of three brokers that lose each other: a lost fetch is asked again, a lost history is found and noted.
 
-Minutes; set TWINLOG_LONG=1, or `make chaos`.
+Minutes.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from wired import MINUTES
 
 from lab import Seen, ThreadRunner, cycle, flow_of, produce, read
 from twinlog.cluster.open import open_clusters
@@ -32,7 +30,7 @@ from twinlog.state.ledger import read_ledger
 pytestmark = [
     pytest.mark.chaos,
     pytest.mark.integration,
-    pytest.mark.skipif(not (MINUTES or os.environ.get("TWINLOG_LONG")), reason="set TWINLOG_LONG=1"),
+    pytest.mark.long,
 ]
 
 

@@ -1,11 +1,10 @@
 """Groups of every kind in one report: consumer protocol, static members, share groups, a topic that was made anew.
 
-Costs about 15 s; TWINLOG_LONG=1 adds a share group, with Kafka's own Java consumer.
+Costs about 15 s; the long test is a share group, with Kafka's own Java consumer.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 import uuid
@@ -26,7 +25,6 @@ from twinlog.lab.kafka.jars import class_path, tools_jars
 from twinlog.lab.kafka.java import find_java
 from twinlog.lifecycle import sync_topics
 
-LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="TWINLOG_LONG=1: Java's share consumer")
 NOW = int(time.time() * 1000)
 RECORDS = [Seen(b"%d" % n, b"v", NOW + n) for n in range(50)]
 
@@ -116,7 +114,7 @@ def test_each_is_reported_as_what_it_is(cluster_a, cluster_b, tmp_path, unique_t
         )
 
 
-@LONG
+@pytest.mark.long
 def test_a_share_group_is_listed_as_not_covered(cluster_a, cluster_b, tmp_path, unique_topic) -> None:
     """It keeps its progress elsewhere: nobody finds out on the day."""
     topic = create_topic(cluster_a, unique_topic("share"))

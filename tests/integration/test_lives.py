@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -50,8 +49,6 @@ from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
 from twinlog.steps import discover
 from twinlog.topics import pauses
 from twinlog.topics.snapshot import FlowSnapshot
-
-LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 
 
 @pytest.fixture
@@ -239,7 +236,7 @@ def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a
     assert ((), (), []) == (done.gaps, resolved.stopped, noted)
 
 
-@LONG
+@pytest.mark.long
 @pytest.mark.parametrize("policy", list(RecreatedPolicy))
 def test_a_topic_made_anew_while_it_is_followed(cluster_a, cluster_b, made, policy: RecreatedPolicy) -> None:
     """None of its records is taken for one of its first life; the next windows do what the policy says."""
@@ -592,7 +589,7 @@ def cut_log(folder: Path, topic: str, batches: int) -> None:
         index.unlink()
 
 
-@LONG
+@pytest.mark.long
 def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster_b, tmp_path) -> None:
     """By its leader epochs: by default it stops; record-and-continue goes on where the two logs part."""
     with EmbeddedKafka("cut", tmp_path / "kafka") as source:

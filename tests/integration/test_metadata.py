@@ -1,14 +1,13 @@
 """Metadata between two clusters that allow nothing by themselves, with a user that may do no more than it must.
 
-Costs about 45 s: two more brokers are started.  TWINLOG_LONG=1 adds what takes minutes: that no right can be left
-out, and a plan over 1,000 topics, timed.
+Costs about 45 s: two more brokers are started.  Two long tests take minutes: that no right can be left out, and a
+plan over 1,000 topics, timed.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +47,6 @@ from twinlog.migration.mirror_maker import Origin, traces
 from twinlog.monitoring import heartbeats, validate
 from twinlog.offset_sync import emit
 
-LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 USERS = {"twinlog": "t", "jo": "j", "poor": "p"}
 TWINLOG = "User:twinlog"
 GIVEN_OTHERWISE = {
@@ -272,7 +270,7 @@ def test_the_documented_rights_are_enough(pair: Pair, staged: Callable[..., Stag
     assert "made-up" in pair.admin.target.describe_scram_users()
 
 
-@LONG
+@pytest.mark.long
 def test_none_of_the_documented_rights_can_be_left_out(pair: Pair, staged: Callable[..., Stage]) -> None:
     """Without any single one of them something is refused."""
     idle = []
@@ -596,7 +594,7 @@ def test_a_plan_that_drifted_or_was_edited_is_refused(
     )
 
 
-@LONG
+@pytest.mark.long
 def test_a_plan_over_a_thousand_topics(
     cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, tmp_path: Path
 ) -> None:

@@ -178,7 +178,7 @@ def test_a_group_that_changes_sides_reads_each_record_once(cluster_a, cluster_b,
         assert everything == read_here[group] + there, group
 
 
-@pytest.mark.skipif(not LONG, reason="TWINLOG_LONG=1 starts a cluster of its own and stops it for good")
+@pytest.mark.long
 def test_after_the_source_is_gone_groups_go_on_all_the_same(cluster_b, tmp_path, unique_topic):
     """What recovery needs lives on the target."""
     topic = unique_topic("gone")
@@ -330,7 +330,7 @@ def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_pat
     assert [seen.key for _, seen in read_with_offsets(cluster_a, topic)] == there
 
 
-@pytest.mark.skipif(not LONG, reason="TWINLOG_LONG=1: a minute of commits")
+@pytest.mark.long
 def test_five_thousand_groups(cluster_a, cluster_b, tmp_path, unique_topic):
     """All in one cycle; the time is printed."""
     topic = create_topic(cluster_a, unique_topic("many"), 4)

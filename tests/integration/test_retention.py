@@ -1,12 +1,11 @@
 """Retention that overtakes the reader: segments deleted by the broker itself, between cycles, in one, and in follow.
 
-TWINLOG_LONG=1: a source of its own that looks after its logs three times a second.  About two minutes.
+A source of its own that looks after its logs three times a second.  About two minutes.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 import uuid
@@ -35,7 +34,7 @@ from twinlog.lane.spec import LaneSpec
 from twinlog.monitoring import publish
 from twinlog.state.ledger import read_ledger
 
-pytestmark = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
+pytestmark = pytest.mark.long
 
 QUICK = {"log.retention.check.interval.ms": "300", "log.initial.task.delay.ms": "300"}
 HOUR_MS = 3_600_000

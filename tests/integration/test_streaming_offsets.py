@@ -1,13 +1,12 @@
 """A Structured Streaming query goes over to the target by its own checkpoint: files that a real Spark wrote and reads.
 
 Spark's Kafka connector is not among what this project fetches, so the query's source is tests/integration/
-stream_with_spark.py.  TWINLOG_LONG=1: two Spark sessions, about a minute.
+stream_with_spark.py.  Two Spark sessions, about a minute.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -22,9 +21,7 @@ from lab import Seen, configure, create_topic, cycle, produce, produce_transacti
 from twinlog.cli.main import main
 from twinlog.config.flow.load import load
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("TWINLOG_LONG"), reason="TWINLOG_LONG=1: two Spark sessions"
-)
+pytestmark = pytest.mark.long
 
 PROGRAM = Path(__file__).parent / "stream_with_spark.py"
 NOW = int(time.time() * 1000)
