@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 UV_VERSION := 0.13.9
+CYCLONEDX_VERSION := 7.5.0
 BIN := .venv/bin
 READY := .venv/.ready
 JAVA := .venv/.java-home
@@ -17,7 +18,7 @@ WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
 
-.PHONY: bench bench-full chaos docs help setup demo test test-unit test-integration lint format lock clean reference
+.PHONY: bench bench-full chaos docs help setup demo test test-unit test-integration lint format lock clean reference release
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +77,15 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench.failover --out docs/performance --page docs/failover.md
 	$(WITH_JAVA) $(BIN)/python -m bench.year --out docs/performance --page docs/operations.md
 	$(WITH_JAVA) $(BIN)/python -m bench.audit all --out docs/performance --page docs/audit.md
+
+# The bill names what `pip install 'twinlog[airflow]'` brings, at the versions that are tested; developers' tools are not in it.
+release: $(READY) ## Write wheel, sdist, bill of materials (CycloneDX) and checksums into dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/uv pip compile --quiet --no-annotate --no-header --extra airflow --constraints requirements.lock pyproject.toml \
+		| $(BIN)/uv tool run --from cyclonedx-bom==$(CYCLONEDX_VERSION) cyclonedx-py requirements - \
+			--pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json
+	cd dist && sha256sum * > SHA256SUMS
 
 # `uv export` names no package index, unlike uv.lock, which is therefore not kept.  It resolves anew.
 lock: $(READY) ## Resolve pyproject.toml anew and write requirements.lock

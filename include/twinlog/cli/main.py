@@ -44,6 +44,7 @@ from twinlog.cli.takeover import handover, takeover
 from twinlog.cli.translate import translate
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely
+from twinlog.shipped import commit
 
 app = typer.Typer(
     name="twinlog",
@@ -52,14 +53,13 @@ app = typer.Typer(
     " 3 a cluster cannot be reached or refuses, another twinlog copies, or a copy broke off, 70 a mistake in twinlog,"
     " 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
 @app.callback(invoke_without_command=True)
 def twinlog(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and its commit, and exit.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
     ] = False,
@@ -67,7 +67,8 @@ def twinlog(
     """Take what stands before the command."""
     del debug  # main() has removed it from the line, wherever it stood
     if version:
-        typer.echo(f"twinlog {__version__}")
+        built_from = commit()
+        typer.echo(f"twinlog {__version__}" + (f" (commit {built_from})" if built_from else ""))
         raise typer.Exit
 
 

@@ -1,0 +1,38 @@
+"""Note in an sdist and in a wheel which commit they were built from, for `twinlog --version`."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NOTE = "COMMIT"
+
+
+class CommitHook(BuildHookInterface):
+    """Add the note to what is built; an editable install asks git when it is used."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Find the commit in git, or in the note of the sdist that a wheel is built from."""
+        if version == "editable":
+            return
+        place = NOTE if self.target_name == "sdist" else f"twinlog/_shipped/{NOTE}"
+        noted = Path(self.root, NOTE)
+        if not noted.is_file():
+            self._folder = tempfile.TemporaryDirectory()
+            noted = Path(self._folder.name, NOTE)
+            noted.write_text(_commit(self.root))
+        build_data["force_include"][str(noted)] = place
+
+
+def _commit(root: str) -> str:
+    """Return the commit, with `-dirty` if files differ from it; nothing outside of a git work tree."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
