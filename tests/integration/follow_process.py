@@ -12,5 +12,5 @@ from twinlog.cli.main import main
 if __name__ == "__main__":
     runner = ThreadRunner()
     runner.cancel = lambda: None
-    WarmSpark.runner = lambda self, master: runner
+    WarmSpark.runner = lambda self, master, **_: runner
     sys.exit(main())

@@ -53,8 +53,11 @@ class WarmSpark:
     ) -> None:
         self._open.close()
 
-    def runner(self, master: str) -> LaneRunner:
+    def runner(self, master: str, *, warmed: bool = False) -> LaneRunner:
         """Return a runner on `master`; if that is `auto`, on the warm server of `twinlog spark start` if there is one.
+
+        If `warmed`, Spark has run a first job before it is returned: a process that stands by shall not pay for it
+        when it leads.
 
         Raises UsageError if `master` is not one, TransientError if no session can be opened there.
         """
@@ -65,8 +68,10 @@ class WarmSpark:
             self._open.close()
             choice = choose(master)
             say(choice.line or f"opening a Spark session on {without_options(choice.master)}")
-            self._runner = self._open.enter_context(open_runner(choice.master))
-            self._master = master
+            runner = self._open.enter_context(open_runner(choice.master))
+            if warmed:
+                runner.warm()
+            self._runner, self._master = runner, master
         return self._runner
 
 
@@ -93,7 +98,7 @@ def follow_flows(
             f"the flows have different Spark masters ({', '.join(map(without_options, masters))})",
             hint="choose one with --master, or flows with --flow",
         )
-    runner = spark.runner(masters[0])
+    runner = spark.runner(masters[0], warmed=True)
     lanes = runner.slots // len(flows)
     if not lanes:
         raise UsageError(
