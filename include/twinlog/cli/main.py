@@ -59,7 +59,9 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def twinlog(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and its commit, and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and its commit, and exit.")
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
     ] = False,
