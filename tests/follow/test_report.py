@@ -57,7 +57,7 @@ def test_what_it_says_is_what_publish_understands(flow, clusters, orders, copied
     """The partition's own count, its error, and the stopped ones come out in the report."""
     made = []
     run = publish.run
-    monkeypatch.setattr(publish, "run", lambda *given: made.append(run(*given)))
+    monkeypatch.setattr(publish, "run", lambda *given, board: made.append(run(*given, board=board)))
     copied(orders, 0, 1)
     reporter.report(flow, clusters)
     copied(orders, 1, 4)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from twinlog.duties.run import Duties
     from twinlog.lifecycle.sync_topics import SyncTopicsResult
     from twinlog.monitoring.cycle_report import FlowReport
+    from twinlog.monitoring.exporter import Board
     from twinlog.topics.discovery import Discovery
     from twinlog.topics.snapshot import FlowSnapshot
 
@@ -158,6 +159,7 @@ def run_cycle(
     from twinlog.follow.leading import live_leader
     from twinlog.lifecycle.sync_topics import as_left
     from twinlog.monitoring import heartbeats
+    from twinlog.monitoring.exporter import Board
     from twinlog.steps import copy, plan_ranges, sync_topics
     from twinlog.topics.discovery import refuse_unknown_topics
     from twinlog.topics.snapshot import FlowSnapshot
@@ -167,7 +169,7 @@ def run_cycle(
         warn(f"{flow.name}: {not_ready}")
     if (leader := live_leader(flow, clusters.target)) is not None:
         say(f"{flow.name}: {leader.place} leads and follows this flow: the copy is left to it")
-        left = conclude(flow, clusters, request, None, (), started_ms)
+        left = conclude(flow, clusters, request, None, (), started_ms, Board(flow))
         return replace(left, left_to=leader.run_id)
     snapshot = FlowSnapshot(flow, clusters)
     discovery, until, topics = snapshot.discovery, request.until_ms, request.topics
@@ -194,7 +196,8 @@ def run_cycle(
         )
     refused = tuple(_not_synced(synced))
     failures = (*refused, *_not_copied(copied.stopped if copied is not None else planned.stopped, copied))
-    done = conclude(flow, clusters, request, copied, failures, started_ms, refused=bool(refused))
+    board = Board(flow)
+    done = conclude(flow, clusters, request, copied, failures, started_ms, board, refused=bool(refused))
     duties = duties_of(flow, request.run_id)
     if done.report is not None:
         duties.note(done.report)
@@ -216,19 +219,20 @@ def conclude(
     copied: CopyResult | None,
     failures: tuple[PartitionIssue, ...],
     started_ms: int,
+    board: Board,
     windows: int = 0,
     *,
     refused: bool = False,
 ) -> FlowRun:
     """Write heartbeats, judge and report what was copied since `started_ms` (epoch ms).
 
-    `refused`: some of `failures` are about topics that have no place on the target.
+    `board` gets the numbers.  `refused`: some of `failures` are about topics that have no place on the target.
     """
-    from twinlog.monitoring import heartbeats, publish, validate
+    from twinlog.monitoring import heartbeats, publish, samples, validate
     from twinlog.topics.snapshot import FlowSnapshot
 
     snapshot = FlowSnapshot(flow, clusters)
-    groups = run_groups(flow, clusters, snapshot)
+    groups = run_groups(flow, clusters, snapshot, board)
     beat = heartbeats.run(flow, clusters, begun=True)
     if beat.warning:
         warn(f"{flow.name}: {beat.warning}")
@@ -236,8 +240,16 @@ def conclude(
     judged = validate.judge(flow, facts)
     for check in judged.failed:
         warn(f"{flow.name}: {check.name}: {check.message}")
+    board.tell("checks", samples.of_checks(judged.checks))
     report = publish.run(
-        flow, clusters, request.run_id, to_json(copied), started_ms, facts, failed=bool(failures)
+        flow,
+        clusters,
+        request.run_id,
+        to_json(copied),
+        started_ms,
+        facts,
+        failed=bool(failures),
+        board=board,
     )
     return FlowRun(
         flow=flow.name,
@@ -253,11 +265,12 @@ def conclude(
     )
 
 
-def run_groups(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot) -> GroupsRun:
+def run_groups(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot, board: Board) -> GroupsRun:
     """Write offset syncs and checkpoints, and commit positions of groups; the snapshot has no topics yet.
 
     A failure here is in the result and on stderr; it costs no record of the copy.
     """
+    from twinlog.monitoring import samples
     from twinlog.steps import checkpoints, offset_syncs
 
     try:
@@ -272,6 +285,7 @@ def run_groups(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot) -
     except TwinlogError as error:
         warn(f"{flow.name}: groups: {error}")
         return GroupsRun(error=str(error))
+    board.tell("groups", samples.of_groups(result.groups, result.states, result.latency_ms))
     for row in result.wrongly[:SHOWN]:
         warn(f"{flow.name}: group {row.group} on {row.topic}-{row.partition}: {row.text}")
     if len(result.wrongly) > SHOWN:

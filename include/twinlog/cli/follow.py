@@ -6,6 +6,7 @@ can go on within seconds.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from twinlog.duties.run import Duties
     from twinlog.follow.generation import LaneGeneration
     from twinlog.follow.leading import Leadership
+    from twinlog.monitoring.cycle_report import FlowReport
+    from twinlog.monitoring.exporter import Board
     from twinlog.state.seats import Member
 
 
@@ -106,21 +109,25 @@ def follow_flows(
             hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
         )
     from twinlog.follow.leading import Leadership
+    from twinlog.monitoring.exporter import Board, Endpoints
 
+    boards = {flow.name: Board(flow) for flow in flows}
     leaving = threading.Event()
     until = time.monotonic() + seconds
     parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, lanes, until, parts[flow.name])
+        return _followed(flow, asked, runner, lanes, until, parts[flow.name], boards[flow.name])
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
 
-    with ThreadPoolExecutor(len(flows)) as pool, _ended_by_signals(leaving):
+    shown = Endpoints(boards.values(), warn)
+    with ThreadPoolExecutor(len(flows)) as pool, _ended_by_signals(leaving), shown:
         futures = {flow.name: pool.submit(each_flow, [flow], work, failed) for flow in flows}
         cancelled = False
         while not all(future.done() for future in futures.values()):
+            shown.attend()
             time.sleep(0.1)
             if watch is not None and (news := watch.news()):
                 warn(news)
@@ -142,11 +149,18 @@ def member_of(asked: Request) -> Member:
 
 
 def _followed(
-    flow: FlowSettings, asked: Request, runner: LaneRunner, lanes: int, until: float, part: Leadership
+    flow: FlowSettings,
+    asked: Request,
+    runner: LaneRunner,
+    lanes: int,
+    until: float,
+    part: Leadership,
+    board: Board,
 ) -> FlowRun:
     """Lead the flow whenever no other process does; report the last time that this one led."""
     from twinlog.cluster.open import open_clusters
     from twinlog.follow.report import prepare
+    from twinlog.monitoring.metrics import LEADS
     from twinlog.topics.snapshot import FlowSnapshot
 
     with open_clusters(flow) as clusters:
@@ -160,8 +174,10 @@ def _followed(
         from twinlog.follow import background, follow  # noqa: F401
 
         _ = FlowSnapshot(flow, clusters).discovery
+        board.tell("leads", [LEADS.of(0)], math.inf)
         while part.stand_by(clusters, places, until):
-            copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties)
+            board.tell("leads", [LEADS.of(1)], math.inf)
+            copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties, board)
             gone_on = bool(copied.taken_over_by)
             if gone_on and not part.leaving.is_set():
                 if not part.handed_on(clusters):
@@ -173,8 +189,11 @@ def _followed(
                     )
                 say(f"{flow.name}: run {copied.taken_over_by} leads now")
                 led = FlowRun(flow.name, asked.run_id, stood_by=True)
+                board.clear()
+                board.tell("leads", [LEADS.of(0)], math.inf)
                 continue
-            done = conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
+            failures = follow_failures(copied)
+            done = conclude(flow, clusters, asked, copied, failures, started_ms, board, copied.rounds)
             return replace(done, duties=duties.rows)
         return led
 
@@ -188,11 +207,14 @@ def _lead(
     until: float,
     part: Leadership,
     duties: Duties,
+    board: Board,
 ) -> tuple[CopyResult, int]:
     """Follow the flow as its leader; return what was copied, and when that began (epoch ms)."""
+    from twinlog.duties.plan import DutyState
     from twinlog.follow import follow
     from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
     from twinlog.follow.report import RunState
+    from twinlog.monitoring.samples import of_duties
 
     def say_trouble(step: str, error: TwinlogError) -> None:
         warn(f"{flow.name}: {step}: {error.message}")
@@ -203,7 +225,13 @@ def _lead(
     started_ms = round(time.time() * 1000)
     run_state = RunState(asked.run_id, started_ms)
     duties.begin()
-    listed = turns(flow, run_state, duties.note)
+
+    def on_report(report: FlowReport) -> None:
+        duties.note(report)
+        failed = {it.name: it.state is DutyState.FAILED for it in duties.done.values()}
+        board.tell("duties", of_duties(failed))
+
+    listed = turns(flow, run_state, on_report, board)
     with beside(flow, listed, say_trouble, head_start=HEAD_START_SECONDS, duties=duties), part:
         copied = follow.run(
             flow,

@@ -18,7 +18,8 @@ from twinlog.duties.run import Duties
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.follow.report import OnReport, Reporter, RunState
 from twinlog.groups import checkpoints
-from twinlog.monitoring import heartbeats
+from twinlog.monitoring import heartbeats, samples
+from twinlog.monitoring.exporter import KEPT_SECONDS, Board
 from twinlog.offset_sync import emit, map_compaction
 
 OFFSET_SYNCS_SECONDS = 5.0
@@ -52,9 +53,14 @@ class Turn:
 
 
 def turns(
-    flow: FlowSettings, run_state: RunState, on_report: OnReport = lambda report: None
+    flow: FlowSettings,
+    run_state: RunState,
+    on_report: OnReport = lambda report: None,
+    board: Board | None = None,
 ) -> tuple[Turn, ...]:
     """List the background tasks of `flow`, at MM2's intervals, for the run that `run_state` describes. Pure.
+
+    Their numbers go to `board`.
 
     Heartbeats are written for the flow, and for a reverse flow that only emits heartbeats. The checkpoints task also
     commits the positions of groups. Each of these two tasks has the shorter of the intervals that are switched on.
@@ -70,10 +76,22 @@ def turns(
         checkpointing = (flow.emit_checkpoints, flow.emit_checkpoints_interval_seconds)
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
-        listed.append(Turn("checkpoints", every, checkpoints.run))
-    listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state, on_report).report))
+        listed.append(Turn("checkpoints", every, _told_checkpoints(board, every)))
+    listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state, on_report, board=board).report))
     listed.append(Turn("map_compaction", COMPACTION_SECONDS, map_compaction.run))
     return tuple(listed)
+
+
+def _told_checkpoints(board: Board | None, every: float) -> Step:
+    """Return the checkpoints task, which tells its numbers; they are shown until it has failed for a while."""
+
+    def step(flow: FlowSettings, clusters: Clusters) -> None:
+        result = checkpoints.run(flow, clusters)
+        if board is not None:
+            told = samples.of_groups(result.groups, result.states, result.latency_ms)
+            board.tell("groups", told, max(KEPT_SECONDS, 3 * every))
+
+    return step
 
 
 def duty_turns(duties: Duties) -> tuple[Turn, ...]:

@@ -17,7 +17,7 @@ from twinlog.copying.result import Totals
 from twinlog.copying.rounds import LaneRunner, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
-from twinlog.follow.report import Prepared, RunState, prepare
+from twinlog.follow.report import EndedLanes, Prepared, RunState, prepare
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.topics.discover import with_offsets_now
@@ -148,13 +148,17 @@ class Following:
             failure = self._refresh()
         self._note_bytes()
         now_records, now_size = _totals(self.totals)
+        seconds = time.monotonic() - began
+        if self.run_state is not None and self.open_ranges:
+            speed = (now_size - size) / seconds if seconds else 0.0
+            self.run_state.ended = EndedLanes(self.copied, self.totals.transactions, speed)
         return LaneGeneration(
             flow=self.flow.name,
             number=self.number,
             partitions=len(self.open_ranges),
             records=now_records - records,
             bytes=now_size - size,
-            seconds=time.monotonic() - began,
+            seconds=seconds,
             stopped=stopped,
             failure=failure,
             taken=taken,
@@ -169,6 +173,8 @@ class Following:
         self.open_ranges = opening.ranges
         if self.run_state is not None:
             self.run_state.stopped = opening.stopped
+            begun = {it.topic_partition: it.start for it in opening.ranges}
+            self.run_state.starts = {**begun, **self.run_state.starts}
         self._tell_errors(self.owned.grant.progress, well=())
         self.totals.note_ends(opening.ranges)
         packed = assign_open(

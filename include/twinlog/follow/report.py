@@ -6,8 +6,9 @@ last report, which the gate, `status` and metrics read, must not be as old as th
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +22,10 @@ from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
-from twinlog.monitoring import publish, validate
+from twinlog.monitoring import metrics, publish, samples, validate
 from twinlog.monitoring.cycle_report import FlowReport
+from twinlog.monitoring.exporter import Board
+from twinlog.monitoring.metrics import Sample
 from twinlog.monitoring.survey import Survey
 from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
@@ -38,13 +41,29 @@ class RunState:
 
     Another thread reads it, so each field is replaced as a whole. `started_ms` is when the run began (epoch ms).
     `stopped` are partitions that the open lane generation does not copy. `errors` are, by source partition, errors
-    that ended its copy in an earlier lane generation and are not over.
+    that ended its copy in an earlier lane generation and are not over. `starts` are the upstream offsets at which the
+    run began to copy each partition. `ended` is what the lane generations that have ended copied, None before the
+    first has.
     """
 
     run_id: str
     started_ms: int
     stopped: tuple[StoppedPartition, ...] = ()
     errors: Mapping[TopicPartition, str] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ended: EndedLanes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedLanes:
+    """What only lanes know, of those that have ended: bytes by source partition, and transactions.
+
+    `bytes_per_second` is that of the newest lane generation.
+    """
+
+    bytes: Mapping[TopicPartition, int]
+    transactions: int
+    bytes_per_second: float
 
 
 @dataclass(slots=True)
@@ -52,13 +71,16 @@ class Reporter:
     """Judges and reports a run as it stands; one for each run.
 
     `reached` is how far the map had each partition at the last report (upstream offset). `copied` counts the records
-    that came since the first report.
+    that came since the run began to copy, or since the first report where that is not known. `board` gets the numbers;
+    `counted` is when they were counted last (monotonic seconds).
     """
 
     run_state: RunState
     on_report: OnReport = lambda report: None
     reached: dict[TopicPartition, int] = field(default_factory=dict)
     copied: Counter[TopicPartition] = field(default_factory=Counter)
+    board: Board | None = None
+    counted: float | None = None
 
     def report(self, flow: FlowSettings, clusters: Clusters) -> None:
         """Judge the copy as `validate` does after a cycle, and report it as `publish` does.
@@ -66,9 +88,14 @@ class Reporter:
         Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
         """
         facts = validate.see(FlowSnapshot(flow, clusters))
+        board = self.board or Board(flow)
+        before = Counter(self.copied)
         outcome, run = self.outcome(facts.seen), self.run_state
-        self.on_report(publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts))
-        failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
+        judged = validate.judge(flow, facts)
+        board.tell("copy", self._numbers(before))
+        board.tell("checks", samples.of_checks(judged.checks))
+        self.on_report(publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts, board=board))
+        failed = [it for it in judged.failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(
                 "; ".join(f"{it.name}: {it.message}" for it in failed),
@@ -97,14 +124,24 @@ class Reporter:
             "stopped": to_json(stopped),
         }
 
+    def _numbers(self, before: Counter[TopicPartition]) -> Iterator[Sample]:
+        """Make the numbers of what the run has copied; `before` is what it had at the last report."""
+        last, self.counted = self.counted, time.monotonic()
+        yield from samples.of_records(self.copied, before, None if last is None else self.counted - last)
+        if (ended := self.run_state.ended) is not None:
+            yield from samples.of_bytes(ended.bytes)
+            yield metrics.BYTE_RATE.of(ended.bytes_per_second)
+            yield metrics.TRANSACTIONS.of(ended.transactions)
+
     def _count(self, seen: Survey) -> None:
-        """Count the records that the map has gained since the last report."""
+        """Count the records that the map has gained since the last report, or since the run began to copy."""
         ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
         for row in seen.rows:
             it = _place(row)
-            if it in self.reached:
+            since = self.reached.get(it, self.run_state.starts.get(it))
+            if since is not None:
                 incarnation = SourceIncarnation(row.topic, ids[row.topic], row.partition)
-                self.copied[it] += copied_from(seen.maps, incarnation, self.reached[it])
+                self.copied[it] += copied_from(seen.maps, incarnation, since)
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
 
 

@@ -58,12 +58,13 @@ def run(
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
+    latency_ms = clock.now_ms() - max(it.row.at_ms for it in plan.decided) if written else None
     deleted = _delete_old(flow, clusters.target, seen, plan)
     rows = [
         final_row(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided
     ]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
-    return _result(flow, seen, plan, rows, written, synced, deleted)
+    return replace(_result(flow, seen, plan, rows, written, synced, deleted), latency_ms=latency_ms)
 
 
 def preview(flow: FlowSettings, seen: GroupView) -> CheckpointsResult:

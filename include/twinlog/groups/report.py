@@ -5,6 +5,7 @@ The `checkpoints` step makes these rows; the readiness gate and `twinlog groups`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -114,7 +115,8 @@ class CheckpointsResult:
     `rows` are in order of group, topic, partition. `checkpoints` counts records written to `A.checkpoints.internal`.
     `ended` counts the checkpoints there of groups that are gone, or of partitions that a group has left. `deleted`
     counts the oldest of these, which this step deleted (twinlog.groups.checkpoint_upkeep). `committed` counts
-    positions committed on the target; `groups_synced` names their groups.
+    positions committed on the target; `groups_synced` names their groups. `latency_ms`
+    is how long after its position was read the newest checkpoint was on the target, None if none was written.
     """
 
     flow: str
@@ -129,6 +131,12 @@ class CheckpointsResult:
     groups_synced: tuple[str, ...]
     notes: tuple[str, ...] = ()
     deleted: int = 0
+    latency_ms: int | None = None
+
+    @property
+    def states(self) -> Mapping[str, int]:
+        """Count the rows of every state, those without any too."""
+        return {state.value: sum(row.state is state for row in self.rows) for state in SyncState}
 
     @property
     def wrongly(self) -> tuple[GroupPartitionRow, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,14 +17,15 @@ from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.kafka_types import TopicPartition
 from twinlog.metadata import promotion
-from twinlog.monitoring import at_risk
+from twinlog.monitoring import at_risk, samples
 from twinlog.monitoring.cycle_report import (
     FlowReport,
     PartitionReport,
     TopicReport,
     rows_by_topic,
-    write_metrics,
 )
+from twinlog.monitoring.exporter import Board
+from twinlog.monitoring.metrics import CYCLE_TIMESTAMP_SECONDS
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.monitoring.survey import Survey, oldest_seconds, unseen_of
 from twinlog.monitoring.validate import CycleFacts, see
@@ -42,6 +44,7 @@ def run(
     facts: CycleFacts | None = None,
     *,
     failed: bool = False,
+    board: Board | None = None,
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
@@ -50,7 +53,7 @@ def run(
 
     `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `facts` were read just now; if
     None, they are read.  `failed` says that something failed in the cycle that the copy's result does not
-    mention.  Raises ClusterUnreachable and ClusterRefused.
+    mention.  `board` gets the numbers, and may have more of them.  Raises ClusterUnreachable and ClusterRefused.
     """
     facts = facts or see(FlowSnapshot(flow, clusters))
     seen = facts.seen
@@ -60,12 +63,23 @@ def run(
     records = [cycle, *_at_risk(flow, clusters, facts), *_promotion(flow, clusters, seen)]
     write_ledger(flow, clusters.target, records)
     drop_left_over(flow, clusters.target, seen.ledger)
-    if flow.metrics_folder is not None:
+    _tell(flow, report, facts, board or Board(flow))
+    return report
+
+
+def _tell(flow: FlowSettings, report: FlowReport, facts: CycleFacts, board: Board) -> None:
+    """Tell the numbers of a report, and write them if there is a folder for them."""
+    board.tell("report", samples.of_report(flow, report, facts))
+    # It says how old the other numbers are, so it is shown for good.
+    board.tell("reported", [CYCLE_TIMESTAMP_SECONDS.of(report.at_ms / 1000)], math.inf)
+    if flow.metrics.folder is None and flow.metrics.listen is None:
+        return
+    board.tell("audits", samples.of_audits(facts.seen))
+    if flow.metrics.folder is not None:
         try:
-            write_metrics(flow.metrics_folder, report, seen)
+            board.write(flow.metrics.folder)
         except OSError as error:  # numbers for people who watch: no reason to call the cycle a failure
             log.warning("metrics cannot be written (twinlog.metrics.folder): %s", error)
-    return report
 
 
 def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:

@@ -73,6 +73,12 @@ class CycleFacts:
         """Return the rows of the topics that are not blocked."""
         return self._of(TOPICS)
 
+    @property
+    def heartbeat_age_seconds(self) -> float | None:
+        """Return the age of the newest copied heartbeat; None if none was copied, or its clock was ahead of ours."""
+        age = self._of(FLOW)[0]["heartbeat_age_seconds"]
+        return age if isinstance(age, int | float) else None
+
     def _of(self, wanted: Suite) -> tuple[Row, ...]:
         return next(rows for suite, rows in self.rows if suite is wanted)
 

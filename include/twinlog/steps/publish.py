@@ -13,6 +13,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import publish
 from twinlog.monitoring.cycle_report import FlowReport
+from twinlog.monitoring.exporter import Board
 
 
 def run(
@@ -23,6 +24,7 @@ def run(
     started_ms: int,
     *,
     failed: bool = False,
+    board: Board | None = None,
 ) -> FlowReport:
     """Report the run `run_id`, begun at `started_ms` (epoch ms); `copied` is the copy's result as JSON, or None."""
-    return publish.run(flow, clusters, run_id, copied, started_ms, failed=failed)
+    return publish.run(flow, clusters, run_id, copied, started_ms, failed=failed, board=board)

@@ -24,7 +24,7 @@ def test_what_fails_a_run_is_in_its_report(
     """The gate reads the report, not Airflow."""
     told: list[bool] = []
 
-    def run(*_: object, failed: bool) -> dict[str, Any]:
+    def run(*_: object, failed: bool, board: object) -> dict[str, Any]:
         told.append(failed)
         counts = ("records", "bytes", "lag_records", "undecided_records", "unseen_partitions", "rpo_seconds")
         return dict.fromkeys(counts, 0) | {
@@ -47,7 +47,7 @@ def test_what_fails_a_run_is_in_its_report(
         xcom_push=lambda *_: None,
     )
     dag_run = SimpleNamespace(dag_id="d", run_id="r", start_date=datetime.now(UTC))
-    flow = SimpleNamespace(name="A->B", target=SimpleNamespace(alias="B"), tiers=(), alert_url="")
+    flow = SimpleNamespace(name="A->B", target=SimpleNamespace(alias="B"), tiers=())
     for name, value in {
         "get_current_context": lambda: {"dag_run": dag_run, "ti": ti, "params": {}},
         "flow_of": lambda _: flow,

@@ -6,6 +6,7 @@ import ast
 import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from twinlog.config.file.providers import Secret
 from twinlog.config.flow import settings
 from twinlog.config.flow.load import load
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings, Profile
+from twinlog.config.flow.metrics import Listen, MetricsSettings
 from twinlog.config.flow.settings import (
     Configuration,
     CopySettings,
@@ -127,7 +129,10 @@ def test_a_flow_that_only_beats(loaded: Loader) -> None:
 
 
 EVERY_SETTING = {
-    "twinlog.metrics.folder=metrics": ("metrics_folder", Path("metrics")),
+    "twinlog.metrics.folder=metrics": ("metrics.folder", Path("metrics")),
+    "twinlog.metrics.listen=127.0.0.1:9404": ("metrics.listen", Listen("127.0.0.1", 9404)),
+    "twinlog.metrics.listen=[::1]:9404": ("metrics.listen", Listen("::1", 9404)),
+    "twinlog.metrics.topics=7": ("metrics.topics", 7),
     "topics=t1,t2": ("topics", NameFilter(("t1", "t2"), (r"mm2.*\.internal", r".*\.replica", "__.*"))),
     "topics=": ("topics", NameFilter((), (r"mm2.*\.internal", r".*\.replica", "__.*"))),
     "topics.exclude=": ("topics", NameFilter((".*",), ())),
@@ -230,7 +235,7 @@ EVERY_SETTING = {
 @pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_SETTING.items()])
 def test_each_setting_of_a_flow(loaded: Loader, lines: str, name: str, expected: object) -> None:
     """Each key sets its field."""
-    assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"], name)
+    assert expected == attrgetter(name)(loaded(MINIMAL + lines).flows["A->B"])
 
 
 EVERY_COPY_SETTING = {
@@ -425,8 +430,10 @@ def test_every_field_has_a_case() -> None:
         "other_heartbeats",
         "failover",
         "recovery_run",
+        "metrics",
     }  # by offsets_topic; below; test_tiers; test_pairs
     assert {field.name for field in fields(FlowSettings)} <= tested
+    assert {f"metrics.{field.name}" for field in fields(MetricsSettings)} <= tested
     assert {field.name for field in fields(LifecycleSettings)} == {
         name for name, _ in EVERY_LIFECYCLE_SETTING.values()
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow import gauges
 from twinlog.airflow.alerts import sound_if_over_budget
 from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
 from twinlog.airflow.cycle import (
@@ -18,7 +19,6 @@ from twinlog.airflow.cycle import (
     request_of,
     why_not_a_success,
 )
-from twinlog.airflow.gauges import gauge_checks
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
@@ -104,6 +104,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
     Skipped if a cluster does not allow it: the copy goes on without.
     """
+    from twinlog.monitoring.samples import of_groups
     from twinlog.steps import checkpoints as step
 
     flow = flow_of(flow_name)
@@ -113,6 +114,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
         except ClusterRefused as error:
             # A copy does not need the ACLs for it (`twinlog check`).
             raise AirflowSkipException(f"groups are not looked after: {error}") from error
+    gauges.send(flow, of_groups(result.groups, result.states, result.latency_ms))
     if result.groups_synced:
         extra = {
             "flow": flow.name,
@@ -140,6 +142,7 @@ def heartbeats(flow_name: str) -> Json:
 
 def validate(flow_name: str) -> Json:
     """Run the step.  Raises TerminalError if a critical check failed: the copy must not be relied upon."""
+    from twinlog.monitoring.samples import of_checks
     from twinlog.steps import validate as step
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
@@ -148,7 +151,7 @@ def validate(flow_name: str) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         result = step.run(flow, clusters, context["dag_run"].run_id, copied=bool(copied.get("records")))
-    gauge_checks(flow, result)
+    gauges.send(flow, of_checks(result.checks))
     document = shown(result)
     document = shortened(document, "the page, and the log of this task", checks=lambda it: bool(it["passed"]))
     if not result.success:
@@ -168,6 +171,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last task
     alone.
     """
+    from twinlog.monitoring.exporter import Board
     from twinlog.steps import publish as step
 
     if _request().dry_run:
@@ -180,7 +184,10 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     started_ms = round(run.start_date.timestamp() * 1000)
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        report = shown(step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons)))
+        board = Board(flow)
+        made = step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons), board=board)
+    report = shown(made)
+    gauges.send(flow, board.now())
     sound_if_over_budget(flow, report["topics"], context, report["undecided"])
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))

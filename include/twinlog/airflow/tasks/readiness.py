@@ -10,7 +10,7 @@ from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.gauges import gauge_gate
+from twinlog.airflow.gauges import of_gate, send
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
@@ -84,7 +84,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
             short(check.message, MOST_CHARACTERS),
         )
     log.info("page %s, evidence %s", kept.page, kept.evidence)
-    gauge_gate(flow, result)
+    send(flow, of_gate(flow, result))
     shown = shortened({**to_json(result), **to_json(kept)}, "page and evidence")
     outlet_events[readiness(flow.target.alias)].extra = asset_extra(shown)
     if not result.ready:

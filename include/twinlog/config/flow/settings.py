@@ -16,6 +16,7 @@ from typing import ClassVar
 from twinlog.config.file.keys import Home, Key, Kind
 from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.metadata import MetadataSettings
+from twinlog.config.flow.metrics import MetricsSettings
 from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, GateSettings, Tier
 from twinlog.config.flow.values import (
     BOOLEAN,
@@ -26,7 +27,6 @@ from twinlog.config.flow.values import (
     IS_TRUE,
     MASTER,
     OFFSETS_TOPIC,
-    PATH,
     PATTERNS,
     POLICY,
     POSITIVE_INT,
@@ -338,9 +338,7 @@ class FlowSettings:
     """name of the source connector whose progress is continued, when it ran in Kafka Connect; wins over `name`"""
     copy: CopySettings = section(CopySettings)
     lifecycle: LifecycleSettings = section(LifecycleSettings)
-    metrics_folder: Path | None = setting(PATH, "twinlog.metrics.folder", None)
-    """folder into which each cycle, and each minute of a run that follows, writes its numbers as `twinlog-A__B.prom`,
-    for the textfile collector of Prometheus' node_exporter"""
+    metrics: MetricsSettings = section(MetricsSettings)
     schedule: str = setting(SCHEDULE, "twinlog.schedule", "* * * * *")
     """cron expression of the flow's Dag, in UTC; `@continuous`: its runs follow the source; each is relieved by the
     next after 15 times `twinlog.follow.seconds`"""

@@ -1,0 +1,142 @@
+"""Make the numbers of the metrics from what was seen.  Pure.
+
+What was not looked at, or is not known, is None or left out, never 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from twinlog.checks.check import CheckResult
+from twinlog.checks.coverage import by_topic, coverage, total
+from twinlog.checks.gaps import GapState
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.drill import DrillState
+from twinlog.kafka_types import TopicPartition
+from twinlog.monitoring import metrics
+from twinlog.monitoring.at_risk import drift_by_topic
+from twinlog.monitoring.cycle_report import FlowReport
+from twinlog.monitoring.metrics import Sample
+from twinlog.monitoring.open_at_source import UndecidedPartition
+from twinlog.monitoring.survey import Survey, unseen_of
+from twinlog.monitoring.validate import CycleFacts
+from twinlog.state.ledger import Ledger
+
+ENDED = {DrillState.PASSED: 1.0, DrillState.FAILED: 0.0}
+"""The drills that have proved something, one way or the other."""
+
+
+def of_report(flow: FlowSettings, report: FlowReport, facts: CycleFacts) -> Iterator[Sample]:
+    """Tell what a cycle did, and what is left to do."""
+    seen = facts.seen
+    yield metrics.CYCLE_RECORDS.of(report.records)
+    yield metrics.CYCLE_SECONDS.of(report.seconds)
+    yield metrics.CYCLE_FAILED.of(float(report.state == "failed"))
+    yield metrics.RPO_SECONDS.of(report.rpo_seconds)
+    yield metrics.UNDECIDED_SECONDS.of(_longest(report.undecided))
+    yield metrics.UNSEEN_PARTITIONS.of(report.unseen_partitions)
+    yield metrics.STOPPED_PARTITIONS.of(len(report.stopped) + report.stopped_not_shown)
+    yield metrics.PAUSED_TOPICS.of(len(seen.discovery.paused_topics))
+    yield metrics.FLOW_ACTIVE.of(float(seen.ledger.copies))
+    yield metrics.ORPHANED_COPIES.of(len(seen.discovery.orphans))
+    yield metrics.DRIFTED_TOPICS.of(len(drift_by_topic(facts.topics)))
+    yield metrics.HEARTBEAT_AGE_SECONDS.of(facts.heartbeat_age_seconds)
+    blocked = Counter(it.code.value for it in report.problems if it.blocking)
+    yield from (metrics.BLOCKED_TOPICS.of(count, reason) for reason, count in blocked.items())
+    yield from _lag(flow, report, seen)
+    yield from _gaps(report)
+    yield from _drill(seen.ledger)
+
+
+def _lag(flow: FlowSettings, report: FlowReport, seen: Survey) -> Iterator[Sample]:
+    """Tell what each topic lags; of a topic with unseen partitions only what it lags at least, if that is anything."""
+    unseen = {it.topic for it in seen.discovery.topics if unseen_of(it)}
+    for topic in report.topics:
+        name, lag = topic.topic, sum(it.lag_records for it in topic.partitions)
+        whole = name not in unseen
+        yield metrics.LAG_RECORDS.of(lag if lag or whole else None, name)
+        waiting = topic.undecided_records
+        yield metrics.UNDECIDED_RECORDS.of(waiting if waiting or whole else None, name)
+        yield metrics.LAG_SECONDS.of(topic.rpo_seconds, name)
+        yield metrics.RPO_BUDGET_SECONDS.of(flow.tier_of(name).rpo_seconds, name)
+
+
+def _gaps(report: FlowReport) -> Iterator[Sample]:
+    totals: Counter[tuple[str, str, str]] = Counter()
+    for gap in report.gaps:
+        passed = "passed" if gap.copied_past else "stopped"
+        state = passed if gap.state is GapState.OPEN else gap.state.value
+        totals[gap.topic, gap.cause.value, state] += gap.records
+    yield from (metrics.GAP_RECORDS.of(records, *labels) for labels, records in totals.items())
+
+
+def _drill(ledger: Ledger) -> Iterator[Sample]:
+    last = max((it for it in ledger.drills if it.state in ENDED), key=lambda it: it.at_ms, default=None)
+    if last is not None:
+        yield metrics.DRILL_PASSED.of(ENDED[last.state])
+        yield metrics.DRILL_TIMESTAMP_SECONDS.of(last.at_ms / 1000)
+        yield metrics.DRILL_RTO_SECONDS.of(last.rto_seconds)
+        yield metrics.DRILL_RPO_SECONDS.of(last.rpo_seconds)
+
+
+def _longest(undecided: Iterable[UndecidedPartition]) -> float | None:
+    ages = [it.seconds for it in undecided]
+    known = [age for age in ages if age is not None]
+    return max(known, default=None if ages else 0.0)
+
+
+def of_audits(seen: Survey) -> Iterator[Sample]:
+    """Tell how much of each topic's copy is proved equal, by the ledger and the offset map."""
+    ids = {it.topic: it.remote.topic_id for it in seen.discovery.topics if it.remote is not None}
+    starts = {it.topic_partition: it.target_log_start or 0 for it in seen.rows}
+    for topic, partitions in by_topic(coverage(seen.ledger, seen.maps, ids, starts)).items():
+        if topic not in ids:
+            continue
+        found = total(partitions)
+        percent = found.percent
+        yield metrics.AUDIT_COVERAGE_RATIO.of(None if percent is None else percent / 100, topic)
+        yield metrics.AUDIT_AGE_SECONDS.of(found.age_seconds(seen.at_ms) if found.compared else None, topic)
+        yield metrics.AUDIT_DIFFERENCES.of(found.differences if found.compared else None, topic)
+
+
+def of_checks(checks: Iterable[CheckResult]) -> Iterator[Sample]:
+    """Count the checks that failed; a severity without any is 0."""
+    counts = {"critical": 0, "warning": 0}
+    for check in checks:
+        counts[check.severity.value] += not check.passed
+    yield from (metrics.FAILED_CHECKS.of(count, severity) for severity, count in counts.items())
+
+
+def of_groups(groups: int, states: Mapping[str, int], latency_ms: float | None = None) -> Iterator[Sample]:
+    """Tell how many groups are followed, and how many of their positions are in each of the `states`."""
+    yield metrics.GROUPS.of(groups)
+    yield metrics.CHECKPOINT_LATENCY_MS.of(latency_ms)
+    yield from (metrics.GROUP_POSITIONS.of(count, state) for state, count in states.items())
+
+
+def of_duties(failed: Mapping[str, bool]) -> Iterator[Sample]:
+    """Tell of each duty that had a turn whether it failed."""
+    yield from (metrics.DUTY_FAILED.of(float(it), duty) for duty, it in failed.items())
+
+
+def of_records(
+    copied: Mapping[TopicPartition, int], before: Mapping[TopicPartition, int], seconds: float | None
+) -> Iterator[Sample]:
+    """Tell the records that a run has copied, and their rate since it was `before`, so many seconds ago."""
+    earlier = _by_topic(before)
+    for topic, records in _by_topic(copied).items():
+        yield metrics.RECORD_COUNT.of(records, topic)
+        yield metrics.RECORD_RATE.of((records - earlier[topic]) / seconds if seconds else None, topic)
+
+
+def of_bytes(size: Mapping[TopicPartition, int]) -> Iterator[Sample]:
+    """Tell the bytes that a run has copied."""
+    yield from (metrics.BYTE_COUNT.of(count, topic) for topic, count in _by_topic(size).items())
+
+
+def _by_topic(counts: Mapping[TopicPartition, int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for it, count in counts.items():
+        found[it.topic] += count
+    return found
