@@ -1,13 +1,16 @@
 """Follow mode on real brokers: what arrives is copied once, whatever else happens meanwhile."""
 
+import socket
 import threading
 import time
+import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
 from lab import (
     Seen,
@@ -29,6 +32,7 @@ from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
 from twinlog.follow.report import Reporter, RunState
+from twinlog.monitoring.exporter import Board, Endpoints
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_maps, read_progress
 from twinlog.topics import pauses
@@ -47,6 +51,7 @@ def followed(
     stop: threading.Event | None = None,
     run_id: str = "",
     rivals: str = " ",
+    run_state: RunState | None = None,
 ):
     """Follow in this thread, until `stop` is set or a run takes over whose id begins with `rivals`.
 
@@ -63,6 +68,7 @@ def followed(
             on_generation=windows.append,
             stop=stop,
             gives_way_to=lambda rival: rival.startswith(rivals),
+            run_state=run_state,
         )
     return result, windows
 
@@ -164,6 +170,44 @@ def test_what_a_lane_foresees_of_many_partitions_comes_true(cluster_a, cluster_b
     for partition in range(6):
         expected = read(cluster_a, topic, partition)
         assert expected == read(cluster_b, f"A.{topic}", partition, isolation="read_uncommitted")
+
+
+def test_metrics_are_served_while_it_follows(cluster_a, cluster_b, tmp_path) -> None:
+    """What Prometheus gets over HTTP counts what was copied since the run began, and no record of a cycle before."""
+    topic = create_topic(cluster_a, f"metrics-{uuid.uuid4().hex[:6]}", 2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    listen = {"twinlog__metrics__listen": f"127.0.0.1:{port}", "twinlog__follow__seconds": "3"}
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **listen)
+    produce(cluster_a, topic, records(0, 5))
+    assert 5 == cycle(flow).records
+    board, run_state, over = Board(flow), RunState("scraped", 0), threading.Event()
+
+    def samples() -> dict[tuple[str, str], float]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            found = text_string_to_metric_families(answer.read().decode())
+        return {(it.name, it.labels.get("topic", "")): it.value for each in found for it in each.samples}
+
+    turn = Turn("report", 0.5, Reporter(run_state, board=board).report)
+    with (
+        Endpoints([board], print) as endpoints,
+        ThreadPoolExecutor(1) as pool,
+        background.beside(flow, [turn], lambda *_: None),
+    ):
+        endpoints.attend()
+        following = pool.submit(followed, flow, 120, stop=over, run_state=run_state)
+        for partition in (0, 1):
+            produce(cluster_a, topic, records(10 * partition, 10), partition)
+        counted = ("twinlog_record_count_total", topic)
+        wait_until(lambda: samples().get(counted) == 20)
+        wait_until(lambda: samples().get(("twinlog_lag_records", topic)) == 0)
+        assert ("twinlog_byte_count_total", topic) not in samples()  # no lane has ended
+        over.set()
+        result, _ = following.result(60)
+        size = sum(it.bytes for it in result.partitions)
+        wait_until(lambda: samples().get(("twinlog_byte_count_total", topic), 0) >= size > 0)
+    assert 20 == result.records
 
 
 def test_a_batch_cycle_goes_on_where_following_stopped(cluster_a, cluster_b, tmp_path) -> None:

@@ -290,9 +290,10 @@ class TestManyTopics:
         lag = [metrics.LAG_RECORDS.of(it, f"t{number}") for number, it in enumerate(lags)]
         age = [metrics.LAG_SECONDS.of(it, f"t{number}") for number, it in enumerate(lags)]
         kept = shown([*lag, *age], most)
-        of: Callable[[Metric], list[float]] = lambda metric: [
-            it.value or 0 for it in kept if it.metric is metric
-        ]
+
+        def of(metric: Metric) -> list[float]:
+            return [it.value or 0 for it in kept if it.metric is metric]
+
         assert sum(lags) == sum(of(metrics.LAG_RECORDS))
         assert max(lags, default=None) == max(of(metrics.LAG_SECONDS), default=None)
         assert min(len(lags), most + 1) == len(of(metrics.LAG_RECORDS))
