@@ -5,10 +5,12 @@ TWINLOG_STANDBY_MINUTES=60 lets two processes with a Spark of their own run so l
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -164,7 +166,11 @@ class TestRunsOfOneFlow:
     def test_a_killed_or_ended_leader_is_followed(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
         """Three leaders are killed and one is ended: 0 lost, 0 doubled, and the other goes on within seconds."""
         topic = create_topic(cluster_a, unique_topic("lead"))
-        settings = {"sync.topic.configs.interval.seconds": "2"}
+        port = _free_port()
+        settings = {
+            "sync.topic.configs.interval.seconds": "2",
+            "twinlog.metrics.listen": f"127.0.0.1:{port}",
+        }
         runs = _runs(tmp_path, cluster_a, cluster_b, topic, settings)
         moments = []
         try:
@@ -184,6 +190,8 @@ class TestRunsOfOneFlow:
                 ended.terminate()
                 runs.until(lambda: ended.poll() is not None)
                 runs.until(lambda: len(runs.alive()) == 1 and bool(runs.members()[Role.LEADS]))
+                # The address is the same for all: the last one got it when the one that had it was gone.
+                runs.until(lambda: 'twinlog_leads{flow="A->B"} 1.0' in _metrics(port))
                 alter_configs(cluster_a, ResourceType.TOPIC, topic, max_message_bytes="1234567")
                 runs.until(lambda: _largest(cluster_b, f"A.{topic}") == "1234567")
                 beside = _once(runs.file)
@@ -261,6 +269,22 @@ def _largest(cluster, topic: str) -> str | None:
     asked = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     return admin.describe_configs([asked])[asked].result()["max.message.bytes"].value
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _metrics(port: int) -> str:
+    """Return what the process that has the address tells; "" while none has it."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
 
 
 def _has_topic(cluster, name: str) -> bool:
