@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.long,
 ]
 
+ALIAS = "three"
+
 
 @dataclass
 class Watched(ThreadRunner):
@@ -115,7 +117,7 @@ def test_a_leader_that_dies_costs_its_lane_nothing_but_time(
     topic = create(source, [[1, 2], [2, 3], [3, 1]])
     for partition in range(3):
         produce(source, topic, values("r", 20_000), partition, batch_num_messages=50)
-    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1"), 400_000)
+    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic], alias=ALIAS, twinlog__lanes="1"), 400_000)
     runner = Watched()
     copied = in_background(lambda: cycle(flow, runner))
     assert runner.began.wait(60)
@@ -125,7 +127,7 @@ def test_a_leader_that_dies_costs_its_lane_nothing_but_time(
     assert ("done", 1, 60_000) == (result.state, len(runner.reports), result.records), runner.codes
     source.start()
     for partition in range(3):
-        assert read(source, topic, partition) == read(cluster_b, f"A.{topic}", partition)
+        assert read(source, topic, partition) == read(cluster_b, f"{ALIAS}.{topic}", partition)
 
 
 def test_a_partition_without_any_leader_is_left_and_its_neighbours_are_copied(
@@ -135,7 +137,7 @@ def test_a_partition_without_any_leader_is_left_and_its_neighbours_are_copied(
     topic = create(source, [[1], [2], [3]])
     for partition in range(3):
         produce(source, topic, values("r", 20_000), partition, batch_num_messages=50)
-    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1"), 400_000)
+    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic], alias=ALIAS, twinlog__lanes="1"), 400_000)
     runner = Watched()
     copied = in_background(lambda: cycle(flow, runner))
     assert runner.began.wait(60)
@@ -147,7 +149,7 @@ def test_a_partition_without_any_leader_is_left_and_its_neighbours_are_copied(
     source.start()
     assert "done" == cycle(flow).state
     for partition in range(3):
-        assert read(source, topic, partition) == read(cluster_b, f"A.{topic}", partition)
+        assert read(source, topic, partition) == read(cluster_b, f"{ALIAS}.{topic}", partition)
 
 
 def lose_history(source: Any, topic: str) -> None:
@@ -208,20 +210,26 @@ def test_a_leader_that_freezes_is_left_by_a_lane_that_follows(
     """Its connections stay open and say nothing: after request.timeout.ms its partitions are read elsewhere."""
     topic = create(source, [[1, 2], [2, 3]])
     flow = flow_of(
-        tmp_path, source, cluster_b, [topic], twinlog__lanes="1", A__consumer__request__timeout__ms="6000"
+        tmp_path,
+        source,
+        cluster_b,
+        [topic],
+        alias=ALIAS,
+        twinlog__lanes="1",
+        three__consumer__request__timeout__ms="6000",
     )
     for partition in range(2):
         produce(source, topic, values("before", 5), partition)
     stop, runner, windows = threading.Event(), Watched(), list[LaneGeneration]()
     followed = followed_until(flow, runner, stop, windows)
     try:
-        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 5)
+        wait_for(lambda: _copied(cluster_b, f"{ALIAS}.{topic}") == 5)
         source.pause(1)
         wait_for(lambda: _led_by(source, topic) == 2)
         for partition in range(2):
             produce(source, topic, values("after", 5), partition, **_IMPATIENT)
-        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 10, 45)
-        assert 10 == len(read(cluster_b, f"A.{topic}", 1))
+        wait_for(lambda: _copied(cluster_b, f"{ALIAS}.{topic}") == 10, 45)
+        assert 10 == len(read(cluster_b, f"{ALIAS}.{topic}", 1))
         assert [] == windows
     finally:
         source.resume()
@@ -247,7 +255,7 @@ def test_an_unclean_election_between_two_cycles(
 ) -> None:
     """Found whether the log is shorter than what was copied or has grown again; by default that partition stops."""
     topic = create(source, [[1, 2], [3, 1]], unclean_leader_election_enable="true")
-    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1")
+    flow = flow_of(tmp_path, source, cluster_b, [topic], alias=ALIAS, twinlog__lanes="1")
     produce(source, topic, values("both", 6))
     only_node_1_has(source, topic, values("lost", 4))
     assert 10 == cycle(flow).records
@@ -269,7 +277,7 @@ def test_an_unclean_election_between_two_cycles(
     assert "failed" != cycle(goes_on).state
     new = values("new", 9 if grown else 2)
     expected = [*values("both", 6), *values("lost", 4), *new]
-    assert expected == read(cluster_b, f"A.{topic}")
+    assert expected == read(cluster_b, f"{ALIAS}.{topic}")
 
 
 @pytest.mark.parametrize("grown", [False, True])
@@ -278,7 +286,9 @@ def test_an_unclean_election_while_it_is_followed(
 ) -> None:
     """The lane finds it before a record of the other history is copied; its neighbour goes on; the ledger has it."""
     topic = create(source, [[1, 2], [3, 1]], unclean_leader_election_enable="true")
-    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1", twinlog__follow__seconds="15")
+    flow = flow_of(
+        tmp_path, source, cluster_b, [topic], alias=ALIAS, twinlog__lanes="1", twinlog__follow__seconds="15"
+    )
     produce(source, topic, values("both", 6))
     only_node_1_has(source, topic, values("lost", 4))
     stop, runner = threading.Event(), Watched()
@@ -286,12 +296,12 @@ def test_an_unclean_election_while_it_is_followed(
 
     followed = followed_until(flow, runner, stop, windows)
     try:
-        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 10)
+        wait_for(lambda: _copied(cluster_b, f"{ALIAS}.{topic}") == 10)
         lose_history(source, topic)
         produce(source, topic, values("new", 9 if grown else 2))
         produce(source, topic, values("other", 3), 1)
         wait_for(lambda: gaps_of(flow, topic), 180)
-        wait_for(lambda: len(read(cluster_b, f"A.{topic}", 1)) == 3)
+        wait_for(lambda: len(read(cluster_b, f"{ALIAS}.{topic}", 1)) == 3)
     finally:
         source.start()
         stop.set()
@@ -299,7 +309,7 @@ def test_an_unclean_election_while_it_is_followed(
     print([window.line for window in windows], [report.ranges for report in runner.reports])
     (gap,) = gaps_of(flow, topic)
     assert (6, 9, GapCause.TRUNCATION) == (gap.first_offset, gap.last_offset, gap.cause)
-    assert [*values("both", 6), *values("lost", 4)] == read(cluster_b, f"A.{topic}")
+    assert [*values("both", 6), *values("lost", 4)] == read(cluster_b, f"{ALIAS}.{topic}")
     with open_clusters(flow) as clusters:
         shown = [it for it in status.run(flow, clusters).gaps if it.topic == topic]
     assert [("truncation", 6, 9)] == [(it.cause.value, it.first_offset, it.last_offset) for it in shown]
@@ -315,20 +325,20 @@ def _copied(cluster: Any, topic: str) -> int:
 def test_a_source_that_was_frozen_whole_is_found_again(source: Any, cluster_b: Any, tmp_path: Path) -> None:
     """Behind the lanes' patience and the driver's: nobody has to restart who follows."""
     topic = create(source, [[1, 2], [3, 1]])
-    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__follow__seconds="5")
+    flow = flow_of(tmp_path, source, cluster_b, [topic], alias=ALIAS, twinlog__follow__seconds="5")
     produce(source, topic, values("before", 4))
     stop = threading.Event()
     windows: list[LaneGeneration] = []
     followed = followed_until(flow, Watched(), stop, windows)
     try:
-        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 4)
+        wait_for(lambda: _copied(cluster_b, f"{ALIAS}.{topic}") == 4)
         source.pause()
         wait_for(lambda: any(window.failure is not None for window in windows), 240)
         source.resume()
         produce(source, topic, values("after", 4))
-        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 8, 120)
+        wait_for(lambda: _copied(cluster_b, f"{ALIAS}.{topic}") == 8, 120)
     finally:
         source.resume()
         stop.set()
         followed()
-    assert values("before", 4) + values("after", 4) == read(cluster_b, f"A.{topic}")
+    assert values("before", 4) + values("after", 4) == read(cluster_b, f"{ALIAS}.{topic}")

@@ -596,7 +596,7 @@ def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster
         topic = create_topic(source, f"lives-cut-{time.monotonic_ns() % 10**6}")
         for number in range(6):
             produce(source, topic, values(f"old{number}"))
-        flow = flow_of(tmp_path, source, cluster_b, [topic])
+        flow = flow_of(tmp_path, source, cluster_b, [topic], alias="cut")
         assert "failed" != cycle(flow)[1].state
         source.stop()
         cut_log(tmp_path / "kafka", topic, 4)
@@ -612,12 +612,12 @@ def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster
             gap.cause,
             gap.copied_past,
         )
-        assert [f"old{n}" for n in range(6)] == contents(cluster_b, f"A.{topic}")
+        assert [f"old{n}" for n in range(6)] == contents(cluster_b, f"cut.{topic}")
         goes_on = replace(flow, lifecycle=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
         assert "done" == cycle(goes_on)[1].state
         expected = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(4, 9))]
-        assert expected == contents(cluster_b, f"A.{topic}")
+        assert expected == contents(cluster_b, f"cut.{topic}")
         there = map_of(flow, topic).translate(5)
         assert there is not None
-        assert "new5" == contents_at(cluster_b, f"A.{topic}", there.offset)
+        assert "new5" == contents_at(cluster_b, f"cut.{topic}", there.offset)
         assert "nothing" == cycle(goes_on)[1].state

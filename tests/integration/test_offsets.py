@@ -184,7 +184,7 @@ def test_after_the_source_is_gone_groups_go_on_all_the_same(cluster_b, tmp_path,
     topic = unique_topic("gone")
     with EmbeddedKafka("gone", tmp_path / "gone") as source:
         create_topic(source, topic)
-        flow = group_flow(tmp_path, source, cluster_b, [topic], rf".*{topic}")
+        flow = group_flow(tmp_path, source, cluster_b, [topic], rf".*{topic}", alias="gone")
         produce(source, topic, some(0, 20_000))
         produce_transaction(source, topic, some(20_000, 20_000), commit=False)
         produce(source, topic, some(40_000, 20_000))
@@ -197,7 +197,7 @@ def test_after_the_source_is_gone_groups_go_on_all_the_same(cluster_b, tmp_path,
             here[group] = read_as(source, group, topic, stop)
         assert {0} == {row.expected_duplicates for row in sync(flow).rows}
     for group in groups:
-        assert everything == here[group] + read_as(cluster_b, group, f"A.{topic}")
+        assert everything == here[group] + read_as(cluster_b, group, f"gone.{topic}")
 
 
 def test_rewound_active_deleted_and_unknown_groups(cluster_a, cluster_b, tmp_path, unique_topic):
