@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import bearer_tokens
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -68,6 +69,20 @@ def security(kind: str, cluster: Any) -> tuple[str, dict[str, str]]:
             return "SASL_PLAINTEXT", {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": alice(SCRAM)}
         case "SASL_PLAINTEXT, PLAIN":
             return "SASL_PLAINTEXT", {"sasl.mechanism": "PLAIN", "sasl.jaas.config": alice(PLAIN)}
+        case "SASL_PLAINTEXT, a function's token":
+            return "SASL_PLAINTEXT", {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f'{OAUTH} required subject="alice";',
+                "sasl.login.callback.handler.class": "python:bearer_tokens.unsecured",
+            }
+        case "SASL_PLAINTEXT, a token in a file":
+            token, _ = bearer_tokens.unsecured("alice")
+            (file := files.ca.with_name("token")).write_text(token)
+            return "SASL_PLAINTEXT", {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f"{OAUTH} required;",
+                "sasl.oauthbearer.token.endpoint.url": file.as_uri(),
+            }
         case _:
             jaas = f'{OAUTH} required unsecuredLoginStringClaim_sub="alice";'
             return "SASL_PLAINTEXT", {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}
@@ -116,6 +131,8 @@ def assert_copied(flow: FlowSettings, source: Any, target: Any, topic: str, reco
         "SASL_PLAINTEXT, SCRAM-SHA-256",
         "SASL_PLAINTEXT, PLAIN",
         "SASL_PLAINTEXT, OAUTHBEARER",
+        "SASL_PLAINTEXT, a function's token",
+        "SASL_PLAINTEXT, a token in a file",
     ],
 )
 def test_records_come_from_and_go_to_a_secured_cluster(

@@ -7,6 +7,7 @@ a client of its own: the cluster may be back, and a run in follow mode asks for 
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -19,9 +20,10 @@ from confluent_kafka.admin import AdminClient
 
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers
 from twinlog.config.security.connection import ClusterSettings
-from twinlog.config.security.librdkafka import Role, librdkafka, security
+from twinlog.config.security.librdkafka import Role, connection_of, librdkafka, security
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
 from twinlog.protocol.errors import AUTHORIZATION, tls_failed, unreachable
+from twinlog.protocol.socket import login
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -193,7 +195,11 @@ def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[st
     Settings made by hand may have a connection and no Java properties: then the connection is used alone.
     """
     java = getattr(cluster, role)
-    return dict(librdkafka(cluster, role) if java else security(cluster.connection))
+    result: dict[str, Any] = dict(librdkafka(cluster, role) if java else security(cluster.connection))
+    sasl = connection_of(cluster, role).sasl
+    if sasl is not None and (sasl.token_provider is not None or sasl.token_file is not None):
+        result["oauth_cb"] = functools.partial(login.for_client, sasl)
+    return result
 
 
 REQUEST_RECORDS = 5_000

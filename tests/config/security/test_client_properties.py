@@ -15,10 +15,13 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     SaslSettings,
     SecurityProtocol,
+    TokenProvider,
 )
 from twinlog.config.security.librdkafka import MAPPED, Role, librdkafka, security
+from twinlog.config.security.sasl import MSK_PROVIDER
 from twinlog.errors import ConfigError
 
+MSK = "software.amazon.msk.auth.iam."
 SECURITY = "org.apache.kafka.common.security."
 BASE: dict[str, str | Secret] = {"bootstrap.servers": "k1:9092"}
 USER = 'required username="alice" password="hunter2";'
@@ -114,6 +117,51 @@ def test_bad_bootstrap_servers(written: str) -> None:
             ),
             SaslSettings("OAUTHBEARER", "dev", unsecured_claims=(("sub", "dev"), ("n", "1"))),
         ),
+        (
+            sasl(
+                "OAUTHBEARER",
+                'oauthbearer.OAuthBearerLoginModule required audience="kafka" extension_pool="p";',
+                sasl__login__callback__handler__class="python:company.tokens.kafka",
+            ),
+            SaslSettings(
+                "OAUTHBEARER",
+                token_provider=TokenProvider("company.tokens.kafka", (("audience", Secret("kafka")),)),
+                extensions=(("pool", "p"),),
+            ),
+        ),
+        (
+            sasl(
+                "OAUTHBEARER",
+                "oauthbearer.OAuthBearerLoginModule required;",
+                sasl__oauthbearer__token__endpoint__url="file:///var/run/a%20token",
+            ),
+            SaslSettings("OAUTHBEARER", token_file="/var/run/a token"),
+        ),
+        (
+            BASE
+            | {
+                "bootstrap.servers": "b-1.dr.x1.c2.kafka.eu-west-1.amazonaws.com:9098",
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "sasl.jaas.config": f'{MSK}IAMLoginModule required awsRoleArn="arn:x" awsDebugCreds="true";',
+                "sasl.client.callback.handler.class": f"{MSK}IAMClientCallbackHandler",
+            },
+            SaslSettings(
+                "OAUTHBEARER",
+                token_provider=TokenProvider(
+                    MSK_PROVIDER, (("role_arn", Secret("arn:x")), ("region", Secret("eu-west-1")))
+                ),
+            ),
+        ),
+        (
+            sasl(
+                "OAUTHBEARER",
+                "oauthbearer.OAuthBearerLoginModule required;",
+                sasl__login__callback__handler__class=f"{MSK}IAMOAuthBearerLoginCallbackHandler",
+                sasl__client__callback__handler__class=f"{MSK}IAMOAuthBearerLoginCallbackHandler",
+            ),
+            SaslSettings("OAUTHBEARER", token_provider=TokenProvider(MSK_PROVIDER)),
+        ),
     ],
 )
 def test_logins(properties: dict[str, str | Secret], expected: SaslSettings) -> None:
@@ -127,7 +175,19 @@ def test_logins(properties: dict[str, str | Secret], expected: SaslSettings) -> 
     [
         (BASE | {"security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         (sasl("GSSAPI"), "sasl.mechanism"),
-        (sasl("AWS_MSK_IAM", "x required;"), "sasl.mechanism"),
+        (sasl("AWS_MSK_IAM", "x required;"), "sasl.jaas.config"),
+        (
+            sasl("AWS_MSK_IAM") | {"sasl.jaas.config": f'{MSK}IAMLoginModule required awsStsRegion="eu";'},
+            "sasl.jaas.config",
+        ),
+        (
+            sasl(
+                "OAUTHBEARER",
+                "oauthbearer.OAuthBearerLoginModule required;",
+                sasl__login__callback__handler__class="python:tokens",
+            ),
+            "sasl.login.callback.handler.class",
+        ),
         (sasl("PLAIN"), "sasl.jaas.config"),
         (sasl("PLAIN", "scram.ScramLoginModule " + USER), "sasl.jaas.config"),
         (sasl("PLAIN", 'plain.PlainLoginModule required username="alice";'), "sasl.jaas.config"),
@@ -146,7 +206,7 @@ def test_logins(properties: dict[str, str | Secret], expected: SaslSettings) -> 
             sasl(
                 "OAUTHBEARER",
                 "oauthbearer.OAuthBearerLoginModule required;",
-                sasl__oauthbearer__token__endpoint__url="file:///token",
+                sasl__oauthbearer__token__endpoint__url="file://elsewhere/token",
             ),
             "sasl.oauthbearer.token.endpoint.url",
         ),

@@ -3,19 +3,24 @@
 import base64
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.security.connection import ConnectionSettings, SaslSettings
-from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
+from twinlog.config.file.providers import Secret
+from twinlog.config.security.connection import ConnectionSettings, SaslSettings, TokenProvider
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TwinlogError
 from twinlog.protocol.kafka_python import sasl_mechanism
-from twinlog.protocol.socket import login
+from twinlog.protocol.socket import login, msk
 from twinlog.protocol.socket.connection import Connection
 
 
@@ -37,6 +42,122 @@ def test_a_token_endpoint_that_is_away_is_a_cluster_that_cannot_be_reached(monke
         settings = ConnectionSettings("A", ())
         with pytest.raises(ClusterUnreachable, match=r": token endpoint 127.0.0.1 cannot be reached"):
             Connection(settings, *broker.getsockname())
+
+
+def jwt(expires: float) -> str:
+    """An unsigned token."""
+    parts = [base64.urlsafe_b64encode(json.dumps(it).encode()) for it in ({"alg": "none"}, {"exp": expires})]
+    return ".".join(part.rstrip(b"=").decode() for part in parts) + "."
+
+
+def provided(name: str, **options: str) -> SaslSettings:
+    """A login by a function of this file, which is given these options."""
+    given = tuple((key, Secret(value)) for key, value in options.items())
+    return SaslSettings("OAUTHBEARER", token_provider=TokenProvider(f"company_tokens.{name}", given))
+
+
+@pytest.fixture(autouse=True)
+def company_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A company's own module, as it would be installed."""
+    module = ModuleType("company_tokens")
+    module.good = lambda audience: (f"for-{audience}", 4e9)
+    module.late = lambda: ("old", 1.0)
+    module.nothing = lambda: None
+    module.broken = lambda: {}["hunter2"]
+    monkeypatch.setitem(sys.modules, "company_tokens", module)
+
+
+def test_a_function_gives_the_token() -> None:
+    """It is called with the options of the JAAS entry, and serves both client libraries."""
+    sasl = replace(provided("good", audience="kafka"), extensions=(("pool", "p"),))
+    assert "for-kafka" == login.token(sasl)
+    assert ("for-kafka", 4e9, "twinlog", {"pool": "p"}) == login.for_client(sasl, "")
+
+
+@pytest.mark.parametrize(
+    ("sasl", "expected", "said"),
+    [
+        (provided("late"), ClusterUnreachable, "company_tokens.late gave a token that has expired"),
+        (provided("nothing"), ClusterRefused, "company_tokens.nothing gave no token"),
+        (provided("broken"), ClusterUnreachable, "company_tokens.broken failed: KeyError"),
+        (provided("absent"), ConfigError, "company_tokens.absent cannot be imported"),
+        (provided("good"), ClusterUnreachable, "company_tokens.good failed: TypeError"),
+    ],
+)
+def test_a_function_that_gives_no_token(sasl: SaslSettings, expected: type[TwinlogError], said: str) -> None:
+    """What may pass is tried again; what the function's library says may hold a secret, and is not repeated."""
+    with pytest.raises(TwinlogError, match=said) as caught:
+        login.token(sasl)
+    assert (expected, "oauth", False) == (
+        type(caught.value),
+        caught.value.code,
+        "hunter2" in str(caught.value),
+    )
+
+
+def test_a_file_is_read_for_each_login(tmp_path: Path) -> None:
+    """Whoever renews the token writes it there; how long it is good is in it."""
+    file = tmp_path / "token"
+    sasl = SaslSettings("OAUTHBEARER", token_file=str(file))
+    for expires in (4e9, 5e9):
+        file.write_text(jwt(expires) + "\n")
+        assert login.Bearer(jwt(expires), expires) == login.bearer(sasl)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, ClusterUnreachable),
+        ("opaque", ClusterRefused),
+        ("a.b.c", ClusterRefused),
+        (jwt(1.0), ClusterUnreachable),
+        (jwt(4e9) + "\x00", ClusterRefused),
+    ],
+)
+def test_a_file_without_a_good_token(text: str | None, expected: type[TwinlogError], tmp_path: Path) -> None:
+    """One that is missing or has expired may be renewed late; one that holds something else needs a person."""
+    file = tmp_path / "token"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(TwinlogError, match="token file") as caught:
+        login.token(SaslSettings("OAUTHBEARER", token_file=str(file)))
+    assert expected is type(caught.value)
+
+
+class TestMsk:
+    """Amazon's library signs; it is not asked to here, because there is no cluster of Amazon's."""
+
+    @pytest.fixture(autouse=True)
+    def library(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        module = ModuleType("aws_msk_iam_sasl_signer")
+        module.MSKAuthTokenProvider = SimpleNamespace(
+            generate_auth_token=lambda region: (f"own-{region}", 4_000_000_000_000),
+            generate_auth_token_from_profile=lambda region, profile: (f"{profile}-{region}", 1),
+            generate_auth_token_from_role_arn=lambda region, arn, session: (f"{arn}-{session}-{region}", 1),
+        )
+        monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", module)
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_whose_token(self) -> None:
+        """That of the role or profile if one is given; its end is in seconds."""
+        assert ("own-eu", 4_000_000_000.0) == msk.token(region="eu")
+        assert "dr-eu" == msk.token(region="eu", profile="dr")[0]
+        assert "arn-twinlog-eu" == msk.token(region="eu", role_arn="arn")[0]
+
+    def test_the_region(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is that of the brokers' names, else of the environment; it is not guessed."""
+        with pytest.raises(ConfigError, match="region"):
+            msk.token()
+        monkeypatch.setenv("AWS_REGION", "us")
+        assert ("own-us", "own-eu") == (msk.token()[0], msk.token(region="eu")[0])
+
+    def test_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The package to install is named."""
+        monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+        with pytest.raises(ConfigError, match="needs Amazon's library") as caught:
+            msk.token(region="eu")
+        assert "twinlog[msk]" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,20 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenProvider:
+    """A Python function that gives bearer tokens: its dotted name, and what it is called with, by keyword."""
+
+    name: str
+    options: tuple[tuple[str, Secret], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SaslSettings:
     """One SASL login.  `mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
 
-    For OAUTHBEARER either `token_endpoint` with client id (`username`), client secret (`password`) and
-    `scope`, or an unsecured token's claims in `username` (development only, as Kafka's own login module).
-    `extensions` go to the broker beside the token (KIP-342).
+    For OAUTHBEARER one of these gives the token: `token_endpoint` with client id (`username`), client secret
+    (`password`) and `scope`; `token_file`, a path; `token_provider`; or an unsecured token's claims in `username`
+    (development only, as Kafka's own login module).  `extensions` go to the broker beside the token (KIP-342).
     """
 
     mechanism: str
@@ -73,6 +81,8 @@ class SaslSettings:
     password: Secret | None = None
     token_endpoint: str | None = None
     scope: str | None = None
+    token_file: str | None = None
+    token_provider: TokenProvider | None = None
     unsecured_claims: tuple[tuple[str, str], ...] = ()
     extensions: tuple[tuple[str, str], ...] = ()
 
@@ -96,8 +106,12 @@ class ConnectionSettings:
     @property
     def holds_secrets(self) -> bool:
         """Say whether a reader of these settings could log in with them."""
-        password = self.sasl is not None and self.sasl.password is not None
-        return password or self.tls.key_pem is not None
+        sasl = self.sasl
+        if sasl is not None and (
+            sasl.password is not None or (sasl.token_provider and sasl.token_provider.options)
+        ):
+            return True
+        return self.tls.key_pem is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,18 @@ def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
     Hand it to a client's constructor and nowhere else.  Raises ConfigError if a property cannot be mapped.
     """
     properties: ClientProperties = getattr(cluster, role)
-    connection = connection_settings(cluster.alias, properties, client_id=cluster.connection.client_id)
+    connection = connection_of(cluster, role)
     # These override the file: twinlog's own writes must not be lost or doubled by a retry.
     held: dict[str, Setting] = {"acks": "all", "enable.idempotence": True} if role == "producer" else {}
     return {**tunables(properties), **held, **security(connection)}
+
+
+def connection_of(cluster: ClusterSettings, role: Role) -> ConnectionSettings:
+    """Return addresses, TLS and SASL of one role of a cluster; those of the relay if it has no Java properties."""
+    properties: ClientProperties = getattr(cluster, role)
+    if not properties:
+        return cluster.connection
+    return connection_settings(cluster.alias, properties, client_id=cluster.connection.client_id)
 
 
 def security(connection: ConnectionSettings) -> dict[str, Setting]:
@@ -95,6 +103,8 @@ def _user_and_password(sasl: SaslSettings) -> dict[str, Setting]:
 
 
 def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
+    if sasl.token_provider is not None or sasl.token_file is not None:
+        return {"sasl.mechanism": sasl.mechanism}  # the token comes by a callback (cluster/session.py)
     if sasl.token_endpoint is None:
         principal, value = sasl.unsecured_claims[0]
         return {

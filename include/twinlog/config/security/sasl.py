@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from twinlog.config.file.providers import Secret, quoted, reveal
-from twinlog.config.security.connection import ClientProperties, SaslSettings, wrong
+from twinlog.config.security.connection import ClientProperties, SaslSettings, TokenProvider, wrong
 from twinlog.config.security.jaas import KEY as JAAS
 from twinlog.config.security.jaas import parse_jaas
 
@@ -29,14 +29,29 @@ _URL_ENCODED = "sasl.oauthbearer.header.urlencode"
 _EXTENSION = "extension_"
 _CLAIM = re.compile(r"unsecuredLogin(String|Number|List)Claim_(.+)")
 _UNSECURED = "unsecuredLogin"
-SUPPORTED = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+_HANDLER = "sasl.login.callback.handler.class"
+_PYTHON = "python:"
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_MSK = "software.amazon.msk.auth.iam."
+_MSK_OPTIONS = {
+    "awsProfileName": "profile",
+    "awsRoleArn": "role_arn",
+    "awsRoleSessionName": "role_session_name",
+    "awsDebugCreds": None,
+    "awsMaxRetries": None,
+    "awsMaxBackOffTimeMs": None,
+}
+"""Options of Amazon's login module, and what `msk.token` is called with; None: has no effect here."""
+_MSK_ADDRESS = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$", re.IGNORECASE)
+MSK_PROVIDER = "twinlog.protocol.socket.msk.token"
+SUPPORTED = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM"
 
 
 def sasl_settings(properties: ClientProperties) -> SaslSettings:
     """Return the login of a SASL connection.
 
     Raises ConfigError, naming the key, for mechanisms, login modules and callback classes that cannot be followed
-    (GSSAPI, MSK IAM, custom classes).
+    (GSSAPI, custom classes).
     """
     key = "sasl.mechanism"
     if key not in properties:
@@ -47,7 +62,8 @@ def sasl_settings(properties: ClientProperties) -> SaslSettings:
     if login is None:
         raise wrong(key, f"{quoted(properties[key])} cannot be used here", f"set {SUPPORTED}")
     handler_key = "sasl.client.callback.handler.class"
-    if properties.get(handler_key):
+    handler = reveal(properties.get(handler_key, ""))
+    if handler and not (handler.startswith(_MSK) and login in {_oauth, _msk}):
         raise wrong(handler_key, "Java classes cannot run here", "remove it")
     return login(mechanism, properties)
 
@@ -55,7 +71,7 @@ def sasl_settings(properties: ClientProperties) -> SaslSettings:
 def _user_and_password(module: str) -> Callable[[str, ClientProperties], SaslSettings]:
     def login(mechanism: str, properties: ClientProperties) -> SaslSettings:
         _refuse_handler(properties, frozenset())
-        options = _options(properties, module)
+        options = _options(properties, _SECURITY + module)
         if options.get("tokenauth", "false").lower() == "true":
             raise wrong(JAAS, "delegation tokens (tokenauth) cannot be used here")
         missing = [name for name in ("username", "password") if not options.get(name)]
@@ -67,13 +83,20 @@ def _user_and_password(module: str) -> Callable[[str, ClientProperties], SaslSet
 
 
 def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
+    options = _options(properties, _SECURITY + "oauthbearer.OAuthBearerLoginModule")
+    handler = reveal(properties.get(_HANDLER, ""))
+    if handler.startswith(_MSK):
+        return _by_iam(options, properties)
+    if handler.startswith(_PYTHON):
+        return _by_function(mechanism, handler.removeprefix(_PYTHON), options)
     _refuse_handler(properties, _OAUTH_CALLBACKS)
-    options = _options(properties, "oauthbearer.OAuthBearerLoginModule")
     endpoint = reveal(properties.get(_ENDPOINT, ""))
     if not endpoint:
         return _unsecured(mechanism, options)
+    if endpoint.startswith("file:"):
+        return _in_a_file(mechanism, endpoint, options)
     if not _is_web_address(endpoint):
-        raise wrong(_ENDPOINT, "is not an http or https URL; a token in a file cannot be used here")
+        raise wrong(_ENDPOINT, "is not an http, https or file URL")
     retriever_key = "sasl.oauthbearer.jwt.retriever.class"
     retriever = reveal(properties.get(retriever_key, ""))
     if retriever and retriever not in _OAUTH_RETRIEVERS:
@@ -91,6 +114,46 @@ def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
     scope = reveal(properties.get("sasl.oauthbearer.scope", options.get("scope", "")))
     extensions = _extensions(options)
     return SaslSettings(mechanism, client, Secret(secret), endpoint, scope or None, extensions=extensions)
+
+
+def _by_function(mechanism: str, name: str, options: Mapping[str, str]) -> SaslSettings:
+    """Return a login whose tokens a function gives; it gets the options of the JAAS entry but for extensions."""
+    if not _DOTTED.fullmatch(name):
+        raise wrong(_HANDLER, f"{_PYTHON}{name} is no dotted name", f"write {_PYTHON}package.module.function")
+    given = tuple((key, Secret(value)) for key, value in options.items() if not key.startswith(_EXTENSION))
+    provider = TokenProvider(name, given)
+    return SaslSettings(mechanism, token_provider=provider, extensions=_extensions(options))
+
+
+def _in_a_file(mechanism: str, endpoint: str, options: Mapping[str, str]) -> SaslSettings:
+    """Return a login with the token in a file, which is read for each login (Java's FileJwtRetriever)."""
+    parts = urlsplit(endpoint)
+    if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
+        raise wrong(_ENDPOINT, "names no file of this machine", "write file:///path/of/the/token")
+    return SaslSettings(mechanism, token_file=unquote(parts.path), extensions=_extensions(options))
+
+
+def _msk(_mechanism: str, properties: ClientProperties) -> SaslSettings:
+    """Return a login to Amazon MSK, as a file for Amazon's Java library has it.
+
+    That library signs a mechanism of its own, AWS_MSK_IAM, or a token for OAUTHBEARER; the brokers take either, and
+    clients in other languages use the token.
+    """
+    return _by_iam(_options(properties, _MSK + "IAMLoginModule"), properties)
+
+
+def _by_iam(options: Mapping[str, str], properties: ClientProperties) -> SaslSettings:
+    if unknown := sorted(set(options) - set(_MSK_OPTIONS)):
+        raise wrong(JAAS, f"has options that cannot be used here: {', '.join(unknown)}")
+    hosts = [
+        it.strip().rpartition(":")[0] for it in reveal(properties.get("bootstrap.servers", "")).split(",")
+    ]
+    regions = {match[1] for host in hosts if (match := _MSK_ADDRESS.search(host))}
+    given = {name: options[key] for key, name in _MSK_OPTIONS.items() if name is not None and key in options}
+    if len(regions) == 1:
+        given["region"] = regions.pop()
+    provider = TokenProvider(MSK_PROVIDER, tuple((key, Secret(value)) for key, value in given.items()))
+    return SaslSettings("OAUTHBEARER", token_provider=provider)
 
 
 def _is_web_address(text: str) -> bool:
@@ -151,20 +214,18 @@ def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:
 
 def _options(properties: ClientProperties, module: str) -> Mapping[str, str]:
     if not properties.get(JAAS):
-        raise wrong(JAAS, "is missing", f"name {_SECURITY}{module} with its options")
+        raise wrong(JAAS, "is missing", f"name {module} with its options")
     found = parse_jaas(reveal(properties[JAAS]))
-    if found.name != _SECURITY + module:
-        raise wrong(
-            JAAS, "names another login module than this sasl.mechanism needs", f"name {_SECURITY}{module}"
-        )
+    if found.name != module:
+        raise wrong(JAAS, "names another login module than this sasl.mechanism needs", f"name {module}")
     return found.options
 
 
 def _refuse_handler(properties: ClientProperties, allowed: frozenset[str]) -> None:
-    key = "sasl.login.callback.handler.class"
-    handler = reveal(properties.get(key, ""))
+    handler = reveal(properties.get(_HANDLER, ""))
     if handler and handler not in allowed:
-        raise wrong(key, "Java classes cannot run here", "remove it")
+        hint = f"remove it, or for OAUTHBEARER name a function: {_PYTHON}package.module.function"
+        raise wrong(_HANDLER, "Java classes cannot run here", hint)
 
 
 _LOGINS: Mapping[str, Callable[[str, ClientProperties], SaslSettings]] = {
@@ -172,4 +233,5 @@ _LOGINS: Mapping[str, Callable[[str, ClientProperties], SaslSettings]] = {
     "SCRAM-SHA-256": _user_and_password("scram.ScramLoginModule"),
     "SCRAM-SHA-512": _user_and_password("scram.ScramLoginModule"),
     "OAUTHBEARER": _oauth,
+    "AWS_MSK_IAM": _msk,
 }

@@ -1,8 +1,9 @@
-"""Prepare TLS from PEM texts, and fetch bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
+"""Prepare TLS from PEM texts, and get bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
 
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import os
 import re
@@ -10,12 +11,13 @@ import ssl
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from twinlog.config.file.providers import reveal
-from twinlog.config.security.connection import SaslSettings, TlsSettings
-from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
+from twinlog.config.security.connection import SaslSettings, TlsSettings, TokenProvider
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TwinlogError
 
 _TIMEOUT_SECONDS = 10
 _UNSECURED_LIFETIME_SECONDS = 3600
@@ -34,17 +36,101 @@ _LATER = frozenset({408, 429})
 """HTTP statuses that ask the client to come again, besides server errors (5xx)."""
 
 
-def token(sasl: SaslSettings) -> str:
-    """Fetch a token with client credentials; if no endpoint is configured, make an unsecured token.
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A bearer token, and when it ends (epoch s); the token is kept out of `repr`."""
 
-    Raises ClusterUnreachable if the token endpoint does not answer, or answers with a server error or "try again
-    later".  Raises ClusterRefused if it refuses, or if its answer holds no token.
+    token: str = field(repr=False)
+    expires: float
+
+
+def token(sasl: SaslSettings) -> str:
+    """Return the token of an OAUTHBEARER login, from wherever it comes.
+
+    Raises ClusterUnreachable if what gives the token does not answer, or is in trouble itself.  Raises ClusterRefused
+    if it refuses, or if its answer is no token, and ConfigError if it is not there.
     """
-    if sasl.token_endpoint is None:
-        return _unsecured(sasl)
+    if sasl.token_provider is not None or sasl.token_file is not None:
+        return bearer(sasl).token
+    return _unsecured(sasl) if sasl.token_endpoint is None else _from_endpoint(sasl, sasl.token_endpoint)
+
+
+def bearer(sasl: SaslSettings) -> Bearer:
+    """Return the token that a function or a file gives.  Raises as `token` does."""
+    if sasl.token_provider is not None:
+        return _from_function(sasl.token_provider)
+    if sasl.token_file is not None:
+        return _from_file(Path(sasl.token_file))
+    raise ValueError("this login has neither a function nor a file")
+
+
+def for_client(sasl: SaslSettings, _config: str) -> tuple[str, float, str, dict[str, str]]:
+    """Return what confluent-kafka's `oauth_cb` asks for: token, its end (epoch s), a principal, and extensions."""
+    found = bearer(sasl)
+    return found.token, found.expires, "twinlog", dict(sasl.extensions)
+
+
+def _from_function(provider: TokenProvider) -> Bearer:
+    module, _, function = provider.name.rpartition(".")
+    try:
+        call = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"the token provider {provider.name} cannot be imported: {error}",
+            hint="install its package wherever twinlog and Spark's workers run",
+            code="oauth",
+        ) from None
+    try:
+        given = call(**{name: reveal(value) for name, value in provider.options})
+    except TwinlogError:
+        raise
+    except (
+        Exception
+    ) as error:  # what the function's library raises is not known here, and its text may hold a secret
+        raise ClusterUnreachable(
+            f"the token provider {provider.name} failed: {type(error).__name__}",
+            hint="--debug shows its traceback",
+            code="oauth",
+        ) from error
+    match given:
+        case (str() as text, int() | float() as expires) if _TOKEN.fullmatch(text):
+            return _not_expired(Bearer(text, float(expires)), f"the token provider {provider.name}")
+    raise ClusterRefused(
+        f"the token provider {provider.name} gave no token",
+        hint="return the token and the time when it ends, in seconds since 1970",
+        code="oauth",
+    )
+
+
+def _from_file(path: Path) -> Bearer:
+    """Read a JWT, whose claim `exp` says when it ends, as Java's FileJwtRetriever does for each login."""
+    where = f"the token file {path}"
+    try:
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterUnreachable(f"{where} cannot be read: {type(error).__name__}", code="oauth") from None
+    try:
+        _, claims, _ = text.split(".")
+        expires = float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+    except (ValueError, KeyError, TypeError):
+        raise ClusterRefused(f"{where} holds no JWT with an `exp`", code="oauth") from None
+    if not _TOKEN.fullmatch(text):
+        raise ClusterRefused(f"{where} holds no bearer token", code="oauth")
+    return _not_expired(Bearer(text, expires), where)
+
+
+def _not_expired(found: Bearer, where: str) -> Bearer:
+    """Whoever renews the token may be late: such a login is tried again."""
+    if found.expires <= time.time():
+        raise ClusterUnreachable(f"{where} gave a token that has expired", code="oauth")
+    return found
+
+
+def _from_endpoint(sasl: SaslSettings, endpoint: str) -> str:
+    """Fetch a token with client credentials."""
     import requests  # here: most lanes never need it
 
-    host = urlsplit(sasl.token_endpoint).hostname  # the URL itself may hold a login
+    host = urlsplit(endpoint).hostname  # the URL itself may hold a login
 
     form = {"grant_type": "client_credentials"}
     if sasl.scope:
@@ -53,7 +139,7 @@ def token(sasl: SaslSettings) -> str:
     try:
         # A redirect may lead anywhere, also to plain http: it is treated as any other answer that holds no token.
         with requests.post(
-            sasl.token_endpoint,
+            endpoint,
             data=form,
             auth=(sasl.username, password),
             timeout=_TIMEOUT_SECONDS,
