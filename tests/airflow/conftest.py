@@ -3,7 +3,8 @@
 Its flows have aliases that no other test uses, east for cluster A and west for cluster B, and so state of their own:
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
 run comes in between.  Only the audit of east->west runs every minute, while it is not paused.  upper->lower, from A to
-B as well, is continuous: a run begins each minute.  left->right, from A to B too, is failed over by its one test.
+B as well, is continuous: a run begins each minute.  left->right, from A to B too, is drilled and failed over by its one
+test.
 """
 
 import json

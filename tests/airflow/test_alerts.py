@@ -9,7 +9,13 @@ from threading import Thread
 
 import pytest
 
-from twinlog.airflow.alerts import RpoAlert, rpo_deadline, sound_if_over_budget
+from twinlog.airflow.alerts import (
+    DrillAlert,
+    RpoAlert,
+    rpo_deadline,
+    sound_if_over_budget,
+    sound_if_overdue,
+)
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
 from twinlog.monitoring.alarm import held_back, over_budget
 
@@ -148,3 +154,18 @@ def test_transactions_that_hold_records_back_are_told(configure, heard) -> None:
     assert expected == held_back(flow, held)
     sound_if_over_budget(flow, [{"topic": "orders", "rpo_seconds": 700.0}], {}, held)
     assert ["twinlog A->B: " + "; ".join(expected)] == [it["text"] for it in taken]
+
+
+def test_a_drill_that_fails_is_told_with_its_reason(configure, heard, caplog) -> None:
+    """Also one that could not say why, and that none has passed for too long."""
+    url, taken = heard
+    flow = configure(f"twinlog.alert.url={url}/hook")
+    alert = DrillAlert(flow="A->B")
+    with caplog.at_level(logging.ERROR):
+        alert.notify({"exception": ValueError("drill failed: read"), "dag_run": {"run_id": "r1"}})
+    alert.notify({})
+    sound_if_overdue(["no drill has passed"], flow, {})
+    assert "DRILL ALERT A->B: drill failed: read" in caplog.text
+    assert [("twinlog A->B: drill failed: read", "r1")] == [(it["text"], it["run"]) for it in taken[:1]]
+    assert "its worker may have died" in taken[1]["text"]
+    assert "twinlog A->B: no drill has passed" == taken[2]["text"]

@@ -23,6 +23,7 @@ from twinlog.state.ledger import Ledger, read_ledger
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
 DAG = "failover__left__right"
+DRILL = "drill__left__right"
 
 
 def ledger_of(flow: FlowSettings) -> Ledger:
@@ -35,19 +36,45 @@ def records(first: int, count: int) -> list[Seen]:
     return [Seen(b"k", b"%d" % n, now) for n in range(first, first + count)]
 
 
-def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, cluster_b) -> None:
-    """A dry run and a rejection change nothing; with a yes, what was left is copied, and the journal has the name."""
+def drill_it(scheduler, flow: FlowSettings, group: str, alarms: list[dict]) -> None:
+    """Drill by the form: one passes and tells of it, one has nothing to read, one fails and sends the alarm."""
+    scheduler.api.pause(DRILL, paused=False)
+    with open_clusters(flow) as clusters:
+        before = set(clusters.target.groups())
+    run_id = scheduler.api.trigger(DRILL, groups="readers-failing-.*")
+    assert {"drill": "success"} == scheduler.finish(DRILL, run_id)
+    told = scheduler.api.result(DRILL, run_id, "drill")
+    assert ("passed", "admin", [group]) == (told["state"], told["by"], told["drilled"])
+    assert ["right"] == [it["found"] for it in told["groups"]]
+    with open_clusters(flow) as clusters:
+        assert before == set(clusters.target.groups())
+    events = scheduler.api.get("assets/events?limit=200")["asset_events"]
+    drilled = [it["extra"] for it in events if it["uri"] == "twinlog://right/drill/left"]
+    assert [(told["run"], 1)] == [(it["run"], it["groups"]) for it in drilled]
+
+    run_id = scheduler.api.trigger(DRILL, groups="nobody")
+    assert {"drill": "skipped"} == scheduler.finish(DRILL, run_id)
+
+    run_id = scheduler.api.trigger(DRILL, groups="(")
+    assert {"drill": "failed"} == scheduler.finish(DRILL, run_id)
+    heard = scheduler.wait("the alarm", lambda: [it for it in alarms if it["run"] == run_id])
+    assert ["left->right"] == [it["flow"] for it in heard]
+
+
+def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, cluster_b, alarms) -> None:
+    """A drill leaves nothing behind, a dry run and a rejection change nothing; a yes is in the journal by name."""
     flow = load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["left->right"]
     topic = create_topic(cluster_a, f"failing-{uuid.uuid4().hex[:6]}", retention_ms="604800000")
     group = f"readers-{topic}"
     produce(cluster_a, topic, records(0, 20))
-    commit_group(cluster_a, group, topic, 20)
+    commit_group(cluster_a, group, topic, 15)
     started = int(time.time() * 1000)
     copied = cycle(flow)
     with open_clusters(flow) as clusters:
         checkpoints.run(flow, clusters)
         publish.run(flow, clusters, uuid.uuid4().hex, to_json(copied), started)
         audit.run(flow, clusters, LocalAuditRunner())
+    drill_it(scheduler, flow, group, alarms)
     produce(cluster_a, topic, records(20, 5))
     commit_group(cluster_a, group, topic, 25)
     scheduler.api.pause(DAG, paused=False)
@@ -88,3 +115,4 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     run_id = scheduler.api.trigger(DAG)
     states = scheduler.finish(DAG, run_id)
     assert ("failed", "upstream_failed") == (states["preview"], states["approve"])
+    assert {"drill": "skipped"} == scheduler.finish(DRILL, scheduler.api.trigger(DRILL))

@@ -13,6 +13,8 @@ from twinlog.duties import run as module
 from twinlog.duties.plan import DutyName, DutyReport, DutyState, Outcome
 from twinlog.duties.run import Duties, audit_outcome
 from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.metadata.values import MetadataPlan
 from twinlog.topics.plan import Refusal
 
@@ -165,3 +167,22 @@ class TestAlarms:
         alarmed.begin()
         alarmed.do(DutyName.ALARMS, clusters)
         assert [] == sent
+
+    def test_drills_that_failed_or_are_missing_are_alarms(self, alarmed, clusters, sent, monkeypatch) -> None:
+        """Once, beside those of the copy; an unreadable ledger holds nothing up, and the next turn tells."""
+        old = DrillRun("drill-1", DrillState.FAILED, "jo", 7, 7, message="no record")
+        aged = replace(alarmed.flow.failover, drill_age_seconds=60)
+        alarmed.flow = replace(alarmed.flow, failover=aged)
+
+        def unreachable(*_: object) -> None:
+            raise ClusterUnreachable("B does not answer", cluster="B")
+
+        monkeypatch.setattr(module, "read_ledger", unreachable)
+        alarmed.do(DutyName.ALARMS, clusters)
+        assert [] == sent
+        ledger = SimpleNamespace(drills=(old,), phase=FlowPhase.ACTIVE)
+        monkeypatch.setattr(module, "read_ledger", lambda *_: ledger)
+        alarmed.do(DutyName.ALARMS, clusters)
+        alarmed.do(DutyName.ALARMS, clusters)
+        text = "drill drill-1 failed: no record; no drill that the ledger knows has passed: "
+        assert [text + "twinlog.drill.age.seconds=60"] == sent

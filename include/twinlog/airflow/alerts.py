@@ -1,4 +1,4 @@
-"""The alarm if more is at risk than a flow allows: an Airflow notifier, and the deadline that triggers it.
+"""The alarms if more is at risk than a flow allows, or a drill fails: Airflow notifiers, and the RPO's deadline.
 
 Two things break an RPO, and each has its own trigger.  A cycle does not end in time: a deadline of the Dag, which the
 scheduler also watches if no task runs.  Or a cycle ends and leaves records waiting: `publish` sees that.
@@ -49,16 +49,34 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
 
     def sound(self, context: Mapping[str, Any]) -> None:
         """Send the alarm; if the address does not take it, that is logged and the work goes on."""
-        log.error("RPO ALERT %s: %s", self.flow, self.text)
-        try:
-            url = read_configuration(ask_airflow).flows[self.flow].gate.alert_url
-        except TwinlogError as error:
-            log.error("where the alarm goes is not known: %s", error)
-            return
-        if url is None:
-            return
-        if trouble := send(url, self.flow, self.text, _run_of(context)):
-            log.error(trouble)
+        _sound("RPO ALERT", self.flow, self.text, context)
+
+
+class DrillAlert(BaseNotifier):  # type: ignore[misc]
+    """Report that a drill failed, as `RpoAlert` does: also one whose worker died."""
+
+    template_fields = ()
+
+    def __init__(self, *, flow: str) -> None:
+        super().__init__()
+        self.flow = flow
+
+    def notify(self, context: Mapping[str, Any]) -> None:
+        """Send the alarm, with what the task said."""
+        error = context.get("exception")
+        text = str(error) if error else "the drill failed, and could not say why: its worker may have died"
+        _sound("DRILL ALERT", self.flow, text, context)
+
+
+def _sound(word: str, flow: str, text: str, context: Mapping[str, Any]) -> None:
+    log.error("%s %s: %s", word, flow, text)
+    try:
+        url = read_configuration(ask_airflow).flows[flow].gate.alert_url
+    except TwinlogError as error:
+        log.error("where the alarm goes is not known: %s", error)
+        return
+    if url is not None and (trouble := send(url, flow, text, _run_of(context))):
+        log.error(trouble)
 
 
 def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
@@ -93,6 +111,12 @@ def sound_if_over_budget(
     over = [*over_budget(flow, topics), *held_back(flow, undecided)]
     if over:
         RpoAlert(flow=flow.name, text="; ".join(over)).sound(context)
+
+
+def sound_if_overdue(overdue: Iterable[str], flow: FlowSettings, context: Mapping[str, Any]) -> None:
+    """Send the alarm that no drill has passed for too long, if there is one to send."""
+    for text in overdue:
+        _sound("DRILL ALERT", flow.name, text, context)
 
 
 def _run_of(context: Mapping[str, Any]) -> str:

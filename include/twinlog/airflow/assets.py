@@ -44,6 +44,15 @@ def readiness(alias: str) -> Asset:
     )
 
 
+def drilled(source: str, target: str) -> Asset:
+    """Return the asset of a flow whose failover was drilled, `twinlog://<target>/drill/<source>`.
+
+    Its event says that a drill passed; the extra names the run, RTO, RPO, and the groups that were tried.
+    """
+    uri = f"twinlog://{quote(target, safe='')}/drill/{quote(source, safe='')}"
+    return Asset(name=f"twinlog drill of {source}->{target}", uri=uri, group="twinlog")
+
+
 def failed_over(source: str, target: str) -> Asset:
     """Return the asset of a flow that was failed over, `twinlog://<target>/failover/<source>`.
 

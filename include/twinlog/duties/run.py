@@ -40,7 +40,8 @@ class Duties:
 
     `report` is the newest report on the copy, at `reported` (monotonic seconds; at first the start of the process).
     `audited_ms` is when the flow was audited last (epoch ms), None if that was not asked yet; `unaudited_ms` stands for
-    it if the flow was never audited: 0 makes an audit due at once.
+    it if the flow was never audited: 0 makes an audit due at once.  `drills_ms` is when the drills were last looked
+    at: at first whatever they say is new.
     """
 
     flow: FlowSettings
@@ -51,6 +52,7 @@ class Duties:
     reported: float = field(default_factory=time.monotonic)
     audited_ms: int | None = None
     unaudited_ms: int = 0
+    drills_ms: int = 0
 
     def note(self, report: FlowReport) -> None:
         """Take note of a report on the copy, for the alarms."""
@@ -130,19 +132,36 @@ class Duties:
         return audit_outcome(result)
 
     def _alarms(self, clusters: Clusters) -> Outcome:
-        """Send an alarm if the newest report is over an RPO, or older than the strictest one."""
+        """Send an alarm if the newest report is over an RPO, or older than the strictest one, and of drills."""
         age = time.monotonic() - self.reported
         found = alarm.over(self.flow, self.report, age)
+        drills = self._drills(clusters)
         url = self.flow.gate.alert_url
         text = "; ".join(found)
         if found:
             self.on_failure(DutyName.ALARMS, f"RPO ALERT: {text}")
+        if drills:
+            self.on_failure(DutyName.ALARMS, f"DRILL ALERT: {'; '.join(drills)}")
+            text = "; ".join([*found, *drills])
         if url is None:
             return Outcome(DutyState.OFF, text or "twinlog.alert.url is not set")
-        if not found:
+        if not text:
             return Outcome(DutyState.DONE, "nothing is over its RPO")
         trouble = alarm.send(url, self.flow.name, text, self.run_id)
         return Outcome(DutyState.FAILED, trouble) if trouble else Outcome(DutyState.DONE, f"sent: {text}")
+
+    def _drills(self, clusters: Clusters) -> list[str]:
+        """Return the alarms of drills that are new since the last turn; if the ledger cannot be read, the next asks."""
+        now = clock.now_ms()
+        try:
+            ledger = read_ledger(self.flow, clusters.target)
+        except TwinlogError:  # the target is gone: an alarm about the copy must go out all the same
+            return []
+        since, self.drills_ms = self.drills_ms, now
+        if ledger.phase.failed_over:
+            return []
+        failed = alarm.failed_drill(ledger.drills, since, now)
+        return [*failed, *alarm.drill_overdue(self.flow, ledger.drills, since, now)]
 
 
 def audit_outcome(result: AuditResult) -> Outcome:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinlog.checks.evaluate import first_few
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what rea
 
 TIMEOUT_SECONDS = 10
 TOPICS_NAMED = 10
+DAY_MS = 86_400_000
 
 
 def over(flow: FlowSettings, report: FlowReport | None, age_seconds: float) -> list[str]:
@@ -47,6 +49,34 @@ def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> lis
         if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
     ]
     return first_few(lines, TOPICS_NAMED, "partitions behind open transactions")
+
+
+def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list[str]:
+    """Describe the newest drill that proved something, if it failed after `since_ms`, and not after `now_ms`.  Pure."""
+    ended = (it for it in drills if it.state in {DrillState.PASSED, DrillState.FAILED})
+    last = max(ended, key=lambda it: it.at_ms, default=None)
+    if last is None or last.state is DrillState.PASSED or not since_ms < last.at_ms <= now_ms:
+        return []
+    return [f"drill {last.run} failed: {last.message}"]
+
+
+def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int, now_ms: int) -> list[str]:
+    """Say that no drill has passed for longer than `twinlog.drill.age.seconds`: when that begins, and once a day.
+
+    A moment to say it lies after `since_ms`, when this was asked last, and not after `now_ms`: so it is said once,
+    whoever asks, and however often.  Pure.
+    """
+    most = flow.failover.drill_age_seconds
+    if most is None:
+        return []
+    passed_ms = max((it.at_ms for it in drills if it.state is DrillState.PASSED), default=None)
+    due_ms = (passed_ms or 0) + most * 1000
+    if now_ms < due_ms or (now_ms - due_ms) // DAY_MS == (since_ms - due_ms) // DAY_MS:
+        return []
+    if passed_ms is None:
+        return [f"no drill that the ledger knows has passed: twinlog.drill.age.seconds={most}"]
+    age = (now_ms - passed_ms) // 1000
+    return [f"no drill has passed for {age:,} s, longer than twinlog.drill.age.seconds={most}"]
 
 
 def send(url: Secret, flow: str, text: str, run: str) -> str:

@@ -44,6 +44,7 @@ DAGS = {
     "sync_metadata": "metadata",
     "audit": "audit",
     "failover_readiness": "readiness",
+    "drill": "drill",
     "failover": "failover",
     "rebuild": "rebuild",
 }

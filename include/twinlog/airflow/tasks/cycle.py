@@ -9,7 +9,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import gauges
-from twinlog.airflow.alerts import sound_if_over_budget
+from twinlog.airflow.alerts import sound_if_over_budget, sound_if_overdue
 from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
 from twinlog.airflow.cycle import (
     CycleRequest,
@@ -25,6 +25,8 @@ from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
     from twinlog.groups.report import CheckpointsResult
 
 log = logging.getLogger(__name__)
@@ -185,16 +187,33 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         board = Board(flow)
+        overdue = _overdue_drills(flow, clusters)
         made = step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons), board=board)
     report = shown(made)
     gauges.send(flow, board.now())
     sound_if_over_budget(flow, report["topics"], context, report["undecided"])
+    sound_if_overdue(overdue, flow, context)
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
     return shortened(report, REPORT)
+
+
+def _overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
+    """Return the alarm if, since the last cycle's report, no drill has passed for too long, or for another day."""
+    from twinlog import clock
+    from twinlog.monitoring.alarm import drill_overdue
+    from twinlog.state.ledger import read_ledger
+
+    if flow.failover.drill_age_seconds is None:
+        return []
+    ledger = read_ledger(flow, clusters.target)
+    if ledger.phase.failed_over:
+        return []
+    reported_ms = ledger.last_report.at_ms if ledger.last_report is not None else 0
+    return drill_overdue(flow, ledger.drills, reported_ms, clock.now_ms())
 
 
 def _request() -> CycleRequest:

@@ -9,6 +9,7 @@ from twinlog.config.file.keys import Kind
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.values import (
+    CRON_OR_NEVER,
     PATH,
     POSITIVE_INT,
     POSITIVE_LONG,
@@ -41,6 +42,11 @@ class FailoverSettings:
     drill_rto_seconds: int | None = setting(optional(Kind.LONG, 1), "twinlog.drill.rto.seconds", None)
     """seconds that placing groups and reading a first record may take in a [drill](failover.md#drills): one that takes
     longer has failed; not given, it is only measured"""
+    drill_schedule: str = setting(CRON_OR_NEVER, "twinlog.drill.schedule", "never")
+    """cron expression of the Dag `drill__A__B`, in UTC; or `never`: only by hand"""
+    drill_age_seconds: int | None = setting(optional(Kind.LONG, 1), "twinlog.drill.age.seconds", None)
+    """how long ago the last [drill](failover.md#drills) that passed may be; then an alarm is sent each day. Not given,
+    nobody is told"""
 
 
 def refuse_two_hooks(read: Reader, settings: FailoverSettings) -> None:

@@ -1,0 +1,105 @@
+"""The task of the Dag drill__A__B: a drill by the form, and the event for other Dags."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.assets import drilled
+from twinlog.airflow.tasks.frame import flow_of, opened
+from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
+from twinlog.errors import TerminalError
+from twinlog.jsonable import Json
+from twinlog.visible import visible
+
+if TYPE_CHECKING:
+    from twinlog.drill.procedure import DrillStep
+    from twinlog.drill.report import DrillReport
+    from twinlog.recovery.report import Outcome
+
+log = logging.getLogger(__name__)
+
+WHOLE = "the ledger (`twinlog drill history`); `twinlog drill` shows every position"
+
+PARAMS = {
+    "groups": Param(
+        ".*",
+        type="string",
+        minLength=1,
+        title="Groups",
+        description="Only groups whose whole name matches this Java regex.",
+    ),
+    "most": Param(
+        20, type="integer", minimum=1, title="At most", description="Drill at most so many groups."
+    ),
+}
+
+
+def run_drill(flow_name: str, outlet_events: Any) -> Json:
+    """Drill as the form says; return the report, and tell of a drill that passed.
+
+    A flow that was failed over is not drilled, and a drill that had nothing to read proves nothing: both are skipped,
+    with the reason, and send no event.  Raises TerminalError `drill` if it failed, after its clones are deleted.
+    """
+    from twinlog.drill import drill
+    from twinlog.drill.reading import reader
+    from twinlog.formats.ledger.drill import DrillState
+    from twinlog.recovery.failover import require_ledger
+    from twinlog.state.ledger import read_ledger
+
+    context = get_current_context()
+    params = context["params"]
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        require_ledger(flow, clusters)
+        if (phase := read_ledger(flow, clusters.target).phase).failed_over:
+            raise AirflowSkipException(f"{flow.name} is {phase}: a drill is for a flow that follows")
+        request = drill.Request(who(context["dag_run"]), _groups(params["groups"]), params["most"])
+        report = drill.run(flow, clusters, request, drill.Tools(reader(flow.target), time.sleep, _told))
+    told = shortened(report.document, WHOLE)
+    last = visible(short(f"drill {report.state.value}: {report.message}", MOST_CHARACTERS))
+    if report.state is DrillState.PASSED:
+        log.info(last)
+        outlet_events[drilled(flow.source.alias, flow.target.alias)].extra = asset_extra(report)
+        return told
+    context["ti"].xcom_push("return_value", told)
+    if report.state is DrillState.WAITING:
+        raise AirflowSkipException(last)
+    raise TerminalError(last, hint="docs/runbooks/drill.md says what to do", code="drill", flow=flow.name)
+
+
+def who(run: Any) -> str:
+    """Name who began a drill: the person who triggered its run, else Airflow.  Pure."""
+    return getattr(run, "triggering_user_name", None) or "airflow"
+
+
+def _groups(pattern: str) -> Any:
+    from twinlog.policy.selection import NameFilter
+
+    return NameFilter((pattern,))
+
+
+def _told(name: DrillStep, outcome: Outcome | None) -> None:
+    """Write a step that ended to the task log."""
+    if outcome is not None:
+        level = logging.ERROR if outcome.ends else logging.INFO
+        log.log(level, "%s: %s", name.value, visible(short(outcome.message, MOST_CHARACTERS)))
+
+
+def asset_extra(report: DrillReport) -> Mapping[str, Any]:
+    """Return the event's extra for Dags that are scheduled on a drill that passed.  Pure."""
+    return {
+        "flow": report.flow,
+        "run": report.run,
+        "state": report.state.value,
+        "by": report.by,
+        "rto_seconds": report.rto_seconds,
+        "rpo_seconds": report.rpo_seconds,
+        "groups": len(report.drilled),
+        "not_drilled": len(report.not_drilled),
+    }

@@ -1,0 +1,72 @@
+"""The Dag file of the drills as Airflow's Dag processor sees it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+FLOWS = """\
+clusters = us-east, B, C
+us-east.bootstrap.servers = localhost:9092
+B.bootstrap.servers = localhost:9093
+C.bootstrap.servers = localhost:9094
+us-east->B.enabled = true
+us-east->B.twinlog.drill.schedule = 30 4 1 * *
+B->C.enabled = true
+"""
+
+
+@pytest.fixture
+def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The Dags of this file."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    config = tmp_path / "mm2.properties"
+    config.write_text(FLOWS)
+    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
+    bag = DagBag(dag_folder=repository / "dags" / "drill.py")
+    assert {} == bag.import_errors
+    return bag.dags
+
+
+def test_one_dag_per_enabled_flow(dags) -> None:
+    """On its own schedule, one run at a time; without one it is never run by itself."""
+    assert {"drill__us_east__B", "drill__B__C"} == set(dags)
+    dag = dags["drill__us_east__B"]
+    assert "30 4 1 * *" in repr(dag.timetable)
+    assert (1, False) == (dag.max_active_runs, dag.catchup)
+    assert not dags["drill__B__C"].timetable.can_be_scheduled
+
+
+def test_a_run_drills_and_tells_of_it(dags) -> None:
+    """One task, whose failure sends an alarm, also if its worker has died; its event says that a drill passed."""
+    dag = dags["drill__B__C"]
+    (task,) = dag.tasks
+    assert ("drill", ["twinlog://C/drill/B"]) == (task.task_id, [it.uri for it in task.outlets])
+    assert ["DrillAlert"] == [type(it).__name__ for it in task.on_failure_callback]
+    assert "an event of the asset `twinlog://C/drill/B`" in dag.doc_md
+
+
+@pytest.mark.parametrize("conf", [{"groups": ""}, {"most": 0}, {"most": "all"}])
+def test_the_form_refuses_what_makes_no_sense(dags, conf) -> None:
+    """The REST API answers 400 for the same reason."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    params = dags["drill__B__C"].params
+    assert {"groups": ".*", "most": 20} == params.dump()
+    for name, value in conf.items():
+        with pytest.raises(ParamValidationError):
+            params[name] = value
+
+
+def test_parsing_imports_nothing_heavy(dags) -> None:
+    """Dag files are parsed every few seconds."""
+    heavy = ("pyspark", "great_expectations", "pandas", "confluent_kafka", "pyarrow", "numpy")
+    code = (
+        f"import runpy, sys; runpy.run_path('dags/drill.py'); print([n for n in {heavy} if n in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]" == said.stdout.strip().splitlines()[-1]
