@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from twinlog.checks.risk import iso
 from twinlog.config.flow.metadata import Profile
-from twinlog.formats.ledger.recovery import FAILBACK
 from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
@@ -25,7 +24,7 @@ def apply_rights(scene: Scene) -> Outcome:
     failover goes on and names what is missing.
     """
     for run in read_ledger(scene.flow, scene.clusters.target).recoveries:
-        if run.mode == FAILBACK and (why := forget_denials(scene.clusters.target, scene.journal, run)):
+        if run.failover and (why := forget_denials(scene.clusters.target, scene.journal, run)):
             return failed(f"{scene.flow.target.alias} still denies WRITE, since {run.run}: {why}")
     if scene.mode is Mode.PLANNED:
         flow = with_profile(scene.flow, Profile.PROMOTED)
