@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from test_failover import PARTITIONS, Pair, numbers_in, start_again
+from test_failover import PARTITIONS, Pair, Reader, numbers_in, start_again, steps_of
 
 from lab import (
     Seen,
+    ThreadRunner,
     configure,
     create_topic,
     cycle,
@@ -24,14 +25,26 @@ from lab import (
     read_partitions,
     wait_until,
 )
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.gate.suites.suites import Mode
+from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.recovery.failback import export, failback
+from twinlog.monitoring import publish
+from twinlog.recovery import failover
+from twinlog.recovery.failback import export, failback, home
+from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import opened_logs
-from twinlog.state.ledger import write_ledger
+from twinlog.recovery.procedure import HOME, Tail
+from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)
 
@@ -190,3 +203,126 @@ def test_what_the_reverse_flow_brought_home_is_no_tail(cluster_a, cluster_b, tmp
     assert [seen(it).value for it in (10, 11, 12)] == [
         it.value for rows in read_partitions(cluster_b, report.tail_topics[0], [0]).values() for _, it in rows
     ]
+
+
+class BothWays:
+    """Two flows with unchanged names between the clusters of all tests, of one topic and one group."""
+
+    def __init__(self, folder: Path, left: EmbeddedKafka, right: EmbeddedKafka) -> None:
+        a, b = (f"{it}{uuid.uuid4().hex[:5]}" for it in "AB")
+        self.left, self.right = left, right
+        self.topic, self.group = f"home-{a}", f"billing-{a}"
+        for cluster in (left, right):
+            create_topic(cluster, self.topic, PARTITIONS)
+        self.file = configure(
+            folder,
+            {a: left, b: right},
+            [f"{a}->{b}", f"{b}->{a}"],
+            topics=self.topic,
+            groups=self.group,
+            heartbeats__replication__enabled="false",
+            replication__policy__class="org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            twinlog__gate__fence__seconds="1",
+            twinlog__failover__wait__seconds="30",
+            twinlog__gate__free__disk__percent="0",
+            twinlog__reports__folder=str(folder),
+        )
+        flows = load(self.file).flows
+        self.there, self.back = flows[f"{a}->{b}"], flows[f"{b}->{a}"]
+
+    def cycle(self, flow: FlowSettings) -> int:
+        """Copy, pass groups on, report, audit; return how many records were copied."""
+        started = int(time.time() * 1000)
+        copied = cycle(flow)
+        with open_clusters(flow) as clusters:
+            checkpoints.run(flow, clusters)
+            publish.run(flow, clusters, uuid.uuid4().hex, None, started)
+            audit.run(flow, clusters, LocalAuditRunner())
+        return copied.records
+
+    def tools(self, answer: Answer) -> Tools:
+        """Lanes in threads, and this answer."""
+        return Tools(ThreadRunner, lambda _: answer, time.sleep, self.file, "sha")
+
+    def fail_over(self) -> None:
+        """Promote the right side, as planned."""
+        request = failover.Request(Mode.PLANNED, "jo")
+        with open_clusters(self.there) as clusters:
+            report = failover.run(self.there, clusters, request, self.tools(Answer.YES))
+        assert "promoted" == report.state.value, steps_of(report)
+
+    def home(self, answer: Answer = Answer.YES, tail: Tail | None = None, **changes: bool) -> FailbackReport:
+        """Go home, or go on with that."""
+        request = home.Request("jo", tail, **changes)
+        with (
+            open_clusters(self.there) as there,
+            open_clusters(self.back) as back,
+            opened_logs(self.there) as read,
+        ):
+            ways = home.Way(self.there, there), home.Way(self.back, back)
+            return home.run(*ways, request, self.tools(answer), read)
+
+    def phases(self) -> tuple[FlowPhase, FlowPhase]:
+        """The states of both flows."""
+        with open_clusters(self.there) as there, open_clusters(self.back) as back:
+            return (
+                read_ledger(self.there, there.target).phase,
+                read_ledger(self.back, back.target).phase,
+            )
+
+
+def test_the_way_home_loses_nothing_and_reads_nothing_twice(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """Over, work on B by producers and a group, home: each record is on both sides once, and was read once."""
+    world = BothWays(tmp_path, cluster_a, cluster_b)
+    topic = world.topic
+    write(cluster_a, topic, range(60))
+    for flow in (world.there, world.back):
+        world.cycle(flow)
+    with pytest.raises(TerminalError, match="failback before failover"):
+        world.home()
+    on_a = Reader(cluster_a, topic, world.group)
+    on_a.wait_for(set(range(60)))
+    on_a.stop()
+    world.fail_over()
+
+    on_b = Reader(cluster_b, topic, world.group)
+    write(cluster_b, topic, range(1000, 1100))
+    on_b.wait_for(set(range(1000, 1100)))
+    write(cluster_a, topic, range(60, 65))  # nobody denies it here: clients that were not switched
+    dry = world.home(dry_run=True)
+    assert ("promoted", 5, 100) == (dry.state.value, dry.only_on_source, dry.only_on_target), steps_of(dry)
+    waits = world.home()
+    assert ("waiting", "bring-home") == (waits.state.value, ended_at(waits)), steps_of(waits)
+    assert (FlowPhase.FAILING_BACK, FlowPhase.FAILING_OVER) == world.phases()
+    assert 0 == world.cycle(world.back)
+    no = world.home(Answer.NO, Tail.KEEP)
+    assert ("refused", "approve") == (no.state.value, ended_at(no)), steps_of(no)
+    on_b.stop()
+    write(cluster_b, topic, range(1100, 1110))
+    report = world.home(tail=Tail.KEEP)
+    assert "following" == report.state.value, steps_of(report)
+    assert [it.name for it in HOME] == [it.name for it in report.steps]
+    assert (FlowPhase.ACTIVE, FlowPhase.ACTIVE) == world.phases()
+    assert [0] * PARTITIONS == [it.again for it in report.groups]
+    assert 5 == sum(it.records for it in report.exported)
+
+    every = sorted([*range(65), *range(1000, 1110)])
+    assert every == numbers_in(cluster_a, topic) == numbers_in(cluster_b, topic)
+    home_again = Reader(cluster_a, topic, world.group)
+    write(cluster_a, topic, range(65, 70))
+    home_again.wait_for({*range(65, 70), *range(1100, 1110)})
+    home_again.stop()
+    assert sorted([*every, *range(65, 70)]) == sorted(on_a.read + on_b.read + home_again.read)
+    assert (5, 0) == (world.cycle(world.there), world.cycle(world.back))
+    assert numbers_in(cluster_a, topic) == numbers_in(cluster_b, topic)
+    with open_clusters(world.there) as there, open_clusters(world.back) as back:
+        verdicts = [
+            audit.run(flow, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+            for flow, clusters in ((world.there, there), (world.back, back))
+        ]
+    assert [True, True] == [it.equal for it in verdicts], verdicts
+
+
+def ended_at(report: FailbackReport) -> str:
+    """The step that went no further."""
+    return next(it.name.value for it in report.steps if it.state.value in {"failed", "waiting"})

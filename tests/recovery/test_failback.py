@@ -147,6 +147,16 @@ def test_a_dry_run_counts_and_changes_nothing(aftermath: Aftermath) -> None:
     assert [StepState.DONE, *[StepState.PLANNED] * 3] == list(steps_of(report).values())
 
 
+def test_heartbeats_are_no_tail(aftermath: Aftermath) -> None:
+    """The reverse flow goes on writing them to the source: nobody has to decide about them."""
+    aftermath.world.flow = replace(aftermath.world.flow, heartbeats_replication=True)
+    source = aftermath.world.clusters.source
+    source.add_topic("heartbeats")
+    source.append(TopicPartition("heartbeats", 0), key=b"k", value=b"beat", timestamp=1)
+    report = aftermath.fail_back(dry_run=True)
+    assert (7, ["orders"]) == (report.only_on_source, [it.topic for it in report.topics])
+
+
 def test_topic_files_and_evidence_hold_the_tail(aftermath: Aftermath) -> None:
     """Many transactions, one file; what was written on the target is in a file of its own."""
     report = aftermath.fail_back()

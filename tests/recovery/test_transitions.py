@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.ledger.recovery import DeniedWrite, JournalEntry, RecoveryRun, RunState, StepState
+from twinlog.formats.ledger.recovery import (
+    FAILBACK,
+    DeniedWrite,
+    JournalEntry,
+    RecoveryRun,
+    RunState,
+    StepState,
+)
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import transitions
 from twinlog.recovery.procedure import StepName, left, steps_of
@@ -24,8 +31,9 @@ ENTRY = JournalEntry("gate", StepState.DONE, 5, 0.1, "jo", "ready")
 def after(ledger: Ledger, move: Move) -> Ledger:
     """The ledger once a move is written."""
     gone = {it.run for it in move.forgotten}
-    kept = [it for it in ledger.recoveries if it.run != move.run.run and it.run not in gone]
-    return replace(ledger, recoveries=(*kept, move.run), flow_state=move.state or ledger.flow_state)
+    known = {it.run: it for it in ledger.recoveries} | {it.run: it for it in (move.run, move.ended) if it}
+    kept = tuple(it for it in known.values() if it.run not in gone)
+    return replace(ledger, recoveries=kept, flow_state=move.state or ledger.flow_state)
 
 
 def begun(mode: Mode = Mode.PLANNED, actor: Actor = JO) -> Ledger:
@@ -51,23 +59,34 @@ MOVES = {
     "clear": lambda ledger, it: transitions.clear(FLOW, ledger, it, run_of(ledger), ENTRY, ("e.json", "sha")),
     "abort": lambda ledger, it: transitions.abort(FLOW, ledger, it, "why", 4),
     "follow": lambda ledger, it: transitions.follow(FLOW, ledger, it, "why", 4),
+    "set-out": lambda ledger, it: transitions.set_out(
+        FLOW, ledger, it, f"home-{it.by}-{len(ledger.recoveries)}", 5
+    ),
+    "arrive": lambda ledger, it: transitions.arrive(FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY),
+    "lend": lambda ledger, it: transitions.lend(FLOW, "B->A", ledger, it, f"lent-{it.by}", 5),
+    "give-back": lambda ledger, it: transitions.give_back(ledger, it, f"lent-{it.by}", 6),
 }
 
 
-def run_of(ledger: Ledger) -> str:
-    """The newest run, as a process that began it would know it."""
-    return ledger.recoveries[-1].run if ledger.recoveries else "none"
+def run_of(ledger: Ledger, *, homeward: bool = False) -> str:
+    """The newest run, as a process that began it would know it; `homeward` looks for one that goes home."""
+    last = ledger.recoveries[-1] if ledger.recoveries else None
+    if last is None:
+        return "none"
+    mine = bool(last.failover) if homeward else last.mode != FAILBACK
+    return last.run if mine else "none"
 
 
 class TestModel:
     @given(st.lists(st.tuples(st.sampled_from(sorted(MOVES)), st.sampled_from([JO, ANN])), max_size=25))
     def test_two_operators_in_any_order(self, moves: list[tuple[str, Actor]]):
-        """At most one run is open; only its holder moves it; a promotion is undone by `follow` alone."""
+        """At most one run is open; only its holder moves it; a promotion is undone by `follow` or the way home."""
         ledger = Ledger()
         for name, actor in moves:
             before = ledger
             try:
-                ledger = after(ledger, MOVES[name](ledger, actor))
+                move = MOVES[name](ledger, actor)
+                ledger = after(ledger, move) if move is not None else ledger
             except TwinlogError:
                 continue
             require_laws(ledger)
@@ -77,7 +96,8 @@ class TestModel:
 def require_laws(ledger: Ledger) -> None:
     """What holds in every ledger that moves have made."""
     open_runs = [it for it in ledger.recoveries if it.state is RunState.OPEN]
-    assert (ledger.phase is FlowPhase.FAILING_OVER) == (len(open_runs) == 1)
+    assert (ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.FAILING_BACK}) == (len(open_runs) == 1)
+    assert (ledger.phase is FlowPhase.FAILING_BACK) == any(it.failover for it in open_runs)
     if ledger.phase is FlowPhase.PROMOTED:
         assert RunState.PROMOTED is ledger.present_recovery.state
     if open_runs:
@@ -89,12 +109,32 @@ def require_laws(ledger: Ledger) -> None:
 
 def require_step(before: Ledger, ledger: Ledger, name: str, actor: Actor) -> None:
     """What holds between a ledger and the next."""
-    if before.phase is FlowPhase.PROMOTED and ledger.phase is not FlowPhase.PROMOTED:
-        assert "follow" == name
     if name in {"note", "deny", "promote", "clear"}:
         assert actor.holder == before.recovery(run_of(before)).holder
-    if before.phase is FlowPhase.ACTIVE and ledger.phase is FlowPhase.PROMOTED:
-        raise AssertionError("promoted without a failover")
+    if name == "arrive":
+        assert actor.holder == before.recovery(run_of(before, homeward=True)).holder
+    if before.phase is not ledger.phase:
+        assert (before.phase, ledger.phase) in WAYS[name]
+
+
+ACTIVE, OVER, PROMOTED, BACK = (
+    FlowPhase.ACTIVE,
+    FlowPhase.FAILING_OVER,
+    FlowPhase.PROMOTED,
+    FlowPhase.FAILING_BACK,
+)
+WAYS = {
+    "begin": {(ACTIVE, OVER)},
+    "begin-dead": {(ACTIVE, OVER)},
+    "promote": {(OVER, PROMOTED)},
+    "abort": {(OVER, ACTIVE), (BACK, PROMOTED)},
+    "follow": {(PROMOTED, ACTIVE)},
+    "set-out": {(PROMOTED, BACK)},
+    "arrive": {(BACK, ACTIVE)},
+    "lend": {(ACTIVE, OVER)},
+    "give-back": {(OVER, ACTIVE)},
+}
+"""All ways from one state to another, by the move that goes it."""
 
 
 class TestBegin:
@@ -134,6 +174,37 @@ class TestBegin:
             ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
         journal = ledger.recoveries[0].journal
         assert (transitions.MOST_ENTRIES, 5) == (len(journal), journal[0].at_ms)
+
+
+class TestWayHome:
+    def test_an_abort_leaves_the_failover_as_it_was(self):
+        """With its time and its run: another way home may begin."""
+        ledger = promoted(begun())
+        away = after(ledger, transitions.set_out(FLOW, ledger, JO, "home-1", 7))
+        back = after(away, transitions.abort(FLOW, away, ANN, "not today", 9))
+        assert (FlowPhase.PROMOTED, ENTRY.at_ms, "run-1") == (
+            back.phase,
+            back.flow_state.since_ms,
+            back.flow_state.run,
+        )
+        assert "home-2" == transitions.set_out(FLOW, back, JO, "home-2", 10).run.run
+
+    def test_what_an_earlier_one_has_left_is_taken(self):
+        """The reverse flow of a way home that was given up while its ledger could not be reached."""
+        ledger = after(Ledger(), transitions.lend("B->A", FLOW, Ledger(), JO, "home-1", 1))
+        taken = after(ledger, transitions.lend("B->A", FLOW, ledger, ANN, "home-2", 2))
+        assert [("home-1", RunState.ABORTED), ("home-2", RunState.OPEN)] == [
+            (it.run, it.state) for it in taken.recoveries
+        ]
+
+    def test_a_failover_of_its_own_is_not_taken(self):
+        """Another person fails the reverse flow over."""
+        try:
+            transitions.lend(FLOW, "B->A", begun(), ANN, "home-1", 2)
+        except TwinlogError as error:
+            assert "failing-over" == error.code
+        else:
+            raise AssertionError("taken")
 
 
 class TestLeft:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import getpass
+import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from twinlog.cli.failover import DryRunOption
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+import typer
+
+from twinlog.cli.failover import DryRunOption, YesOption, answer, groups_grid
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow, reverse_of
+from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show, steps_grid
+from twinlog.cli.run import MasterOption
 from twinlog.cli.say import say, say_step
+from twinlog.errors import UsageError
+from twinlog.recovery.procedure import Tail
 
 if TYPE_CHECKING:
     from twinlog.recovery.failback.failback import FailbackReport
@@ -21,28 +29,44 @@ def failback(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
+    home: Annotated[
+        bool,
+        typer.Option("--home", help="Go on with the way home, to its end: clients work on the source again."),
+    ] = False,
+    tail: Annotated[
+        Tail | None,
+        typer.Option("--tail", help="With --home: what becomes of records that the source alone has."),
+    ] = None,
     dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    master: MasterOption = None,
     sign_with: SignOption = None,
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Count what is on one side alone after a failover, and export what was never copied. The flow stays promoted.
 
-    Exit 0: every partition was looked at, and all of it is exported. 1: the flow is not promoted, or a step failed; run
-    it again. 3: a cluster cannot be reached or refuses.
+    With --home, for flows both ways with unchanged names, it goes on until clients work on the source again.
+
+    Exit 0: every partition was looked at, and all of it is exported; with --home every step is done. 1: the flow is not
+    promoted, a step failed or waits, the gate or a person says no; run it again. 3: a cluster cannot be reached or
+    refuses, or another process goes on with the way home.
     """
+    if home:
+        return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes, strict=strict)
+    if tail is not None:
+        raise UsageError("--tail is about the way home", hint="add --home")
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.failback.one_sided import opened_logs
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    reverse = configuration.flows.get(f"{chosen.target.alias}->{chosen.source.alias}")
     request = recovery.Request(
         by=getpass.getuser(),
         configuration=configuration.path,
         configuration_sha256=configuration.sha256,
         dry_run=dry_run,
-        reverse=reverse if reverse is not None and reverse.enabled else None,
+        reverse=reverse_of(configuration, chosen),
         key=signing_key(sign_with or chosen.gate.sign_with),
         told=say_step,
     )
@@ -53,10 +77,61 @@ def failback(
     return int(report.exit_code)
 
 
+def _home(
+    config: Path,
+    flow: str | None,
+    tail: Tail | None,
+    master: str | None,
+    sign_with: Path | None,
+    output: Output,
+    *,
+    dry_run: bool,
+    yes: bool,
+    strict: bool,
+) -> int:
+    from twinlog.checks.great_expectations import load_early
+    from twinlog.cluster.open import open_clusters
+    from twinlog.gate.evidence import signing_key
+    from twinlog.recovery.failback import home
+    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.steps.scene import Tools
+
+    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    key = signing_key(sign_with or chosen.gate.sign_with)
+    back = home.require_reverse(chosen, reverse_of(configuration, chosen))
+    if not dry_run:
+        load_early()
+    with (
+        clusters_with_ledger(chosen) as clusters,
+        open_clusters(back) as reversed_ones,
+        opened_logs(chosen) as read,
+        WarmSpark() as spark,
+    ):
+        tools = Tools(
+            copies=lambda: spark.runner(master or chosen.copy.spark_master),
+            approve=lambda question: answer(question, yes=yes),
+            sleep=time.sleep,
+            configuration=configuration.path,
+            configuration_sha256=configuration.sha256,
+            key=key,
+            told=say_step,
+        )
+        report = home.run(
+            home.Way(chosen, clusters),
+            home.Way(back, reversed_ones),
+            home.Request(getpass.getuser(), tail, dry_run),
+            tools,
+            read,
+        )
+    show(report.document, output, _grids(report))
+    say(f"{report.flow}: {report.next}")
+    return int(report.exit_code)
+
+
 def _grids(report: FailbackReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
     yield steps_grid(
-        f"{report.flow}: failback{dry}",
+        f"{report.flow}: failback; {report.state.value}{dry}",
         report.steps,
     )
     rows = [
@@ -93,6 +168,8 @@ def _grids(report: FailbackReport) -> Iterator[Grid]:
             ),
             rows,
         )
+    if report.groups:
+        yield groups_grid(report.flow, report.groups)
     if report.files:
         yield Grid(
             f"{report.flow}: files",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +20,7 @@ from twinlog.cli.say import say, say_step
 from twinlog.gate.suites.suites import Mode
 
 if TYPE_CHECKING:
-    from twinlog.recovery.report import FailoverReport
+    from twinlog.recovery.report import FailoverReport, PlacedGroup
     from twinlog.recovery.steps.scene import Answer
 
 ModeOption = Annotated[
@@ -63,7 +63,7 @@ def failover(
     with open_clusters(chosen) as clusters, WarmSpark() as spark:
         tools = Tools(
             copies=lambda: spark.runner(master or chosen.copy.spark_master),
-            approve=lambda question: _answer(question, yes=yes),
+            approve=lambda question: answer(question, yes=yes),
             sleep=time.sleep,
             configuration=configuration.path,
             configuration_sha256=configuration.sha256,
@@ -78,7 +78,8 @@ def failover(
     return int(report.exit_code)
 
 
-def _answer(question: str, *, yes: bool) -> Answer:
+def answer(question: str, *, yes: bool) -> Answer:
+    """Ask on the terminal; `yes` answers beforehand, and without a terminal nobody answers."""
     from twinlog.recovery.steps.scene import Answer
 
     if yes:
@@ -115,11 +116,16 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
             rows,
         )
     if report.groups:
-        yield Grid(
-            f"{report.flow}: groups",
-            ("group", "topic", "partition", "upstream", "downstream", "read again"),
-            [
-                (it.group, it.topic, it.partition, it.upstream_offset, it.downstream_offset, it.again)
-                for it in report.groups
-            ],
-        )
+        yield groups_grid(report.flow, report.groups)
+
+
+def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:
+    """Show where groups were placed."""
+    return Grid(
+        f"{flow}: groups",
+        ("group", "topic", "partition", "upstream", "downstream", "read again"),
+        [
+            (it.group, it.topic, it.partition, it.upstream_offset, it.downstream_offset, it.again)
+            for it in groups
+        ],
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.cli.failover import YesOption
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow, reverse_of
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import confirm, say
@@ -44,7 +45,7 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
 
 @app.command("history")
 def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
-    """List the failovers that the ledger keeps, newest first."""
+    """List the failovers and failbacks that the ledger keeps, newest first."""
     from twinlog.checks.risk import iso
     from twinlog.recovery import history as step
 
@@ -88,15 +89,20 @@ def abort(
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Roll the failover back that is under way: the flow follows again.
+    """Roll the failover back that is under way: the flow follows again. A way home leaves clients where they are.
 
     Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
     """
+    from twinlog.cluster.open import open_clusters
     from twinlog.recovery import abort as step
 
-    _, chosen = load_one_flow(config, flow)
-    with clusters_with_ledger(chosen) as clusters:
-        done = step.run(chosen, clusters, by=getpass.getuser(), reason=reason)
+    configuration, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters, ExitStack() as opened:
+        back = reverse_of(configuration, chosen)
+        reverse = (back, opened.enter_context(open_clusters(back))) if back is not None else None
+        done = step.turn_back(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
+        if done is None:
+            done = step.run(chosen, clusters, by=getpass.getuser(), reason=reason)
     return _shown(done, output)
 
 
@@ -127,7 +133,12 @@ def follow(
 
 
 def _shown(done: AbortResult, output: Output) -> int:
-    title = f"{done.flow} follows again; {done.run} {done.state}"
+    stays = done.state == "promoted"
+    title = (
+        f"{done.flow} is promoted as before"
+        if stays
+        else f"{done.flow} follows again; {done.run} {done.state}"
+    )
     show(to_json(done), output, [Grid(title, ("left to do",), [(it,) for it in done.left], empty="nothing")])
     return int(done.exit_code)
 

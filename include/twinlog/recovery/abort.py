@@ -1,5 +1,7 @@
 """Let a flow follow again: roll its failover back before the promotion, or end it after clients have gone home.
 
+The way home is rolled back too: then the flow is promoted as before, and the reverse flow follows again.
+
 Both write the flow's state, remove the denials on the source, and give the target's rights back their profile.  Each
 part may be done again: what was killed in the middle, the next call ends.
 """
@@ -11,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinlog import clock
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import RecoveryRun, RunState
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.metadata import sync
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal
-from twinlog.recovery.steps.source_writers import remove_denials
+from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -46,7 +49,77 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Abor
     abort, and errors of the target.
     """
     _require_reason(reason, "producers cannot be stopped today")
-    return _end(flow, clusters, by, reason.strip(), RunState.ABORTED, transitions.abort)
+    return _end(flow, clusters, by, reason.strip(), RunState.ABORTED, _abort_its_own)
+
+
+def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
+    """Abort a failover of the flow itself.  Raises TerminalError `failing-back` if it copies home for the other one."""
+    run = transitions.open_run(ledger)
+    if run is not None and transitions.is_lent(run):
+        raise transitions.on_its_way_home(flow, ledger)
+    return transitions.abort(flow, ledger, actor, reason, now_ms)
+
+
+def turn_back(
+    flow: FlowSettings,
+    clusters: Clusters,
+    reverse: tuple[FlowSettings, Clusters] | None,
+    *,
+    by: str,
+    reason: str,
+) -> AbortResult | None:
+    """Leave clients where they are: the flow is promoted as before, and the reverse flow follows again.
+
+    Records that came home stay there, and denials that the way home has removed from the source stay removed: the
+    reverse flow writes there.  The result is None if no way home is under way, or half turned back.  Raises UsageError
+    without a reason, and errors of the target.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    runs = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover]
+    here = ledger.phase is FlowPhase.FAILING_BACK
+    half = ledger.phase is FlowPhase.PROMOTED and runs and runs[-1].state is RunState.ABORTED
+    if not here and not half:
+        return None
+    _require_reason(reason, "not today")
+    actor = Actor(by, f"aborted-{uuid.uuid4().hex[:12]}")
+    journal = Journal(flow, clusters, actor, ask_source=False)
+    if here:
+        journal.move(lambda now: transitions.abort(flow.name, now, actor, reason.strip(), clock.now_ms()))
+    ended = read_ledger(flow, clusters.target).recovery(runs[-1].run)
+    assert ended is not None
+    undone = bool(ended.denied)
+    left = _denials(flow.target.alias, clusters.target, journal, ended)
+    if not left:
+        released, left = _release(flow, reverse, actor, ended.run, reason.strip())
+        undone = undone or released
+    if not here and not undone and not left:
+        return None
+    return AbortResult(flow.name, ended.run, FlowPhase.PROMOTED.value, tuple(left))
+
+
+def _release(
+    home: FlowSettings,
+    reverse: tuple[FlowSettings, Clusters] | None,
+    actor: Actor,
+    run_name: str,
+    reason: str,
+) -> tuple[bool, list[str]]:
+    """End the reverse flow's part of a way home; say whether there was one, and what is left to do."""
+    name = f"{home.target.alias}->{home.source.alias}"
+    if reverse is None:
+        return False, [f"{name} may still stand by: enable it in the file, and do this again"]
+    flow, clusters = reverse
+    try:
+        lent = transitions.open_run(read_ledger(flow, clusters.target))
+        if lent is None or lent.run != run_name:
+            return False, []
+        Journal(flow, clusters, actor, ask_source=False).move(
+            lambda now: transitions.abort(flow.name, now, actor, reason, clock.now_ms())
+        )
+    except TwinlogError as error:
+        why = f"{error.message}; do this again once {home.source.alias} answers"
+        return False, [f"{name} may still stand by: {why}"]
+    return True, []
 
 
 def follow(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> AbortResult:
@@ -79,7 +152,8 @@ def _end(
     if ended is None:
         ended = journal.move(lambda now: decide(flow.name, now, actor, reason, clock.now_ms()))
     assert ended is not None
-    left = [*_denials(flow, clusters, journal, ended), *_rights(flow, clusters)]
+    denials = _denials(flow.source.alias, clusters.source, journal, ended)
+    left = [*denials, *_rights(flow, clusters)]
     return AbortResult(flow.name, ended.run, state.value, tuple(left))
 
 
@@ -89,21 +163,18 @@ def half_ended(runs: tuple[RecoveryRun, ...], state: RunState) -> RecoveryRun | 
     return found[-1] if found else None
 
 
-def _denials(flow: FlowSettings, clusters: Clusters, journal: Journal, run: RecoveryRun) -> list[str]:
-    """Remove the ACLs of the run from the source; producers may write there again."""
-    if not run.denied:
-        return []
+def _denials(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
+    """Remove the ACLs of the run from the cluster on which it made them; producers may write there again."""
     try:
-        why = remove_denials(clusters.source, run.denied)
+        why = forget_denials(cluster, journal, run)
     except TwinlogError as error:
         why = error.message
-    if why:
-        return [
-            f"{len(run.denied):,} topics of {flow.source.alias} still deny WRITE to {run.denied[0].principal}: {why};"
-            " do this again once it answers"
-        ]
-    journal.move(lambda now: transitions.without_denials(now, run.run))
-    return []
+    if not why:
+        return []
+    return [
+        f"{len(run.denied):,} topics of {alias} still deny WRITE to {run.denied[0].principal}: {why};"
+        " do this again once it answers"
+    ]
 
 
 def _rights(flow: FlowSettings, clusters: Clusters) -> list[str]:

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, FencedError, TerminalError, TwinlogError
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
-from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, failed_by
-from twinlog.recovery.steps import ending, planned, rights, source_dead
+from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
+from twinlog.recovery.steps import ending, planned, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import read_ledger
@@ -44,12 +44,14 @@ _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
             StepName.GATE: ending.ask_gate,
             StepName.APPROVE: ending.approve,
             StepName.RIGHTS: rights.apply_rights,
+            StepName.PROMOTE: ending.promote,
             StepName.SWITCH_CLIENTS: ending.switch_clients,
             StepName.CANARY: ending.try_target,
+            StepName.REPORT: ending.write_evidence,
         }.items()
     },
 }
-_WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
+WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 """Steps whose journal entry is in the transaction that is the step."""
 
 
@@ -107,7 +109,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     assert taken is not None
     scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
     scene.journal = replace(journal, flow=scene.flow)
-    steps = [*_done_before(taken)] if promoted else []
+    steps = [*done_before(taken)] if promoted else []
     todo = left(mode, taken)
     if not promoted:
         went_on = len(taken.journal) > 0
@@ -121,39 +123,20 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
 
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
     """Do the steps in their order, until one ends it."""
-    last: Outcome | None = None
-    for name in todo:
-        if name is StepName.BEGIN:
-            continue
-        scene.tools.told(name, None)
-        began = time.monotonic()
-        last = _do(scene, name, began)
-        report: StepReport[StepName] = StepReport(
-            name, last.state, round(time.monotonic() - began, 3), last.message
-        )
-        steps.append(report)
-        scene.tools.told(name, last)
-        if name not in _WRITES_ITSELF or last.ends:
-            note(scene, report)
-        if last.ends:
-            break
+
+    def noted(row: StepReport[StepName], outcome: Outcome) -> None:
+        steps.append(row)
+        if row.name not in WRITES_ITSELF or outcome.ends:
+            note(scene, row)
+
+    behind: list[StepName] = [it for it in todo if it is not StepName.BEGIN]
+    last = timed.walk(
+        behind,
+        lambda name: _DEEDS[scene.mode, name](scene),
+        scene.tools.told,
+        noted,
+    )
     return _report(scene, steps, last)
-
-
-def _do(scene: Scene, name: StepName, began: float) -> Outcome:
-    """Do one step.  An error is its outcome, unless another process has taken over."""
-    try:
-        if name is StepName.PROMOTE:
-            return ending.promote(scene, time.monotonic() - began)
-        if name is StepName.REPORT:
-            return ending.write_evidence(scene, time.monotonic() - began)
-        return _DEEDS[scene.mode, name](scene)
-    except FencedError as error:
-        if error.code == "relieved":
-            raise
-        return failed_by(error)
-    except TwinlogError as error:
-        return failed_by(error)
 
 
 def note(scene: Scene, step: StepReport[StepName]) -> None:
@@ -184,14 +167,14 @@ def require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
         )
 
 
-def _done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
+def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     """Return the last outcome of each step that was done, of a run that was promoted before."""
     newest = {
         entry.step: entry for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
     }
     return [
         StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
-        for name in left(Mode(run.mode), None)
+        for name in left(run.mode, None)
         if name.value in newest
     ]
 

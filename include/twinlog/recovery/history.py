@@ -1,4 +1,4 @@
-"""Tell where a failover stands and what was done before: from the ledger, and from the source if it answers."""
+"""Tell where a failover or failback stands and what was done before, from the ledger and from a source that answers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState
+from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.survey import survey
 from twinlog.recovery.procedure import left
 from twinlog.recovery.report import TopicAtRisk
 from twinlog.recovery.steps.planned import seen_topics
-from twinlog.recovery.transitions import open_run
+from twinlog.recovery.transitions import open_run, way_home
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """One failover: who began it, how long it took or has taken, its journal, and how to prove it."""
+    """One failover or failback: who began it, how long it took or has taken, its journal, and how to prove it."""
 
     run: str
     mode: str
@@ -41,7 +41,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStatus:
-    """The state of a flow, the failover it is in, the steps that are left, and what can be done now.
+    """The state of a flow, the failover or failback it is in, the steps that are left, and what can be done now.
 
     `left_on_source` are the records of a lost source that were never copied, counted in its logs once it answers again;
     None while it does not, or if none was lost.
@@ -61,8 +61,8 @@ class RecoveryStatus:
 def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
     """Read where the flow stands.  Raises errors of the target."""
     ledger = read_ledger(flow, clusters.target)
-    run, state = ledger.present_recovery, ledger.flow_state
-    todo = left(Mode(run.mode), run) if run is not None and not run.cleared else ()
+    run, state = way_home(ledger) or ledger.present_recovery, ledger.flow_state
+    todo = left(run.mode, run) if run is not None and not run.cleared else ()
     return RecoveryStatus(
         flow=flow.name,
         state=STATES[ledger.phase],
@@ -72,7 +72,7 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
         run=status_of(run) if run is not None else None,
         left=tuple(name.value for name in todo),
         next=what_next(flow, ledger),
-        left_on_source=_left_on_source(flow, clusters, run),
+        left_on_source=_left_on_source(flow, clusters, ledger.present_failover),
     )
 
 
@@ -94,11 +94,12 @@ STATES = {
     FlowPhase.PAUSED: "paused",
     FlowPhase.FAILING_OVER: "failing-over",
     FlowPhase.PROMOTED: "promoted",
+    FlowPhase.FAILING_BACK: "failing-back",
 }
 
 
 def history(flow: FlowSettings, clusters: Clusters) -> tuple[RunStatus, ...]:
-    """Return every failover that the ledger keeps, newest first.  Raises errors of the target."""
+    """Return every failover and failback that the ledger keeps, newest first.  Raises errors of the target."""
     ledger = read_ledger(flow, clusters.target)
     return tuple(status_of(it) for it in reversed(ledger.recoveries))
 
@@ -128,6 +129,8 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
     """Say what a person can do now.  Pure."""
     run = open_run(ledger)
     named = f"--flow '{flow.name}'"
+    if homeward := _next_on_the_way_home(flow, ledger):
+        return homeward
     if run is not None:
         return (
             f"`twinlog failover --mode {run.mode} {named}` goes on with it;"
@@ -140,9 +143,24 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
         )
     if ledger.phase.failed_over:
         return (
-            f"clients work on {flow.target.alias}; docs/failover.md says how to go home; once {flow.source.alias}"
-            f" answers, `twinlog failback --dry-run {named}` says what each side alone has"
+            f"clients work on {flow.target.alias}; once {flow.source.alias} answers, `twinlog failback --dry-run"
+            f" {named}` says what each side alone has; with unchanged names both ways `twinlog failback --home {named}`"
+            " goes home"
         )
     if ledger.phase is FlowPhase.PAUSED:
         return f"`twinlog resume {named}` lets it go on"
     return f"`twinlog failover --mode planned --dry-run {named}` shows what a failover would do"
+
+
+def _next_on_the_way_home(flow: FlowSettings, ledger: Ledger) -> str:
+    """Say what can be done about the way home of the flow, or of the one it copies for; "" if there is none."""
+    home, run, named = way_home(ledger), open_run(ledger), f"--flow '{flow.name}'"
+    if home is not None and home.state is RunState.PROMOTED:
+        return f"`twinlog failback --home {named}` does the steps that are left; clients work on {flow.source.alias}"
+    if home is not None:
+        stay = f"`twinlog recovery abort {named} --reason ...` leaves clients on {flow.target.alias}"
+        return f"`twinlog failback --home {named}` goes on; {stay}"
+    if run is not None and run.mode == FAILBACK:
+        other = f"{flow.target.alias}->{flow.source.alias}"
+        return f"it copies home for {other}: `twinlog recovery status --flow '{other}'`"
+    return ""

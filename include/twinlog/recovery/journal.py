@@ -54,6 +54,8 @@ class Journal:
         records = [StateRecord.of_ledger(topic, found.run)]
         if found.state is not None:
             records.append(StateRecord.of_ledger(topic, found.state))
+        if found.ended is not None:
+            records.append(StateRecord.of_ledger(topic, found.ended))
         gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
         owned.write([*records, *gone])
         return found.run

@@ -40,7 +40,7 @@ def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> Failover
     """Return the steps as they would be done.  Raises errors of the clusters."""
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
-    look = _planned if mode is Mode.PLANNED else _source_dead
+    look = planned_facts if mode is Mode.PLANNED else _source_dead
     topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
     steps = tuple(
@@ -70,10 +70,11 @@ def _state(ledger: Ledger) -> State:
     return State.PROMOTED if ledger.phase.failed_over else State.FOLLOWING
 
 
-_Seen = tuple[tuple[TopicAtRisk, ...], tuple[PlacedGroup, ...], Mapping[StepName, str], float | None, str]
+Seen = tuple[tuple[TopicAtRisk, ...], tuple[PlacedGroup, ...], Mapping[StepName, str], float | None, str]
 
 
-def _planned(snapshot: FlowSnapshot) -> _Seen:
+def planned_facts(snapshot: FlowSnapshot) -> Seen:
+    """Return what a planned failover would find now, with a text for each step that has numbers."""
     flow, clusters = snapshot.flow, snapshot.clusters
     topics = seen_topics(flow, clusters, survey(snapshot))
     plan = ranges.run(flow, clusters, snapshot=snapshot)
@@ -98,7 +99,7 @@ def _planned(snapshot: FlowSnapshot) -> _Seen:
     return topics, placed(rows), texts, None, ""
 
 
-def _source_dead(snapshot: FlowSnapshot) -> _Seen:
+def _source_dead(snapshot: FlowSnapshot) -> Seen:
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
     loss = read_loss(flow, clusters.target)
     placings = read_placings(flow, clusters.target, ledger)

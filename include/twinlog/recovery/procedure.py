@@ -1,4 +1,4 @@
-"""List the steps of a failover, in their order: one table per mode, from which the runbooks are made too.  Pure.
+"""List the steps of a failover and of the way home, in their order: one table each, as the runbooks have them.  Pure.
 
 What was proved before a restart is proved again after it: facts of a moment expire.  So a failover that was stopped
 before its promotion does all steps again, each of which changes nothing if it was done already.  After the promotion
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from twinlog.formats.ledger.recovery import FAILBACK as HOMEWARD
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
 
 
 class StepName(StrEnum):
-    """Name the steps of both modes of a failover, and of a failback."""
+    """Name the steps of both modes of a failover, of a failback, and of the way home."""
 
     BEGIN = "begin"
     FENCE_PRODUCERS = "fence-producers"
@@ -34,6 +35,14 @@ class StepName(StrEnum):
     COMPARE = "compare"
     EXPORT_TAIL = "export-tail"
     WRITE_FILES = "write-files"
+    BRING_HOME = "bring-home"
+    FOLLOW = "follow"
+
+
+class Tail(StrEnum):
+    """Name what becomes, on the way home, of records that the source alone has; they are exported before."""
+
+    KEEP = "keep"
 
 
 Name = TypeVar("Name", bound=StrEnum)
@@ -162,7 +171,7 @@ SOURCE_DEAD = (
     _REPORT,
 )
 
-FAILBACK = (
+_SAVING = (
     Step(
         StepName.COMPARE,
         "counts the records that are on one side alone: on the source behind what was copied, on the target behind the"
@@ -186,16 +195,97 @@ FAILBACK = (
         "make the folder writable and run it again; if the source has deleted records meanwhile, the topics still hold"
         " them",
     ),
+)
+
+FAILBACK = (*_SAVING, _REPORT)
+
+HOME = (
+    Step(
+        StepName.BEGIN,
+        "takes the fences of both flows and writes the states: `A->B` is `failing-back`, `B->A` copies for it alone",
+        "`failing-back` in `twinlog status --flow 'A->B'`",
+        "it says which flow is in the way: paused, or failing over itself",
+    ),
+    *_SAVING,
+    Step(
+        StepName.BRING_HOME,
+        "removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written on B,"
+        " and to B what A alone has, while clients work on B",
+        "little is left to copy",
+        "A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do",
+    ),
+    Step(
+        StepName.FENCE_PRODUCERS,
+        "copies what there is; denies WRITE on B if it keeps ACLs; watches that the ends of its partitions stand still",
+        "nothing is written to B any more",
+        "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
+    ),
+    Step(
+        StepName.DRAIN,
+        "copies home until nothing is left, and reports a cycle of `B->A`; `A->B` passes over what came home",
+        "0 records left in every partition",
+        "a partition that cannot be copied is named, with what to do",
+    ),
+    Step(
+        StepName.GROUPS,
+        "writes offset syncs and checkpoints, and commits the position of every group on A, by the maps of both flows",
+        "every group exactly placed",
+        "a group is active on A, or still reads on B: stop it and run it again",
+    ),
+    Step(
+        StepName.AUDIT,
+        "compares what no audit of either flow has compared yet, record by record",
+        "equal, both ways",
+        "differences are named: `twinlog audit`",
+    ),
+    Step(
+        StepName.GATE,
+        "asks the readiness gate of `B->A`, mode planned",
+        "ready",
+        "do what the check says, or waive it (`twinlog waiver add --flow 'B->A'`), and run it again",
+    ),
+    Step(
+        StepName.APPROVE,
+        "asks a person; `--yes` answers beforehand",
+        "yes",
+        "no: clients stay on B; run it again, or `twinlog recovery abort`",
+    ),
+    Step(
+        StepName.PROMOTE,
+        "looks once more, and writes behind the fence that `A->B` follows; there is no way back after this",
+        "`active` in `twinlog status --flow 'A->B'`",
+        "something moved since it was checked: run it again",
+    ),
+    Step(
+        StepName.FOLLOW,
+        "lets `B->A` follow by itself again; takes the rights of producers on B away, and the denials there",
+        "nothing is left over",
+        "a right that stays is named: take it away by hand",
+    ),
+    Step(
+        StepName.SWITCH_CLIENTS,
+        "runs the hook of `B->A`, `twinlog.failover.hook.*`",
+        "the hook answers well within its time-out",
+        "A stays promoted; mend the hook and run the command again: only this and what follows is done",
+    ),
+    Step(
+        StepName.CANARY,
+        "writes a heartbeat to A and reads it back",
+        "A takes writes",
+        "see why A refuses writes; run it again",
+    ),
     _REPORT,
 )
 
-
-def steps_of(mode: Mode) -> tuple[Step[StepName], ...]:
-    """Return the steps of a mode."""
-    return PLANNED if mode is Mode.PLANNED else SOURCE_DEAD
+_STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
 
 
-def left(mode: Mode, run: RecoveryRun | None) -> tuple[StepName, ...]:
+def steps_of(mode: str) -> tuple[Step[StepName], ...]:
+    """Return the steps of a mode of a failover, or of the way home."""
+    return _STEPS[mode]
+
+
+def left(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
     """Return the steps that are still to be done: all of them until the promotion, then those not done."""
     names = [step.name for step in steps_of(mode)]
     if run is None or run.state is not RunState.PROMOTED:

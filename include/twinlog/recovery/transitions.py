@@ -1,4 +1,4 @@
-"""Decide the moves of a failover: from the present ledger to the records that are written in one transaction.  Pure.
+"""Decide the moves of a failover and of the way home: from a ledger to the records of one transaction.  Pure.
 
     following --begin--> failing-over --promote--> promoted
         ^                  |   ^ |                    |
@@ -6,10 +6,17 @@
         |                  |       restart, another   |
         |                  |       operator or mode   |
         '------abort-------'                          |
-        '---------------------follow------------------'
+        |------------------- follow ------------------|
+        |                                             |
+        '----arrive---- failing-back <----set_out-----|
+                             '---------abort----------'
 
 Each move is decided behind the flow's fence and written through its control lane, so what it was decided by still
 holds.  A move raises and changes nothing if the ledger does not allow it.
+
+On the way home two ledgers move.  That of the promoted flow A->B has the state and the journal.  In that of B->A,
+which copies home, the flow is failing over for the same run: `lend` and `give_back`.  It is written after that of A->B,
+at the beginning and at the end.
 """
 
 from __future__ import annotations
@@ -18,9 +25,16 @@ from dataclasses import dataclass, replace
 
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.ledger.recovery import DeniedWrite, JournalEntry, RecoveryRun, RunState, StepState
+from twinlog.formats.ledger.recovery import (
+    FAILBACK,
+    DeniedWrite,
+    JournalEntry,
+    RecoveryRun,
+    RunState,
+    StepState,
+)
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery.procedure import StepName
+from twinlog.recovery.procedure import StepName, left
 from twinlog.state.ledger import Ledger
 
 MOST_ENTRIES = 200
@@ -40,15 +54,19 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The records of one transaction: the run, the flow's state if it changes, and old runs to forget."""
+    """The records of one transaction: the run, the flow's state if it changes, and old runs to forget.
+
+    `ended` is the failover that is over with this move.
+    """
 
     run: RecoveryRun
     state: FlowState | None = None
     forgotten: tuple[RecoveryRun, ...] = ()
+    ended: RecoveryRun | None = None
 
 
 def open_run(ledger: Ledger) -> RecoveryRun | None:
-    """Return the failover that is under way, None if there is none."""
+    """Return the failover or failback that is under way, None if there is none."""
     run = ledger.present_recovery
     return run if run is not None and run.state is RunState.OPEN else None
 
@@ -56,24 +74,22 @@ def open_run(ledger: Ledger) -> RecoveryRun | None:
 def begin(flow: str, ledger: Ledger, mode: Mode, actor: Actor, run_name: str, now_ms: int) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
-    Raises TerminalError `promoted` if the flow was failed over, `paused` if a person paused it; a paused flow whose
-    source is lost may be failed over.
+    Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
+    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.
     """
     under_way = open_run(ledger)
     if under_way is not None:
+        if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
+            raise on_its_way_home(flow, ledger)
         taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms)
         return Move(taken)
     if ledger.phase.failed_over:
         raise _promoted(flow, ledger)
-    if ledger.phase is FlowPhase.PAUSED and mode is Mode.PLANNED:
-        state = ledger.flow_state
-        why = f" by {state.by}: {state.reason}" if state else ""
-        raise TerminalError(
-            f"{flow} is paused{why}",
-            hint="`twinlog resume` it first: a planned failover copies what is left",
-            code="paused",
-            flow=flow,
-        )
+    if mode is Mode.PLANNED:
+        _refuse_paused(flow, ledger)
+        home = way_home(ledger)
+        if home is not None and StepName.FOLLOW in left(FAILBACK, home):
+            raise on_its_way_home(flow, ledger)  # the reverse flow has not let go yet
     run = RecoveryRun(run_name, mode.value, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms)
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)
     return Move(run, state, ledger.recoveries[: max(0, len(ledger.recoveries) - MOST_RUNS + 1)])
@@ -147,7 +163,7 @@ def retake(flow: str, ledger: Ledger, actor: Actor, now_ms: int) -> Move:
 
 
 def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
-    """Let the flow follow again.
+    """Let the flow follow again; one that is on its way home is promoted as before.
 
     Raises TerminalError `no-failover` if none is under way, `promoted` if it is too late.
     """
@@ -163,7 +179,14 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
         )
     entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason)
     ended = replace(_with(run, entry), state=RunState.ABORTED, holder=actor.holder, ended_ms=now_ms)
-    state = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"failover aborted: {reason}")
+    if is_lent(run):
+        ended = replace(ended, denied=())  # removed already, by the ledger of the flow on its way home
+    if ledger.phase is FlowPhase.FAILING_BACK:
+        before = ledger.present_failover
+        since = before.promoted_ms if before is not None and before.promoted_ms is not None else now_ms
+        text = f"failback aborted: {reason}"
+        return Move(ended, FlowState(FlowPhase.PROMOTED, since, actor.by, text, run.failover))
+    state = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"{_word(run)} aborted: {reason}")
     return Move(ended, state)
 
 
@@ -180,6 +203,147 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
     entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason)
     returned = replace(_with(run, entry), state=RunState.RETURNED, holder=actor.holder)
     return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}"))
+
+
+def is_lent(run: RecoveryRun) -> bool:
+    """Say whether the run is the reverse flow's part of a way home.  Pure."""
+    return run.mode == FAILBACK and not run.failover
+
+
+def way_home(ledger: Ledger) -> RecoveryRun | None:
+    """Return the failback of the flow that is under way, or whose last steps are not done; None if there is none."""
+    last = next((it for it in reversed(ledger.recoveries) if it.mode == FAILBACK and it.failover), None)
+    if last is None or last.state is RunState.OPEN:
+        return last
+    unfinished = last.state is RunState.PROMOTED and not last.cleared and not ledger.phase.failed_over
+    return last if unfinished else None
+
+
+def set_out(flow: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move:
+    """Begin the way home of a promoted flow, or go on with the one that is under way.
+
+    Raises TerminalError `not-promoted` for a flow that is not promoted, or was not promoted by a failover.
+    """
+    under_way = way_home(ledger)
+    if under_way is not None:
+        return Move(replace(under_way, holder=actor.holder, at_ms=now_ms))
+    failover = ledger.present_recovery
+    if ledger.phase is not FlowPhase.PROMOTED or failover is None:
+        raise not_promoted(flow)
+    run = RecoveryRun(
+        run_name, FAILBACK, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms, failover=failover.run
+    )
+    return Move(run, FlowState(FlowPhase.FAILING_BACK, now_ms, actor.by, "the way home", run_name))
+
+
+def lend(flow: str, home: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move:
+    """Let the reverse flow copy for the way home of the flow `home` alone.
+
+    Raises TerminalError `promoted` or `failing-over` if the reverse flow is failed over itself, `paused` if a person
+    paused it.
+    """
+    under_way = open_run(ledger)
+    if under_way is not None and not is_lent(under_way):
+        what = "on its way home" if under_way.failover else "failing over"
+        raise TerminalError(
+            f"{flow} is {what} itself, by {under_way.by}",
+            hint=f"`twinlog recovery abort --flow '{flow}'` ends that",
+            code="failing-over",
+            flow=flow,
+        )
+    if under_way is None and ledger.phase.failed_over:
+        raise TerminalError(
+            f"{flow} is promoted itself, so it does not copy home",
+            hint=f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",
+            code="promoted",
+            flow=flow,
+        )
+    _refuse_paused(flow, ledger)
+    lent = ledger.recovery(run_name) or RecoveryRun(
+        run_name, FAILBACK, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms
+    )
+    lent = replace(lent, state=RunState.OPEN, holder=actor.holder, at_ms=now_ms, ended_ms=None)
+    if under_way is not None and under_way.run == run_name:
+        return Move(lent)
+    # A way home that was given up while A was away could not let the reverse flow go.
+    left_over = (
+        replace(under_way, state=RunState.ABORTED, ended_ms=now_ms, denied=())
+        if under_way is not None
+        else None
+    )
+    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"the way home of {home}", run_name)
+    forgotten = ledger.recoveries[: max(0, len(ledger.recoveries) - MOST_RUNS + 1)]
+    return Move(lent, state, forgotten, left_over)
+
+
+def arrive(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:
+    """Promote the source again: the flow follows, and its failover is over.  Raises FencedError `relieved`."""
+    run = require_held(flow, ledger, actor, run_name)
+    arrived = replace(
+        _with(run, entry),
+        state=RunState.PROMOTED,
+        promoted_ms=entry.at_ms,
+        at_risk_records=0,
+        rpo_seconds=0.0,
+    )
+    failover = ledger.recovery(run.failover)
+    returned = replace(failover, state=RunState.RETURNED, at_ms=entry.at_ms) if failover is not None else None
+    state = FlowState(FlowPhase.ACTIVE, entry.at_ms, actor.by, "after a failback", run_name)
+    return Move(arrived, state, ended=returned)
+
+
+def give_back(ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move | None:
+    """Let the reverse flow follow again by itself; None if it is not held for this run any more."""
+    run = open_run(ledger)
+    if run is None or run.run != run_name or run.mode != FAILBACK:
+        return None
+    returned = replace(
+        run, state=RunState.RETURNED, holder=actor.holder, at_ms=now_ms, ended_ms=now_ms, denied=()
+    )
+    return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, "after a failback"))
+
+
+def not_promoted(flow: str) -> TerminalError:
+    """Return the refusal of a failback before a failover."""
+    return TerminalError(
+        f"{flow} is not promoted: failback before failover",
+        hint="`twinlog recovery status` says where it stands",
+        code="not-promoted",
+        flow=flow,
+    )
+
+
+def _word(run: RecoveryRun) -> str:
+    return "failback" if run.mode == FAILBACK else "failover"
+
+
+def _refuse_paused(flow: str, ledger: Ledger) -> None:
+    if ledger.phase is not FlowPhase.PAUSED:
+        return
+    state = ledger.flow_state
+    why = f" by {state.by}: {state.reason}" if state else ""
+    raise TerminalError(
+        f"{flow} is paused{why}",
+        hint="`twinlog resume` it first: what is left has to be copied",
+        code="paused",
+        flow=flow,
+    )
+
+
+def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
+    """Return the refusal of what would come in between the way home of this flow, or of the one it copies for."""
+    state = ledger.flow_state
+    there, _, here = flow.partition("->")
+    run = way_home(ledger)
+    home = flow if run is not None else f"{here}->{there}"
+    arrived = run is not None and run.state is RunState.PROMOTED
+    back = "" if arrived else f"; `twinlog recovery abort --flow '{home}'` turns back"
+    return TerminalError(
+        f"{home} is on its way home{f', by {state.by}' if state else ''}: no failover begins meanwhile",
+        hint=f"`twinlog failback --home --flow '{home}'` goes on{back}",
+        code="failing-back",
+        flow=flow,
+    )
 
 
 def _with(run: RecoveryRun, entry: JournalEntry) -> RecoveryRun:
@@ -203,7 +367,7 @@ def require_held(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> Reco
         return run
     what = run.state.value if run is not None and over else "taken over by another process"
     raise FencedError(
-        f"the failover of {flow} was {what}; this process changed nothing more",
+        f"the {_word(run) if run is not None else 'failover'} of {flow} was {what}; this process changed nothing more",
         hint="`twinlog recovery status` says where it stands",
         code="relieved",
         flow=flow,

@@ -75,7 +75,8 @@ class Ledger:
     - `claims` are in the order of the log: the first one owns the state.
     - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
       as known.
-    - `recoveries` are the failovers of the flow, oldest first; `promotion_plan` is the plan kept for the next one.
+    - `recoveries` are the failovers and failbacks of the flow, oldest first; `promotion_plan` is the plan kept for the
+      next failover.
     - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
@@ -126,7 +127,7 @@ class Ledger:
         return self.copies_for("")
 
     def copies_for(self, run: str) -> bool:
-        """Say whether records may be copied on behalf of the failover `run`, or of none ("")."""
+        """Say whether records may be copied on behalf of the failover or failback `run`, or of none ("")."""
         return self.flow_state is None or self.flow_state.lets_copy(run)
 
     def recovery(self, run: str) -> RecoveryRun | None:
@@ -135,8 +136,14 @@ class Ledger:
 
     @property
     def present_recovery(self) -> RecoveryRun | None:
-        """The failover that the flow's state belongs to, None if it belongs to none."""
+        """The failover or failback that the flow's state belongs to, None if it belongs to none."""
         return self.recovery(self.flow_state.run) if self.flow_state and self.flow_state.run else None
+
+    @property
+    def present_failover(self) -> RecoveryRun | None:
+        """The failover that the flow's state belongs to, also while the flow is on its way home."""
+        run = self.present_recovery
+        return self.recovery(run.failover) if run is not None and run.failover else run
 
     def current(self, topic: str, topic_id: str) -> bool:
         """Say whether this is the incarnation of the topic that stored progress is about."""

@@ -41,7 +41,9 @@ def why_the_reverse_flow_holds(
             f"standing by: {topic} of {flow.source.alias} cannot be read, so a failover of the reverse flow may be"
             f" under way: {error}"
         )
-    return why_reverse_holds(f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state)
+    return why_reverse_holds(
+        f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state, flow.recovery_run
+    )
 
 
 def came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:

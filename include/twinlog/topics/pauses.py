@@ -37,20 +37,20 @@ def why_suspended(ledger: Ledger, run: str = "") -> str:
     return f"{state.state.value} by {state.by}" + (f": {state.reason}" if state.reason else "")
 
 
-def why_reverse_holds(reverse: str, ledger: Ledger, own: FlowState | None) -> str:
+def why_reverse_holds(reverse: str, ledger: Ledger, own: FlowState | None, run: str = "") -> str:
     """Say why the failover of the `reverse` flow keeps the flow against it standing by; "" if it does not. Pure.
 
     `ledger` is the reverse flow's, `own` the state of the flow itself. While a failover is under way, nothing may be
     written to its source. After a failover without the source, that may hold records that no other cluster has: a
-    person looks at them first, and then resumes this flow.
+    person looks at them first, and then resumes this flow.  The failback `run`, which moves both flows, is not held.
     """
-    state, run = ledger.flow_state, ledger.present_recovery
-    if state is None or not state.state.failed_over:
+    state, failover = ledger.flow_state, ledger.present_failover
+    if state is None or not state.state.failed_over or (run and run == state.run):
         return ""
     if state.state is FlowPhase.FAILING_OVER:
         return f"standing by: {reverse} is failing over, by {state.by}"
     resumed = own is not None and own.state is FlowPhase.ACTIVE and own.since_ms > state.since_ms
-    if run is not None and run.mode == "source-dead" and not resumed:
+    if failover is not None and failover.mode == "source-dead" and not resumed:
         return (
             f"standing by: {reverse} was failed over without its source; `twinlog recovery status` counts what is there"
             " alone, `twinlog resume` with a reason lets this flow copy"

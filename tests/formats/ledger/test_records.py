@@ -119,7 +119,7 @@ BYTES = [
         '{"version":1,"run":"r","mode":"planned","state":"open","by":"jo","holder":"h","started_ms":7,"at_ms":8,'
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
-        '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":""}',
+        '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":""}',
     ),
     (
         TailExported("orders", "id", 1, "r", 5, 9, 3, 7),

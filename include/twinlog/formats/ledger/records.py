@@ -61,11 +61,12 @@ class FlowPhase(StrEnum):
     PAUSED = "paused"
     FAILING_OVER = "failing-over"
     PROMOTED = "promoted"
+    FAILING_BACK = "failing-back"
 
     @property
     def failed_over(self) -> bool:
-        """Say whether a failover has begun or is done."""
-        return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
+        """Say whether a failover has begun or is done, and the flow does not follow again."""
+        return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class LaneFence(LedgerEntry):
 class FlowState(LedgerEntry):
     """The flow is in `state` since `since_ms`; `by` names a person, `reason` their reason.
 
-    `run` is the failover that brought it there, "" if none did.
+    `run` is the failover or the failback that brought it there, "" if none did.
     """
 
     KIND: ClassVar[str] = "flow-state"
@@ -93,12 +94,13 @@ class FlowState(LedgerEntry):
     run: str = ""
 
     def lets_copy(self, run: str) -> bool:
-        """Say whether records may be copied, on behalf of the failover `run`, or of none ("").
+        """Say whether records may be copied, on behalf of the failover or failback `run`, or of none ("").
 
-        While a flow is failing over, that failover alone copies what is left.
+        While a flow is failing over, or failing back, that run alone copies what is left.
         """
         mine = bool(run) and run == self.run
-        return self.state is FlowPhase.ACTIVE or (self.state is FlowPhase.FAILING_OVER and mine)
+        under_way = self.state in {FlowPhase.FAILING_OVER, FlowPhase.FAILING_BACK}
+        return self.state is FlowPhase.ACTIVE or (under_way and mine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 
+FAILBACK = "failback"
+"""The mode of a run that brings a promoted flow home; a failover's are those of the gate."""
+
 
 class RunState(StrEnum):
     """Name where a failover stands: under way, promoted, aborted before that, or returned: the flow follows again."""
@@ -55,12 +58,15 @@ class DeniedWrite:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRun(LedgerEntry):
-    """One failover of the flow, from its start by `by` to its end.
+    """One failover of the flow, or its way home from one, from its start by `by` to its end.
 
     `holder` is the process that goes on with it: a process that finds another name here has been relieved.  `denied`
     are written before the ACLs are made, so that an abort removes all of them and no others.  `at_risk_records` were
     known to be lost with the source, None while that is unknown.  `cleared` says that nothing is left to do after the
     promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
+
+    Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
+    and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
     """
 
     KIND: ClassVar[str] = "recovery"
@@ -81,6 +87,7 @@ class RecoveryRun(LedgerEntry):
     cleared: bool = False
     evidence: str = ""
     evidence_sha256: str = ""
+    failover: str = ""
 
 
 @dataclass(frozen=True, slots=True)

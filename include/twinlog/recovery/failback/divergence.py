@@ -20,6 +20,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.partition_reader import Lost
+from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.monitoring.survey import positions, source_end
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
@@ -105,13 +106,15 @@ class Divergence:
 def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSettings | None) -> Divergence:
     """Compare both sides; `reverse` is the enabled flow from the target to the source.  Raises errors of the clusters.
 
-    What cannot be looked at is named, the rest is compared.
+    What cannot be looked at is named, the rest is compared.  Heartbeats, which twinlog itself goes on writing to both
+    sides, are left out.
     """
     snapshot = FlowSnapshot(flow, clusters).read_state()
     discovery = snapshot.discovery
     others = read_other_writers(flow, clusters, discovery)
     look = _Look(snapshot, others, reverse, read)
-    topics = tuple(look.topic(it) for it in discovery.topics if not it.blocked)
+    beats = own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics])
+    topics = tuple(look.topic(it) for it in discovery.topics if not it.blocked and it.topic not in beats)
     return Divergence(
         topics,
         tuple(look.tails),

@@ -26,6 +26,7 @@ from twinlog.formats.ledger.recovery import TailExported
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.logs.partition_reader import Lost
 from twinlog.recovery.failback.one_sided import Read, Stretch
+from twinlog.recovery.transitions import not_promoted
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.plan import clamped
 
@@ -67,18 +68,15 @@ def ensure_topics(flow: FlowSettings, target: Cluster, counts: Iterable[tuple[st
 
 
 def require_promoted(flow: FlowSettings, ledger: Ledger) -> str:
-    """Return the name of the failover that the flow's state belongs to.
+    """Return the name of the failover that the flow's state belongs to, also while the flow is on its way home.
 
     Raises TerminalError `not-promoted` for a flow that is not promoted.
     """
-    state = ledger.flow_state
+    state, home = ledger.flow_state, ledger.present_recovery
+    if state is not None and state.state is FlowPhase.FAILING_BACK and home is not None:
+        return home.failover
     if state is None or state.state is not FlowPhase.PROMOTED:
-        raise TerminalError(
-            f"{flow.name} is not promoted: failback before failover",
-            hint="`twinlog recovery status` says where it stands",
-            code="not-promoted",
-            flow=flow.name,
-        )
+        raise not_promoted(flow.name)
     return state.run or f"promoted-{state.since_ms}"
 
 

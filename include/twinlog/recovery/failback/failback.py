@@ -5,7 +5,8 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,18 @@ from twinlog.checks.data_docs import reports_folder
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, ExitCode
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.jsonable import to_json
-from twinlog.recovery import evidence
+from twinlog.recovery import evidence, transitions
 from twinlog.recovery.failback import export, files
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.failback.files import WrittenFile
 from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
-from twinlog.recovery.report import Outcome, State, StepReport, done, failed, skipped
+from twinlog.recovery.report import Outcome, PlacedGroup, State, StepReport, done, failed, skipped
 from twinlog.recovery.steps.timed import Told, timed
-from twinlog.state.ledger import read_ledger, require_own
+from twinlog.state.ledger import Ledger, read_ledger, require_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class FailbackReport:
     dry_run: bool
     steps: tuple[StepReport[StepName], ...]
     topics: tuple[TopicDivergence, ...] = ()
-    groups: tuple[Any, ...] = ()
+    groups: tuple[PlacedGroup, ...] = ()
     rto_seconds: float | None = None
     rpo_seconds: float | None = None
     evidence: str = ""
@@ -85,7 +87,7 @@ class FailbackReport:
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
     """One process's failback: what it was given, and what it has found so far."""
 
     flow: FlowSettings
@@ -109,16 +111,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     cluster, and ClusterUnreachable while the source does not answer.
     """
     ledger = read_ledger(flow, clusters.target)
+    if ledger.phase is FlowPhase.FAILING_BACK:
+        raise transitions.on_its_way_home(flow.name, ledger)
     failover = export.require_promoted(flow, ledger)
-    try:
-        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
-    except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
-            raise
-        raise ClusterUnreachable(
-            error.message, hint=f"run it again once {flow.source.alias} is back", **error.data
-        ) from None
-    work = _Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
+    require_both(flow, clusters, ledger)
+    work = Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
     for name, deed in _DEEDS:
         if request.dry_run and name is not StepName.COMPARE:
             does = next(it.does for it in FAILBACK if it.name is name)
@@ -127,17 +124,37 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
         _do(work, name, deed)
         if work.found is None:
             break
-    return _report(work)
+    return report_of(work)
 
 
-def _do(work: _Work, name: StepName, deed: Callable[[_Work], Outcome]) -> None:
+def require_both(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> None:
+    """Raise unless both clusters answer and are those of the flow: ClusterUnreachable, TerminalError."""
+    with source_awaited(flow):
+        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
+
+
+@contextmanager
+def source_awaited(flow: FlowSettings) -> Iterator[None]:
+    """Tell a person whose source does not answer to wait for it."""
+    try:
+        yield
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        raise ClusterUnreachable(
+            error.message, hint=f"run it again once {flow.source.alias} is back", **error.data
+        ) from None
+
+
+def _do(work: Work, name: StepName, deed: Callable[[Work], Outcome]) -> None:
     outcome, row = timed(name, lambda: deed(work), work.request.told)
     if outcome.ends:
         work.exit_code = max(work.exit_code, outcome.exit_code)
     work.steps.append(row)
 
 
-def _compare(work: _Work) -> Outcome:
+def compare_sides(work: Work) -> Outcome:
+    """Count what each side alone has; say no if something could not be looked at."""
     flow = work.flow
     work.found = found = compare(flow, work.clusters, work.read, work.request.reverse)
     text = (
@@ -153,7 +170,8 @@ def _compare(work: _Work) -> Outcome:
     return failed(f"{text}; not in full: {found.unseen[0]}{more}")
 
 
-def _export(work: _Work) -> Outcome:
+def export_tails(work: Work) -> Outcome:
+    """Write what the source alone has to topics on the target, once."""
     assert work.found is not None
     flow, found = work.flow, work.found
     if not found.tails:
@@ -169,7 +187,7 @@ def _export(work: _Work) -> Outcome:
     return done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
 
 
-def _write_files(work: _Work) -> Outcome:
+def write_tail_files(work: Work) -> Outcome:
     """Write files of what the topics hold; a partition that was not exported to its end has none."""
     assert work.found is not None
     found, folder = work.found, reports_folder(work.flow, "failback") / work.failover
@@ -198,12 +216,12 @@ def _write_files(work: _Work) -> Outcome:
     )
 
 
-def _write_evidence(work: _Work) -> Outcome:
+def _write_evidence(work: Work) -> Outcome:
     request = work.request
     work.evidence, _ = evidence.write(
         work.flow,
         work.name,
-        _report(work).document,
+        report_of(work).document,
         request.configuration,
         request.configuration_sha256,
         request.key,
@@ -211,15 +229,16 @@ def _write_evidence(work: _Work) -> Outcome:
     return done(f"evidence {work.evidence}{'' if request.key else ' (not signed)'}")
 
 
-_DEEDS: tuple[tuple[StepName, Callable[[_Work], Outcome]], ...] = (
-    (StepName.COMPARE, _compare),
-    (StepName.EXPORT_TAIL, _export),
-    (StepName.WRITE_FILES, _write_files),
+_DEEDS: tuple[tuple[StepName, Callable[[Work], Outcome]], ...] = (
+    (StepName.COMPARE, compare_sides),
+    (StepName.EXPORT_TAIL, export_tails),
+    (StepName.WRITE_FILES, write_tail_files),
     (StepName.REPORT, _write_evidence),
 )
 
 
-def _report(work: _Work) -> FailbackReport:
+def report_of(work: Work) -> FailbackReport:
+    """Return what was done and found so far."""
     found = work.found
     bad = [it for it in work.steps if it.state is StepState.FAILED]
     return FailbackReport(
@@ -245,7 +264,7 @@ def _report(work: _Work) -> FailbackReport:
     )
 
 
-def _next(work: _Work, *, failed: bool) -> str:
+def _next(work: Work, *, failed: bool) -> str:
     again = f"twinlog failback --flow '{work.flow.name}'"
     if failed:
         return f"the flow stays promoted; {again} goes on"

@@ -21,19 +21,18 @@ from typing import Any
 
 from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.gate.suites.suites import Mode
 
 PAUSE_SECONDS = 2.0
 _WORDS = 300
 
 
-def event_of(flow: FlowSettings, run: str, mode: Mode, promoted_ms: int) -> dict[str, Any]:
+def event_of(flow: FlowSettings, run: str, mode: str, promoted_ms: int) -> dict[str, Any]:
     """Return what the hook is told: that clients of the source are to work on the target from now on.  Pure."""
     return {
         "event": "promoted",
         "flow": flow.name,
         "run": run,
-        "mode": mode.value,
+        "mode": str(mode),
         "source": flow.source.alias,
         "target": flow.target.alias,
         "target_bootstrap_servers": flow.target.bootstrap_servers,

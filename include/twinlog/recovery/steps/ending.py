@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -77,9 +78,9 @@ def approve(scene: Scene) -> Outcome:
     return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
 
 
-def promote(scene: Scene, seconds: float) -> Outcome:
+def promote(scene: Scene) -> Outcome:
     """Look once more, and write the promotion; the entry of this step is in the same transaction."""
-    flow = scene.flow
+    flow, began = scene.flow, time.monotonic()
     why = _changed(scene)
     if why:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
@@ -89,7 +90,7 @@ def promote(scene: Scene, seconds: float) -> Outcome:
     outcome = done(f"{flow.target.alias} is promoted")
 
     def move(ledger: Ledger) -> transitions.Move:
-        entry = scene.entry(StepName.PROMOTE, outcome.state, seconds, outcome.message)
+        entry = scene.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
         return transitions.promote(
             flow.name,
             ledger,
@@ -121,21 +122,24 @@ def _changed(scene: Scene) -> str:
 
 def switch_clients(scene: Scene) -> Outcome:
     """Run the hook."""
-    settings = scene.flow.failover
+    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
+    return send_clients(scene, scene.mode, promoted_ms)
+
+
+def send_clients(scene: Scene, mode: str, promoted_ms: int) -> Outcome:
+    """Tell the hook of the flow that clients are to work on its target since `promoted_ms`."""
+    flow, settings = scene.flow, scene.flow.failover
     way = way_of(settings)
     if not way:
         return skipped(
-            f"no hook is set (twinlog.failover.hook.*): send clients to {scene.flow.target.bootstrap_servers}"
+            f"no hook is set (twinlog.failover.hook.*): send clients to {flow.target.bootstrap_servers}"
         )
-    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
-    promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
-    why, attempts = switch(
-        settings, event_of(scene.flow, scene.run, scene.mode, promoted_ms), scene.tools.sleep
-    )
+    why, attempts = switch(settings, event_of(flow, scene.run, mode, promoted_ms), scene.tools.sleep)
     if why:
         return failed(
-            f"{way}: {why}, {attempts} times; {scene.flow.target.alias} stays promoted: mend the hook and run the"
-            " command again, or switch clients by hand"
+            f"{way}: {why}, {attempts} times; {flow.target.alias} stays promoted: mend the hook and run the command"
+            " again, or switch clients by hand"
         )
     return done(f"{way}, attempt {attempts}")
 
@@ -145,17 +149,23 @@ def try_target(scene: Scene) -> Outcome:
     return canary.try_target(scene.flow, scene.clusters.target, scene.tools.sleep)
 
 
-def write_evidence(scene: Scene, seconds: float) -> Outcome:
+def write_evidence(scene: Scene) -> Outcome:
     """Write the evidence of the run, and end the run: nothing is left to do."""
+    began = time.monotonic()
     ledger = read_ledger(scene.flow, scene.clusters.target)
     run = ledger.recovery(scene.run)
     if run is None:
         raise TerminalError(f"the ledger has no run {scene.run}", code="no-failover", flow=scene.flow.name)
     path, digest = _write(scene, run)
+    return end(scene, path, digest, began)
+
+
+def end(scene: Scene, path: str, digest: str, began: float) -> Outcome:
+    """Note the evidence, and that nothing is left to do."""
     outcome = done(f"evidence {path}{'' if scene.tools.key else ' (not signed)'}")
 
     def move(now: Ledger) -> transitions.Move:
-        entry = scene.entry(StepName.REPORT, outcome.state, seconds, outcome.message)
+        entry = scene.entry(StepName.REPORT, outcome.state, time.monotonic() - began, outcome.message)
         return transitions.clear(scene.flow.name, now, scene.journal.actor, scene.run, entry, (path, digest))
 
     scene.journal.move(move)

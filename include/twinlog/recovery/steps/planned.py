@@ -17,6 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError
+from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.gate.at_source import moving_topics
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason, SyncState
@@ -51,16 +52,18 @@ LOOK_SECONDS = 1.0
 SHOWN = 5
 
 
-def fence_producers(scene: Scene) -> Outcome:
-    """Copy what there is while producers still write, so that little is left; then stop them, and watch."""
+def fence_producers(scene: Scene, *others: Scene) -> Outcome:
+    """Copy what there is while producers still write, so that little is left; then stop them, and watch.
+
+    The ledgers of `others` remember the denials too.
+    """
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
     denials = plan_denials(flow, source)
     refused = ""
     if denials.new:
-        scene.journal.move(
-            lambda ledger: transitions.deny(flow.name, ledger, scene.journal.actor, scene.run, denials.new)
-        )
+        for it in (scene, *others):
+            _remember(it, denials.new)
         refused = make_denials(source, denials.new)
     deadline = time.monotonic() + flow.failover.wait_seconds
     while moving := moving_topics(flow, source, sleep=scene.tools.sleep):
@@ -75,6 +78,11 @@ def fence_producers(scene: Scene) -> Outcome:
     new = f"WRITE denied on {len(denials.new):,} topics" if denials.new else "WRITE was denied already"
     denied = new if not how else f"no ACL was made: {how}"
     return done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
+
+
+def _remember(scene: Scene, new: tuple[DeniedWrite, ...]) -> None:
+    flow, journal = scene.flow.name, scene.journal
+    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, scene.run, new))
 
 
 def _denied(why_none: str, refused: str) -> str:
@@ -129,7 +137,7 @@ def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
             copied = copy.run(flow, clusters, scene.tools.copies(), run_id=run_id, snapshot=snapshot)
         except FencedError:
             scene.journal.move(
-                lambda ledger: _still_mine(scene, ledger)
+                lambda ledger: still_mine(scene, ledger)
             )  # raises `relieved` if another process goes on
             if not tries_left:
                 raise
@@ -138,7 +146,8 @@ def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
     raise TransientError(f"the copy of {flow.name} was fenced again and again", code="fenced")
 
 
-def _still_mine(scene: Scene, ledger: Ledger) -> None:
+def still_mine(scene: Scene, ledger: Ledger) -> None:
+    """Change nothing, but raise FencedError `relieved` unless this process holds the run."""
     transitions.require_held(scene.flow.name, ledger, scene.journal.actor, scene.run)
 
 

@@ -11,15 +11,21 @@ from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.recovery.report import Outcome, done, failed
 from twinlog.recovery.steps.scene import Scene
+from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.state.ledger import read_ledger
 
 
 def apply_rights(scene: Scene) -> Outcome:
     """Apply the plan; made anew while the source lives, else as a cycle kept it.
 
+    Denials go first that an unfinished way home has left on the target: there, clients work from now on.
+
     A refused change stops a planned failover, which can wait.  If the source is lost, nobody is helped by waiting: the
     failover goes on and names what is missing.
     """
+    for run in read_ledger(scene.flow, scene.clusters.target).recoveries:
+        if run.failover and (why := forget_denials(scene.clusters.target, scene.journal, run)):
+            return failed(f"{scene.flow.target.alias} still denies WRITE, since {run.run}: {why}")
     if scene.mode is Mode.PLANNED:
         flow = with_profile(scene.flow, Profile.PROMOTED)
         plan, age = sync.make_plan(flow, scene.clusters), ""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
-from twinlog.formats.ledger.recovery import DeniedWrite
+from twinlog.formats.ledger.recovery import DeniedWrite, RecoveryRun
 from twinlog.gate.at_source import produced_topics
 from twinlog.metadata.read import denial
+from twinlog.recovery import transitions
+from twinlog.recovery.journal import Journal
 
 EVERYBODY = "User:*"
 
@@ -46,6 +48,16 @@ def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
 def remove_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Remove the ACLs; return what the source refused, "" if it refused nothing."""
     return _first_refusal(source.delete_acls([denial(it) for it in denied]).refused.values())
+
+
+def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
+    """Remove the denials of a run, and forget them; return what the cluster refused, "" if it refused nothing."""
+    if not run.denied:
+        return ""
+    if why := remove_denials(cluster, run.denied):
+        return why
+    journal.move(lambda ledger: transitions.without_denials(ledger, run.run))
+    return ""
 
 
 def _first_refusal(refused: Collection[TwinlogError]) -> str:

@@ -1,0 +1,204 @@
+"""Bring a promoted flow home: what `failback` saves first, then a planned failover of the reverse flow.
+
+Only for flows both ways with unchanged names: `B->A` copies home what clients wrote on B, and `A->B` leaves it out by
+the maps.  As a failover, it goes on wherever it was stopped; what comes before the promotion of A is done again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ExitCode, TerminalError
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
+from twinlog.gate.suites.suites import Mode
+from twinlog.monitoring.heartbeats import own_heartbeats
+from twinlog.recovery import failover, preview, transitions
+from twinlog.recovery.failback import failback, home_steps
+from twinlog.recovery.failback.divergence import brings_home
+from twinlog.recovery.failback.failback import FailbackReport, Work
+from twinlog.recovery.failback.home_steps import Journey
+from twinlog.recovery.failback.one_sided import Read
+from twinlog.recovery.journal import Journal
+from twinlog.recovery.procedure import StepName, Tail, left, steps_of
+from twinlog.recovery.report import Outcome, State, StepReport, done
+from twinlog.recovery.steps import timed
+from twinlog.recovery.steps.scene import Scene, Tools
+from twinlog.recovery.transitions import Actor
+from twinlog.state.ledger import read_ledger, require_own
+from twinlog.topics.snapshot import FlowSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A flow and its clusters."""
+
+    flow: FlowSettings
+    clusters: Clusters
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Tell who goes home, and what becomes of records that the source alone has; with `dry_run` nothing is changed."""
+
+    by: str
+    tail: Tail | None = None
+    dry_run: bool = False
+
+
+def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSettings:
+    """Return the flow that copies home.  Raises TerminalError `no-way-home` if the file enables none."""
+    if reverse is not None and reverse.enabled:
+        return reverse
+    here, there = flow.source.alias, flow.target.alias
+    raise TerminalError(
+        f"no flow {there}->{here} is enabled: nothing brings home what was written on {there}",
+        hint=f"if topics keep their names: {there}->{here}.enabled = true, and run it once; otherwise"
+        " docs/failover.md, with the default policy",
+        code="no-way-home",
+        flow=flow.name,
+    )
+
+
+def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
+    """Bring the flow `there` home, or go on with that; `back` copies home.
+
+    A step that fails or waits is in the report.  Raises, before anything is changed, TerminalError `not-promoted` and
+    `no-way-home`, what `transitions.lend` refuses, the refusal of another cluster, and ClusterUnreachable; and
+    FencedError `relieved` if another process has taken over.
+    """
+    flow, clusters = there.flow, there.clusters
+    ledger = read_ledger(flow, clusters.target)
+    under_way = transitions.way_home(ledger)
+    name = under_way.run if under_way is not None else clock.new_run_name("failback")
+    actor, now = Actor(request.by, f"failback-{uuid.uuid4().hex[:12]}"), clock.now_ms()
+    begun = transitions.set_out(flow.name, ledger, actor, name, now).run
+    failback.require_both(flow, clusters, ledger)
+    failover.require_ledger(back.flow, back.clusters)
+    reverse = read_ledger(back.flow, back.clusters.target)
+    require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
+    if begun.promoted_ms is None:
+        transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
+        _require_way(there, back)
+    work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
+    if request.dry_run:
+        return _preview(there, back, work, request, under_way)
+    journey = _set_out(there, back, work, request, tools, actor)
+    with failback.source_awaited(flow):
+        return _walk(journey, under_way)
+
+
+def _require_way(there: Way, back: Way) -> None:
+    """Raise TerminalError `no-way-home` if a topic of the flow does not come home under its own name."""
+    flow, clusters = there.flow, there.clusters
+    topics = [it for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
+    beats = own_heartbeats(flow, clusters.source, [it.topic for it in topics])
+    for it in topics:
+        if it.topic not in beats and not brings_home(back.flow, it):
+            raise TerminalError(
+                f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.flow.name} does not bring it home"
+                f" to {it.topic}",
+                hint=f"twinlog failback --flow '{flow.name}' saves what there is; docs/failover.md says how clients go"
+                " home by hand",
+                code="no-way-home",
+                flow=flow.name,
+                topic=it.topic,
+            )
+
+
+def _of_failback(request: Request, back: Way, tools: Tools) -> failback.Request:
+    return failback.Request(
+        request.by,
+        tools.configuration,
+        tools.configuration_sha256,
+        request.dry_run,
+        back.flow,
+        tools.key,
+        tools.told,
+    )
+
+
+def _set_out(there: Way, back: Way, work: Work, request: Request, tools: Tools, actor: Actor) -> Journey:
+    """Return both flows as this process sees them: each copies for this run alone."""
+
+    def scene(way: Way) -> Scene:
+        flow = replace(way.flow, recovery_run=work.name)
+        journal = Journal(flow, way.clusters, actor, ask_source=True)
+        return Scene(flow, way.clusters, tools, journal, Mode.PLANNED, work.name)
+
+    return Journey(scene(there), scene(back), work, request.tail)
+
+
+def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
+    """Take both flows, and do the steps that are left."""
+    there, tools, steps = journey.there, journey.there.tools, journey.work.steps
+    began = time.monotonic()
+    tools.told(StepName.BEGIN, None)
+    taken = home_steps.begin(journey)
+
+    def noted(row: StepReport[StepName], outcome: Outcome) -> None:
+        steps.append(row)
+        if row.name not in failover.WRITES_ITSELF or outcome.ends:
+            failover.note(there, row)
+
+    if taken.promoted_ms is not None:
+        steps += failover.done_before(taken)
+    else:
+        word = "began" if under_way is None else "goes on with"
+        outcome = done(f"{word} {taken.run}; {there.flow.name} is failing back")
+        seconds = round(time.monotonic() - began, 3)
+        noted(StepReport(StepName.BEGIN, outcome.state, seconds, outcome.message), outcome)
+        failover.note(there, steps[0])
+        tools.told(StepName.BEGIN, outcome)
+    todo: list[StepName] = [it for it in left(FAILBACK, taken) if it is not StepName.BEGIN]
+    last = timed.walk(todo, lambda name: home_steps.DEEDS[name](journey), tools.told, noted)
+    return home_steps.report(journey, last)
+
+
+def _preview(
+    there: Way, back: Way, work: Work, request: Request, under_way: RecoveryRun | None
+) -> FailbackReport:
+    """Return the steps as they would be done, with the numbers of now."""
+    outcome, row = timed.timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
+    _, groups, found, _, _ = preview.planned_facts(FlowSnapshot(back.flow, back.clusters))
+    texts = {**found, **_numbers(there, work, request)}
+    done_already = {it.name: it for it in failover.done_before(under_way)} if under_way else {}
+    todo = set(left(FAILBACK, under_way))
+    for step in steps_of(FAILBACK):
+        if step.name is StepName.COMPARE:
+            work.steps.append(row)
+        elif step.name in todo:
+            text = texts.get(step.name, step.does)
+            work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, text))
+        elif step.name in done_already:
+            work.steps.append(done_already[step.name])
+    again = f"twinlog failback --home --flow '{there.flow.name}'"
+    state = State.PROMOTED if under_way is None else State.WAITING
+    return replace(
+        failback.report_of(work),
+        state=State.FAILED if outcome.ends else state,
+        groups=groups,
+        next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
+        exit_code=outcome.exit_code if outcome.ends else ExitCode.DONE,
+    )
+
+
+def _numbers(there: Way, work: Work, request: Request) -> Mapping[StepName, str]:
+    flow, found = there.flow, work.found
+    failed_over = read_ledger(flow, there.clusters.target).recovery(work.failover)
+    denied = len(failed_over.denied) if failed_over is not None else 0
+    texts = {
+        StepName.BRING_HOME: f"would remove {denied:,} denials of WRITE on {flow.source.alias}",
+    }
+    if found is not None:
+        tail = home_steps.why_tail(flow, found.only_on_source, request.tail)
+        texts[StepName.EXPORT_TAIL] = f"would export {found.only_on_source:,} records"
+        texts[StepName.BRING_HOME] += (
+            f"; {found.only_on_target:,} records of {flow.target.alias} are not on {flow.source.alias} now"
+        ) + (f"; would wait: {tail}" if tail else "")
+    return texts

@@ -1,0 +1,287 @@
+"""The steps of the way home that a planned failover does not have, or does for one flow only.
+
+`back`, the reverse flow, is the one that is failed over: from B, where clients work, to A.  `there` is the promoted
+flow: it keeps the journal, and copies for the same run, so that both maps cover all of both logs.  Only then does a
+position on A lie behind everything that its group has read on B.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ExitCode, TwinlogError
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
+from twinlog.jsonable import to_json
+from twinlog.metadata import sync
+from twinlog.recovery import evidence, transitions
+from twinlog.recovery.failback import failback
+from twinlog.recovery.failback.failback import FailbackReport, Work
+from twinlog.recovery.procedure import HOME, StepName, Tail
+from twinlog.recovery.report import Outcome, State, StepReport, done, failed, waiting
+from twinlog.recovery.steps import canary, ending, planned
+from twinlog.recovery.steps.scene import Answer, Scene
+from twinlog.recovery.steps.source_writers import forget_denials
+from twinlog.state.ledger import Ledger, read_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """The way home of one process: both flows, what was compared and exported, and what becomes of the tail."""
+
+    there: Scene
+    back: Scene
+    work: Work
+    tail: Tail | None
+
+    @property
+    def run(self) -> RecoveryRun | None:
+        """The run, as the ledger of the promoted flow has it."""
+        return read_ledger(self.there.flow, self.there.clusters.target).recovery(self.there.run)
+
+
+def begin(journey: Journey) -> RecoveryRun:
+    """Take the run; if A is not promoted yet, take the reverse flow too.  Raises as the moves."""
+    there, back = journey.there, journey.back
+    actor, run = there.journal.actor, there.run
+    taken = there.journal.move(
+        lambda now: transitions.set_out(there.flow.name, now, actor, run, clock.now_ms())
+    )
+    assert taken is not None
+    if taken.promoted_ms is None:
+        back.journal.move(lambda now: _lend(journey, now))
+    return taken
+
+
+def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
+    """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile."""
+    there, back = journey.there, journey.back
+    planned.still_mine(there, read_ledger(there.flow, there.clusters.target))
+    return transitions.lend(
+        back.flow.name, there.flow.name, ledger, back.journal.actor, back.run, clock.now_ms()
+    )
+
+
+def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
+    """Say why a person has to decide about the tail; "" if there is none, or if it is decided.  Pure."""
+    if not records or tail is Tail.KEEP:
+        return ""
+    return (
+        f"{records:,} records are on {flow.source.alias} alone; with --tail keep they stay, and are copied to"
+        f" {flow.target.alias} behind what was written there"
+    )
+
+
+def bring_home(journey: Journey) -> Outcome:
+    """Copy both ways while clients work on B, so that little is left when they have to stop."""
+    there, back, found = journey.there, journey.back, journey.work.found
+    assert found is not None
+    if why := why_tail(there.flow, found.only_on_source, journey.tail):
+        return waiting(f"{why}; they are exported: run it again with --tail keep")
+    source = there.flow.source.alias
+    failover = read_ledger(there.flow, there.clusters.target).recovery(journey.work.failover)
+    removed = len(failover.denied) if failover is not None else 0
+    if failover is not None and (refused := forget_denials(there.clusters.source, there.journal, failover)):
+        return failed(f"{refused}; {back.flow.name} cannot write there")
+    _, why = planned.copy_all(back)
+    if why:
+        return failed(f"{back.flow.name}: not everything could be copied: {why}")
+    not_there = _copy_there(journey)
+    what = f"; {removed:,} denials of WRITE removed from {source}" if removed else ""
+    kept = (
+        f"; {found.only_on_source:,} records of {source} copied behind them"
+        if found.only_on_source and not not_there
+        else ""
+    )
+    text = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
+    return done("; ".join([text, *not_there]))
+
+
+def _copy_there(journey: Journey) -> list[str]:
+    """Let `A->B` copy what A alone has, and pass over what came home; return why it could not.
+
+    That keeps nobody from going home: B may deny everybody by now, `A->B` copies the rest once it follows, and groups
+    begin before it.
+    """
+    _, why = planned.copy_all(journey.there)
+    if not why:
+        return []
+    text = f"{journey.there.flow.name} could not copy all of it yet, so groups may read records again: {why}"
+    journey.there.notes.append(text)
+    return [text]
+
+
+def drain(journey: Journey) -> Outcome:
+    """Copy home until nothing is left; `A->B` passes over what came home, so that its map covers it.
+
+    `A->B` has nothing to write then.  If it has, clients wrote to A meanwhile: that is copied after the way home, and
+    groups begin before it.
+    """
+    outcome = planned.drain(journey.back)
+    if outcome.ends:
+        return outcome
+    if not_there := _copy_there(journey):
+        return done("; ".join([outcome.message, *not_there]))
+    return planned.drain(journey.back)  # in its turn it passes over what that wrote
+
+
+def audit(journey: Journey) -> Outcome:
+    """Audit both flows: each compares what it copied."""
+    texts = []
+    for scene in (journey.back, journey.there):
+        outcome = planned.prove_tail(scene)
+        if outcome.ends:
+            return replace(outcome, message=f"{scene.flow.name}: {outcome.message}")
+        texts.append(f"{scene.flow.name}: {outcome.message}")
+    return done("; ".join(texts))
+
+
+def approve(journey: Journey) -> Outcome:
+    """Ask a person; without one the way home waits."""
+    flow, placed = journey.there.flow, journey.back.groups
+    groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
+    question = (
+        f"{flow.name}: promote {flow.source.alias} again? Nothing is lost, {groups:,} groups are placed there,"
+        f" {again:,} records are read again"
+    )
+    match journey.there.tools.approve(question):
+        case Answer.YES:
+            return done(f"yes, by {journey.there.journal.actor.by}; nothing is lost")
+        case Answer.NO:
+            return failed(
+                "no: clients stay where they are; run it again, or `twinlog recovery abort`", refused=True
+            )
+    return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
+
+
+def promote(journey: Journey) -> Outcome:
+    """Look once more, and write that the flow follows; the entry of this step is in the same transaction."""
+    there, back, began = journey.there, journey.back, time.monotonic()
+    why = planned.moved_since(back) if back.proved_drained else "nothing was proved in this process"
+    if why:
+        return failed(f"{why}: nothing is promoted; run it again", refused=True)
+    back.journal.move(lambda now: planned.still_mine(back, now))  # nobody has aborted the reverse flow alone
+    outcome = done(f"{there.flow.source.alias} is promoted; {there.flow.name} follows")
+
+    def move(ledger: Ledger) -> transitions.Move:
+        entry = there.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
+        return transitions.arrive(there.flow.name, ledger, there.journal.actor, there.run, entry)
+
+    there.journal.move(move)
+    return outcome
+
+
+def follow(journey: Journey) -> Outcome:
+    """Take back what clients of B were given and denied, and let the reverse flow go.
+
+    Rights go first: without its denials, B keeps producers out by them alone.  Denials go before the reverse flow
+    follows: it would bring them to A, as it does with every ACL of B.
+    """
+    there, back, mine = journey.there, journey.back, journey.run
+    notes = _rights(there)
+    denied = len(mine.denied) if mine is not None else 0
+    if mine is not None and (refused := forget_denials(there.clusters.target, there.journal, mine)):
+        return failed(
+            f"{denied:,} topics of {there.flow.target.alias} still deny WRITE, so {back.flow.name} stands by: {refused}"
+        )
+    actor, run = back.journal.actor, back.run
+    back.journal.move(lambda now: transitions.give_back(now, actor, run, clock.now_ms()))
+    there.notes += notes
+    text = f"{there.flow.name} and {back.flow.name} follow"
+    if denied:
+        text += f"; {denied:,} denials of WRITE removed from {there.flow.target.alias}"
+    return done("; see to it: ".join([text, *notes]))
+
+
+def _rights(there: Scene) -> list[str]:
+    """Give the target's rights back the flow's own profile; return what could not be done."""
+    try:
+        return [f"{it.name}: {it.message}" for it in sync.run(there.flow, there.clusters).refused]
+    except TwinlogError as error:
+        return [f"rights on {there.flow.target.alias} are as the failover left them: {error.message}"]
+
+
+def switch_clients(journey: Journey) -> Outcome:
+    """Run the hook of the reverse flow, whose target clients work on from now on."""
+    run = journey.run
+    promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
+    return ending.send_clients(journey.back, FAILBACK, promoted_ms)
+
+
+def write_evidence(journey: Journey) -> Outcome:
+    """Write the evidence of the way home, and end it: nothing is left to do."""
+    there, began, tools = journey.there, time.monotonic(), journey.there.tools
+    run = journey.run
+    recovery = {
+        **report(journey, None).document,
+        "journal": to_json(run.journal) if run is not None else [],
+        "notes": [*there.notes, *journey.back.notes],
+    }
+    path, digest = evidence.write(
+        there.flow, there.run, recovery, tools.configuration, tools.configuration_sha256, tools.key
+    )
+    return ending.end(there, path, digest, began)
+
+
+DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
+    StepName.COMPARE: lambda it: failback.compare_sides(it.work),
+    StepName.EXPORT_TAIL: lambda it: failback.export_tails(it.work),
+    StepName.WRITE_FILES: lambda it: failback.write_tail_files(it.work),
+    StepName.BRING_HOME: bring_home,
+    StepName.FENCE_PRODUCERS: lambda it: planned.fence_producers(it.back, it.there),
+    StepName.DRAIN: drain,
+    StepName.GROUPS: lambda it: planned.place_groups(it.back),
+    StepName.AUDIT: audit,
+    StepName.GATE: lambda it: ending.ask_gate(it.back),
+    StepName.APPROVE: approve,
+    StepName.PROMOTE: promote,
+    StepName.FOLLOW: follow,
+    StepName.SWITCH_CLIENTS: switch_clients,
+    StepName.CANARY: lambda it: canary.try_target(it.back.flow, it.back.clusters.target, it.back.tools.sleep),
+    StepName.REPORT: write_evidence,
+}
+
+
+def report(journey: Journey, last: Outcome | None) -> FailbackReport:
+    """Return what was done, by the ledger as it is now; `last` is the outcome that ended it, if one did."""
+    there, run, work = journey.there, journey.run, journey.work
+    arrived = run is not None and run.promoted_ms is not None
+    ended = last is not None and last.ends
+    seen = {it.name for it in work.steps}
+    not_done = [StepReport(it.name, StepState.PLANNED, 0.0, "") for it in HOME if it.name not in seen]
+    until = run.ended_ms if run is not None and run.ended_ms is not None else clock.now_ms()
+    tails = read_ledger(there.flow, there.clusters.target).tails
+    exported = tuple(it for it in tails if it.run == work.failover)
+    return replace(
+        failback.report_of(work),
+        state=_state(last, arrived=arrived),
+        steps=(*work.steps, *not_done),
+        groups=journey.back.groups,
+        rto_seconds=clock.seconds_since(run.started_ms, until) if run is not None and arrived else None,
+        rpo_seconds=run.rpo_seconds if run is not None else None,
+        evidence=run.evidence if run is not None else "",
+        exported=exported,
+        tail_topics=tuple(sorted({there.flow.tail_topic(it.topic) for it in exported})),
+        next=_next(there.flow, arrived=arrived, ended=ended),
+        exit_code=last.exit_code if last is not None and last.ends else ExitCode.DONE,
+    )
+
+
+def _state(last: Outcome | None, *, arrived: bool) -> State:
+    if arrived:
+        return State.FOLLOWING
+    if last is not None and last.state is StepState.WAITING:
+        return State.WAITING
+    return State.REFUSED if last is not None and last.refused else State.FAILED
+
+
+def _next(flow: FlowSettings, *, arrived: bool, ended: bool) -> str:
+    again = f"twinlog failback --home --flow '{flow.name}'"
+    if arrived and ended:
+        return f"{again} does the steps that are left; there is no way back but a failover"
+    if arrived:
+        return f"start consumers, then producers, on {flow.source.alias}"
+    return f"{again} goes on; twinlog recovery abort leaves clients on {flow.target.alias}"

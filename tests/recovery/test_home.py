@@ -1,0 +1,620 @@
+"""The way home goes on wherever it was stopped: each record is on both sides once, and no group reads one twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from home_world import BothWays, denied, lose, new_world, replace_what_needs_brokers
+from recovery_world import ORDERS, WRITES, Blows, Killed
+
+from twinlog.cluster.admin.groups import GroupState
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.recovery import FAILBACK, RunState
+from twinlog.gate.suites.suites import Mode
+from twinlog.policy.selection import NameFilter
+from twinlog.recovery import abort, history
+from twinlog.recovery.failback import export, failback, home
+from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.procedure import HOME, Tail
+from twinlog.recovery.report import State
+from twinlog.recovery.steps.scene import Answer
+from twinlog.state.ledger import write_ledger
+from twinlog.topics import pauses
+
+HOMEWARD = [it.name.value for it in HOME]
+
+
+@pytest.fixture
+def make_promoted(flow: FlowSettings, tmp_path: Path, monkeypatch) -> Callable[[], BothWays]:
+    """`make_promoted()` is a flow that was failed over; clients have written four records to B, and read three."""
+    monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
+
+    def make() -> BothWays:
+        world = new_world(flow, tmp_path)
+        replace_what_needs_brokers(world, monkeypatch)
+        for it in (world.there, world.back):
+            world.cycle(it)
+        report = world.fail_over()
+        assert State.PROMOTED is report.state, steps_of(report)
+        world.write(world.b, 4)
+        world.b.commit("billing", ORDERS, world.position(world.b) + 3)
+        return world
+
+    return make
+
+
+@pytest.fixture
+def world(make_promoted: Callable[[], BothWays]) -> BothWays:
+    return make_promoted()
+
+
+def steps_of(report) -> dict[str, str]:
+    return {it.name.value: it.state.value for it in report.steps}
+
+
+def said(report: FailbackReport, step: str) -> str:
+    return next(it.message for it in report.steps if it.name.value == step)
+
+
+def told(report: FailbackReport) -> str:
+    return "\n".join(f"{it.name.value}: {it.state.value}: {it.message}" for it in report.steps)
+
+
+def unfinished(world: BothWays) -> bool:
+    """Say whether a way home is left to be ended."""
+    last = world.ledger(world.there).recoveries[-1]
+    return last.mode != FAILBACK or not last.cleared
+
+
+def require_home(world: BothWays, records: int = 9, unread: int = 1) -> None:
+    """Everything that a finished way home leaves behind, whatever happened on the way."""
+    there, back = world.ledger(world.there), world.ledger(world.back)
+    assert (FlowPhase.ACTIVE, FlowPhase.ACTIVE) == (there.phase, back.phase)
+    first, last = there.recoveries[0], there.recoveries[-1]
+    assert (RunState.RETURNED, RunState.PROMOTED, True) == (first.state, last.state, last.cleared)
+    assert {RunState.RETURNED} == {it.state for it in back.recoveries if it.run == last.run}
+    assert last.evidence
+    assert [(), ()] == [it.denied for it in (first, last)]
+    assert {WRITES} == world.a.acls
+    assert not any(it.operation == "WRITE" for it in world.b.acls)
+    assert list(range(records)) == world.values(world.a) == world.values(world.b)
+    assert unread == len(world.unread(world.a))
+    world.write(world.a, 2)
+    assert (2, 0) == (world.cycle(world.there), world.cycle(world.back))
+    assert list(range(records + 2)) == world.values(world.a) == world.values(world.b)
+
+
+class TestHome:
+    def test_goes_in_the_order_of_the_procedure(self, world: BothWays):
+        """Each step is done; the group goes on behind everything that it has read on either side."""
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        assert HOMEWARD == list(steps_of(report))
+        assert [0] == [it.again for it in report.groups]
+        require_home(world)
+        assert (
+            "A->B: promote A again? Nothing is lost, 1 groups are placed there, 0 records are read again"
+            == world.questions[-1]
+        )
+
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_promoted, after: bool):
+        """The process dies before, or after, each change that it makes; another one ends the way home."""
+        for at in range(1, 120):
+            world = make_promoted()
+            world.blows = Blows(at, after)
+            try:
+                world.home()
+            except Killed:
+                world.blows = Blows()
+                if unfinished(world):
+                    report = world.home(by="ann")
+                    assert State.FOLLOWING is report.state, [(at, it.name, it.message) for it in report.steps]
+            else:
+                assert at > len(world.blows.names)
+                break
+            require_home(world)
+        assert at > 25
+
+    def test_a_dry_run_changes_nothing(self, world: BothWays):
+        """The steps with the numbers of now; not one change is made on either cluster."""
+        world.write(world.a, 1)
+        world.blows = Blows()
+        report = world.home(dry_run=True)
+        assert (0, State.PROMOTED) == (world.blows.count, report.state)
+        assert {"compare": "done"} | dict.fromkeys(set(HOMEWARD) - {"compare"}, "planned") == steps_of(report)
+        assert "1 denials of WRITE on A; 4 records of B are not on A now" in said(report, "bring-home")
+        assert FlowPhase.PROMOTED is world.ledger(world.there).phase
+
+    def test_a_dry_run_of_one_that_waits_says_what_goes_on(self, world: BothWays):
+        """It changes nothing, and names the run."""
+        world.home(Answer.NO)
+        world.blows = Blows()
+        report = world.home(dry_run=True)
+        run = world.ledger(world.there).recoveries[-1].run
+        assert (0, State.WAITING) == (world.blows.count, report.state)
+        assert f"goes on with {run}" in report.next
+
+
+class TestTail:
+    """Records that A alone has: clients that nobody denied WRITE to wrote them after the failover."""
+
+    @pytest.fixture
+    def with_tail(self, world: BothWays) -> BothWays:
+        """Two records on A alone."""
+        kept, world.a.acls = world.a.acls, set()
+        world.write(world.a, 2)
+        world.a.acls = kept
+        return world
+
+    def test_waits_for_a_person_to_decide(self, with_tail: BothWays):
+        """They are exported; nothing is copied either way before somebody says what becomes of them."""
+        report = with_tail.home()
+        assert (State.WAITING, 1) == (report.state, report.exit_code)
+        assert "waiting" == steps_of(report)["bring-home"]
+        assert "--tail keep" in said(report, "bring-home")
+        assert 2 == sum(it.records for it in report.exported)
+        assert [*range(5), 9, 10] == with_tail.values(with_tail.a)
+        assert denied(with_tail.a)
+
+    def test_kept_they_are_on_both_sides(self, with_tail: BothWays):
+        """On A they lie before what came home, so a group that has not read them reads the rest again: it is said."""
+        report = with_tail.home(tail=Tail.KEEP)
+        assert State.FOLLOWING is report.state, told(report)
+        assert [9, 10, 5, 6, 7, 8] == with_tail.unread(with_tail.a)
+        assert ([3], True) == (
+            [it.again for it in report.groups],
+            "3 records are read again" in with_tail.questions[-1],
+        )
+        require_home(with_tail, 11, 6)
+
+    def test_kept_and_read_on_b_nothing_is_read_again(self, with_tail: BothWays):
+        """They are copied to B while its clients work there."""
+        assert State.REFUSED is with_tail.home(Answer.NO, tail=Tail.KEEP).state
+        assert list(range(11)) == with_tail.values(with_tail.b)
+        with_tail.b.commit("billing", ORDERS, 11)
+        report = with_tail.home(tail=Tail.KEEP)
+        assert State.FOLLOWING is report.state, told(report)
+        assert [0] == [it.again for it in report.groups]
+        require_home(with_tail, 11, 0)
+
+    def test_is_kept_by_the_next_command_too(self, with_tail: BothWays):
+        """The choice belongs to the command: one that forgets it waits again, until the records are copied."""
+        assert State.WAITING is with_tail.home().state
+        assert State.REFUSED is with_tail.home(Answer.NO, tail=Tail.KEEP).state
+        report = with_tail.home()
+        assert State.FOLLOWING is report.state, told(report)
+        require_home(with_tail, 11, 6)
+
+
+class TestRefusals:
+    """Each in one line, with nothing changed on either cluster."""
+
+    def require_refused(self, world: BothWays, code: str, match: str) -> TerminalError:
+        world.blows = Blows()
+        with pytest.raises(TerminalError, match=match) as refused:
+            world.home()
+        assert (code, []) == (refused.value.code, world.blows.names)
+        return refused.value
+
+    def test_failback_before_failover(self, world: BothWays):
+        """A flow that follows has nothing to come home from."""
+        world.follow()
+        self.require_refused(world, "not-promoted", "failback before failover")
+
+    def test_a_second_time(self, world: BothWays):
+        """One that is home is home."""
+        world.home()
+        self.require_refused(world, "not-promoted", "failback before failover")
+
+    def test_a_flow_promoted_by_hand(self, world: BothWays):
+        """No run says what was denied."""
+        state = FlowState(FlowPhase.PROMOTED, 99, "jo", "by hand")
+        write_ledger(world.there, world.b, [state])
+        self.require_refused(world, "not-promoted", "failback before failover")
+
+    def test_no_reverse_flow(self, world: BothWays):
+        """The line says which flow to enable."""
+        for reverse in (None, replace(world.back, enabled=False)):
+            with pytest.raises(TerminalError, match="no flow B->A is enabled") as refused:
+                home.require_reverse(world.there, reverse)
+            assert "no-way-home" == refused.value.code
+            assert "B->A.enabled = true" in refused.value.hint
+
+    def test_a_reverse_flow_that_leaves_a_topic_out(self, world: BothWays):
+        """What was written to it would stay on B."""
+        world.back = replace(world.back, topics=NameFilter(("invoices",)))
+        error = self.require_refused(world, "no-way-home", "B->A does not bring it home to orders")
+        assert "docs/failover.md" in error.hint
+
+    def test_a_reverse_flow_that_has_never_run(self, world: BothWays):
+        """It has no ledger on A that could say who copies home."""
+        del world.a.topics[world.back.ledger_topic]
+        self.require_refused(world, "no-ledger", "B->A has never run")
+
+    def test_a_reverse_flow_that_a_person_paused(self, world: BothWays):
+        """A person had a reason."""
+        pauses.pause(world.back, world.a, by="ann", reason="disks")
+        assert "resume" in self.require_refused(world, "paused", "B->A is paused by ann: disks").hint
+
+    def test_another_cluster_in_the_place_of_a(self, world: BothWays):
+        """Its records are not those of the flow."""
+        world.a._cluster_id = "stranger"
+        self.require_refused(world, "source-changed", "A")
+
+    def test_a_source_that_does_not_answer(self, world: BothWays):
+        """It says to wait for it."""
+        lose(world.a)
+        with pytest.raises(ClusterUnreachable) as away:
+            world.home()
+        assert "run it again once A is back" == away.value.hint
+        assert FlowPhase.PROMOTED is world.ledger(world.there).phase
+
+    def test_a_failover_of_the_flow_on_its_way_home(self, world: BothWays):
+        """Neither flow is failed over meanwhile, and the hint says what can be done."""
+        world.home(Answer.NO)
+        for flow in (world.there, world.back):
+            world.blows = Blows()
+            with pytest.raises(TerminalError, match="A->B is on its way home") as refused:
+                world.fail_over(flow=flow)
+            assert ("failing-back", []) == (refused.value.code, world.blows.names)
+            assert "twinlog failback --home --flow 'A->B'" in refused.value.hint
+
+    def test_saving_without_home_meanwhile(self, world: BothWays):
+        """`failback` alone says that the way home is under way."""
+        world.home(Answer.NO)
+        request = failback.Request("jo", world.folder / "mm2.properties", "sha")
+        read = partial(world.read, world.there)
+        with pytest.raises(TerminalError, match="A->B is on its way home"):
+            failback.run(world.there, world.clusters(world.there), request, read)
+
+
+class TestWaits:
+    """A step that says no leaves clients on B; the next command goes on."""
+
+    def test_the_answer_is_no_and_then_yes(self, world: BothWays):
+        """Nothing is promoted; cycles of both flows stand by; then it goes home."""
+        report = world.home(Answer.NO)
+        assert (State.REFUSED, 1, "failed") == (report.state, report.exit_code, steps_of(report)["approve"])
+        assert (FlowPhase.FAILING_BACK, FlowPhase.FAILING_OVER) == phases(world)
+        assert [0, 0] == [world.cycle(it) for it in (world.there, world.back)]
+        assert State.FOLLOWING is world.home().state
+        require_home(world)
+
+    def test_nobody_is_there_to_answer(self, world: BothWays):
+        """It waits, with exit code 1."""
+        report = world.home(Answer.NOBODY)
+        assert (State.WAITING, 1) == (report.state, report.exit_code)
+        assert "--yes" in said(report, "approve")
+
+    def test_producers_that_no_acl_stops(self, world: BothWays):
+        """B keeps no ACLs: its ends are watched, and the topic is named."""
+        world.b.acls = None
+        world.between = [lambda: world.write(world.b, 1)] * 9
+        report = world.home()
+        assert (State.WAITING, "waiting") == (report.state, steps_of(report)["fence-producers"])
+        assert "still written to on B: orders" in said(report, "fence-producers")
+        world.between = []
+        assert State.FOLLOWING is world.home().state
+
+    def test_a_group_that_is_active_on_a(self, world: BothWays):
+        """It is not moved under its members' feet."""
+        world.a.commit("billing", ORDERS, 5).state = GroupState.STABLE
+        report = world.home()
+        assert (State.WAITING, "waiting") == (report.state, steps_of(report)["groups"])
+        assert "stop it on A" in said(report, "groups")
+        world.a.commit("billing", ORDERS, 5).state = GroupState.EMPTY
+        assert State.FOLLOWING is world.home().state
+        require_home(world)
+
+    def test_a_group_that_still_reads_on_b(self, world: BothWays):
+        """It is waited for, until it has read to the end."""
+        world.b.commit("billing", ORDERS, world.position(world.b)).state = GroupState.STABLE
+        report = world.home()
+        assert "still reading on B: billing" in said(report, "groups")
+        world.b.commit("billing", ORDERS, world.position(world.b) + 1)
+        assert State.FOLLOWING is world.home().state
+        require_home(world, unread=0)
+
+    def test_a_change_between_approval_and_promotion(self, world: BothWays):
+        """A group that commits while a person thinks is not left with its old position."""
+
+        def commit() -> Answer:
+            world.b.commit("billing", ORDERS, world.position(world.b) + 1)
+            return Answer.YES
+
+        report = world.home(commit)
+        assert (State.REFUSED, "failed") == (report.state, steps_of(report)["promote"])
+        assert State.FOLLOWING is world.home().state
+        require_home(world, unread=0)
+
+    def test_clients_that_write_to_a_too_early(self, world: BothWays):
+        """They are on A in order, come to B once it is allowed there, and nothing is read twice or left out."""
+
+        def early() -> Answer:
+            world.write(world.a, 2)
+            return Answer.YES
+
+        report = world.home(early)
+        assert State.FOLLOWING is report.state, told(report)
+        assert [8, 9, 10] == world.unread(world.a)
+        world.cycle(world.there)
+        require_home(world, 11, 3)
+
+    def test_clients_that_write_to_a_before_the_second_try(self, world: BothWays):
+        """B denies everybody, so they are not copied there yet; that does not keep clients from going home."""
+        assert State.REFUSED is world.home(Answer.NO).state
+        world.write(world.a, 2)
+        report = world.home(tail=Tail.KEEP)
+        assert State.FOLLOWING is report.state, told(report)
+        assert "A->B could not copy all of it yet" in said(report, "drain")
+        assert [8, 9, 10] == world.unread(world.a)
+        world.cycle(world.there)
+        require_home(world, 11, 3)
+
+    def test_denials_that_a_does_not_let_go(self, world: BothWays):
+        """Nothing can be copied home: the step says why."""
+        lifted = next(it for it in world.a.acls if it.permission == "DENY")
+        world.a.deny("delete_acls", lifted, ClusterRefused("not yours"))
+        report = world.home()
+        assert (State.FAILED, "failed") == (report.state, steps_of(report)["bring-home"])
+        assert "not yours (1 refused); B->A cannot write there" in said(report, "bring-home")
+
+    def test_denials_that_b_does_not_let_go(self, world: BothWays):
+        """B->A would bring them to A: it stands by until they are gone."""
+        ours = replace(WRITES, principal="User:*", permission="DENY")
+        world.b.deny("delete_acls", ours, ClusterRefused("not yours"))
+        report = world.home()
+        assert (State.FOLLOWING, "failed") == (report.state, steps_of(report)["follow"])
+        assert (FlowPhase.ACTIVE, FlowPhase.FAILING_OVER) == phases(world)
+        with pytest.raises(TerminalError, match="A->B is on its way home"):
+            world.fail_over()
+        world.b._denied.clear()
+        assert State.FOLLOWING is world.home().state
+        require_home(world)
+
+
+def phases(world: BothWays) -> tuple[FlowPhase, FlowPhase]:
+    return world.ledger(world.there).phase, world.ledger(world.back).phase
+
+
+class TestTwoOperators:
+    def test_the_second_goes_on_and_the_first_changes_nothing_more(self, world: BothWays):
+        """While one is asked, another ends the way home: the first is relieved, whatever it answers."""
+
+        def meanwhile() -> Answer:
+            assert State.FOLLOWING is world.home(by="ann").state
+            return Answer.YES
+
+        with pytest.raises(FencedError) as caught:
+            world.home(meanwhile)
+        assert "relieved" == caught.value.code
+        assert {"ann"} == {
+            it.by for it in world.ledger(world.there).recoveries[-1].journal if it.step == "promote"
+        }
+        require_home(world)
+
+    def test_one_that_turns_back_wins(self, world: BothWays):
+        """While one is asked, another turns back: nothing is promoted."""
+
+        def meanwhile() -> Answer:
+            world.turn_back()
+            return Answer.YES
+
+        with pytest.raises(FencedError, match="aborted"):
+            world.home(meanwhile)
+        assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == phases(world)
+
+    def test_one_that_comes_between_reading_and_taking(self, make_promoted):
+        """In front of every copy and ledger record of the first, another one ends it: the first does no more."""
+        for at in range(1, 60):
+            world = make_promoted()
+            came = interrupt(world, at)
+            try:
+                world.home()
+            except (FencedError, TerminalError) as error:
+                assert error.code in {"relieved", "not-promoted"}, at
+            if not came:
+                break
+            require_home(world)
+        assert at > 20
+
+
+def interrupt(world: BothWays, at: int) -> list[int]:
+    """Let another operator go home in front of a change of the first; the result says whether it came to that."""
+    came, count = [], iter(range(1, 1_000))
+
+    class Meanwhile(Blows):
+        def change(self, name: str, do: Callable[[], object]) -> object:
+            if name.startswith(("fence", "copy")) and next(count) == at:
+                came.append(at)
+                world.blows = Blows()
+                if unfinished(world):
+                    assert State.FOLLOWING is world.home(by="ann").state, at
+            return do()
+
+    world.blows = Meanwhile()
+    return came
+
+
+class TestTurningBack:
+    def test_leaves_clients_on_b(self, world: BothWays):
+        """Producers may write there again, the flow is promoted as before, and B->A copies by itself."""
+        world.home(Answer.NO)
+        done = world.turn_back()
+        assert ((), "promoted", 0) == (done.left, done.state, done.exit_code)
+        require_turned_back(world)
+
+    def test_killed_at_every_change_the_next_one_ends_it(self, make_promoted):
+        """No denial is left on B, and neither flow is held, at whichever change it was killed."""
+        for at in range(1, 30):
+            world = make_promoted()
+            world.home(Answer.NO)
+            world.blows = Blows(at)
+            try:
+                world.turn_back()
+            except Killed:
+                world.blows = Blows()
+                world.turn_back()
+            else:
+                break
+            require_turned_back(world)
+        assert at > 3
+
+    def test_while_a_is_away(self, world: BothWays):
+        """Clients on B may write at once; B->A is let go by the next call, once A answers."""
+        world.home(Answer.NO)
+        again = lose(world.a)
+        done = world.turn_back()
+        assert (1, FlowPhase.PROMOTED) == (done.exit_code, world.ledger(world.there).phase)
+        assert "B->A may still stand by" in done.left[0]
+        assert not denied(world.b)
+        again()
+        assert () == world.turn_back().left
+        require_turned_back(world)
+
+    def test_what_a_could_not_let_go_is_taken_by_the_next_way_home(self, world: BothWays):
+        """A new run, without a second abort."""
+        world.home(Answer.NO)
+        again = lose(world.a)
+        world.turn_back()
+        again()
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        require_home(world)
+
+    def test_a_flow_that_copies_home_is_not_aborted_alone(self, world: BothWays):
+        """It would bring B's denials to A: the line names the flow to turn back."""
+        world.home(Answer.NO)
+        with pytest.raises(TerminalError, match="A->B is on its way home") as refused:
+            abort.run(world.back, world.clusters(world.back), by="jo", reason="enough")
+        assert "recovery abort --flow 'A->B'" in refused.value.hint
+
+    def test_without_a_way_home_there_is_none(self, world: BothWays):
+        """The command then aborts a failover, or says that it is too late for one."""
+        assert world.turn_back() is None
+
+
+def require_turned_back(world: BothWays) -> None:
+    """As after the failover; the next way home comes to the same end."""
+    assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == phases(world)
+    assert [()] * 2 == [world.ledger(it).recoveries[-1].denied for it in (world.there, world.back)]
+    assert not denied(world.b)
+    world.write(world.b, 2)
+    assert 2 == world.cycle(world.back)
+    assert world.turn_back() is None
+    assert State.FOLLOWING is world.home().state
+    require_home(world, 11, 3)
+
+
+class TestClustersThatDie:
+    def test_a_dies_on_the_way(self, world: BothWays):
+        """Clients stay on B, and it goes on once A answers."""
+        back: list[Callable[[], None]] = []
+
+        def die() -> Answer:
+            back.append(lose(world.a))
+            return Answer.YES
+
+        with pytest.raises(ClusterUnreachable) as away:
+            world.home(die)
+        assert "run it again once A is back" == away.value.hint
+        assert FlowPhase.FAILING_BACK is world.ledger(world.there).phase
+        back[0]()
+        assert State.FOLLOWING is world.home().state
+        require_home(world)
+
+    def test_a_dies_right_after_its_promotion(self, world: BothWays):
+        """A failover without A promotes B again, and takes away what keeps producers from it."""
+        world.blows = Blows(names=[])
+        kill_behind(world, "promote")
+        with pytest.raises(Killed):
+            world.home()
+        world.blows = Blows()
+        assert denied(world.b)
+        again = lose(world.a)
+        report = world.fail_over(Mode.SOURCE_DEAD)
+        assert State.PROMOTED is report.state, told(report)
+        assert not denied(world.b)
+        world.write(world.b, 2)
+        again()
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        require_home(world, 11, 3)
+
+    def test_b_dies_on_the_way(self, world: BothWays):
+        """A is promoted without it; once B is back, refusals say how to end the old way home."""
+        world.home(Answer.NO)
+        again = lose(world.b)
+        report = world.fail_over(Mode.SOURCE_DEAD, flow=world.back)
+        assert State.PROMOTED is report.state, told(report)
+        world.write(world.a, 2)
+        again()
+        for match, ends in (
+            ("A->B is on its way home itself", world.turn_back),
+            ("A->B is promoted itself", world.follow),
+        ):
+            with pytest.raises(TerminalError, match=match):
+                world.home(flow=world.back)
+            ends()
+        report = world.home(flow=world.back, tail=Tail.KEEP)
+        assert State.FOLLOWING is report.state, told(report)
+        assert list(range(11)) == world.values(world.a) == world.values(world.b)
+        assert (FlowPhase.ACTIVE, FlowPhase.ACTIVE) == phases(world)
+        assert not denied(world.a)
+        assert not denied(world.b)
+
+
+def kill_behind(world: BothWays, step: str) -> None:
+    """Let the process die once a step of the way home is in the ledger."""
+
+    class Last(Blows):
+        def change(self, name: str, do: Callable[[], object]) -> object:
+            result = do()
+            runs = world.ledger(world.there).recoveries
+            if any(it.step == step and it.state == "done" for it in runs[-1].journal):
+                raise Killed(step)
+            return result
+
+    world.blows = Last()
+
+
+class TestStatus:
+    def test_says_where_both_flows_stand(self, world: BothWays):
+        """And what can be done with each."""
+        world.home(Answer.NO)
+        there, back = (history.status(it, world.clusters(it)) for it in (world.there, world.back))
+        assert ("failing-back", "failing-over") == (there.state, back.state)
+        assert tuple(HOMEWARD) == there.left
+        assert "`twinlog failback --home --flow 'A->B'` goes on" in there.next
+        assert "it copies home for A->B" in back.next
+
+    def test_says_what_is_left_after_the_promotion_of_a(self, world: BothWays):
+        """Only the steps behind it are done by the next command, without asking anybody again."""
+        kill_behind(world, "promote")
+        with pytest.raises(Killed):
+            world.home()
+        world.blows = Blows()
+        there = history.status(world.there, world.clusters(world.there))
+        assert ("following", ("follow", "switch-clients", "canary", "report")) == (there.state, there.left)
+        asked = len(world.questions)
+        assert State.FOLLOWING is world.home().state
+        assert asked == len(world.questions)
+        require_home(world)
+
+
+class TestOverAndBackAgain:
+    def test_twice(self, world: BothWays):
+        """The second failover and way home end as the first."""
+        world.home()
+        assert State.PROMOTED is world.fail_over().state
+        world.write(world.b, 2)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        require_home(world, 11, 3)

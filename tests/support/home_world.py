@@ -1,0 +1,320 @@
+"""Flows both ways with unchanged names, over clusters in memory: copies, audits and fences are done at once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_cluster import FakeCluster
+from recovery_world import ORDERS, WRITES, Blows, Watched
+
+from twinlog.audit.comparison.record_fields import RawRecord
+from twinlog.batches.record import record_rest
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FailoverSettings, FlowSettings, GateSettings
+from twinlog.errors import ClusterUnreachable, FencedError
+from twinlog.formats.ledger.audit import PartitionAudit
+from twinlog.formats.ledger.writers import FlowClaim
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.gate.suites.suites import Mode
+from twinlog.groups import checkpoints
+from twinlog.kafka_types import TopicPartition
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lifecycle import sync_topics
+from twinlog.logs.partition_reader import Lost
+from twinlog.monitoring import publish
+from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.offsets.spans import Spans
+from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.policy.selection import NameFilter
+from twinlog.recovery import abort, failover, journal
+from twinlog.recovery.abort import AbortResult
+from twinlog.recovery.failback import export, home
+from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.failback.one_sided import Side, Stretch
+from twinlog.recovery.report import FailoverReport
+from twinlog.recovery.steps import planned
+from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.state.internal_topics import internal_topics
+from twinlog.state.ledger import Ledger, read_ledger, write_ledger
+from twinlog.state.progress import read_progress
+from twinlog.topics.other_writers import read_other_writers
+from twinlog.topics.snapshot import FlowSnapshot
+
+GROUP = "billing"
+
+
+@dataclass
+class BothWays:
+    """Clusters A and B with the topic `orders` and one group; each process that acts on them may be killed."""
+
+    there: FlowSettings
+    back: FlowSettings
+    a: FakeCluster
+    b: FakeCluster
+    folder: Path
+    blows: Blows = field(default_factory=Blows)
+    between: list[Callable[[], object]] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+
+    def clusters(self, flow: FlowSettings, *, watched: bool = False) -> Clusters:
+        """The clusters of a flow; `watched` are those of a process that may die."""
+        sides = (self.a, self.b) if flow.source.alias == "A" else (self.b, self.a)
+        source, target = (Watched(it, self.blows) if watched else it for it in sides)
+        return Clusters(source, target)
+
+    def ledger(self, flow: FlowSettings) -> Ledger:
+        """What the ledger of a flow says now."""
+        return read_ledger(flow, self.clusters(flow).target)
+
+    def write(self, cluster: FakeCluster, count: int) -> None:
+        """Clients write to one side, each record once, unless they are denied it."""
+        for _ in range(0 if denied(cluster) else count):
+            cluster.append(ORDERS, key=b"k", value=b"%d" % next(self.numbers), timestamp=now_ms())
+
+    def values(self, cluster: FakeCluster) -> list[int]:
+        """The records of one side, by identity."""
+        return sorted(int(it.value) for it in cluster.topics["orders"].logs[0].records)
+
+    def position(self, cluster: FakeCluster) -> int:
+        """Where the group goes on on one side."""
+        return cluster.committed_offsets([GROUP]).found[GROUP][ORDERS].offset
+
+    def unread(self, cluster: FakeCluster) -> list[int]:
+        """The records that the group has yet to read on one side."""
+        records = cluster.topics["orders"].logs[0].records
+        return [int(it.value) for it in records if it.offset >= self.position(cluster)]
+
+    def cycle(self, flow: FlowSettings) -> int:
+        """Copy all there is, pass groups on, audit and report; return how many records were copied."""
+        clusters = self.clusters(flow)
+        if FlowSnapshot(flow, clusters).discovery.stands_by or not self.ledger(flow).copies:
+            return 0
+        sync_topics.run(flow, clusters)
+        copied = self.copy(flow)
+        checkpoints.run(flow, clusters)
+        publish.run(flow, clusters, "cycle", None, now_ms())
+        self.audit(flow)
+        return copied
+
+    def copy(self, flow: FlowSettings) -> int:
+        """Copy in memory what the ledger lets this flow copy, without what the reverse flow wrote; count it."""
+        clusters = self.clusters(flow)
+        if FlowSnapshot(flow, clusters).discovery.stands_by:
+            return 0
+        if not self.ledger(flow).copies_for(flow.recovery_run):
+            return 0
+        start = read_progress(flow, clusters.target).get(ORDERS, -1) + 1
+        end, new = clusters.source.topics["orders"].logs[0].end, self.missing(flow)
+        if end > start:
+            self.blows.change("copy", lambda: self._copied(flow, start, end, new))
+        return len(new)
+
+    def missing(self, flow: FlowSettings) -> list[int]:
+        """The offsets that the flow has yet to copy, without what the reverse flow wrote."""
+        clusters = self.clusters(flow)
+        start = read_progress(flow, clusters.target).get(ORDERS, -1) + 1
+        end = clusters.source.topics["orders"].logs[0].end
+        discovery = FlowSnapshot(flow, clusters).discovery
+        spans = read_other_writers(flow, clusters, discovery).loopback.get(ORDERS, Spans())
+        return [it for it in range(start, end) if not spans.has(it)]
+
+    def _copied(self, flow: FlowSettings, start: int, end: int, new: list[int]) -> None:
+        clusters = self.clusters(flow)
+        if read_progress(flow, clusters.target).get(ORDERS, -1) + 1 != start:
+            raise FencedError("another twinlog runs this flow")
+        source, target = clusters.source.topics["orders"], clusters.target
+        extents = []
+        for record in source.logs[0].records:
+            if record.offset in new:
+                at = target.append(ORDERS, key=record.key, value=record.value, timestamp=record.timestamp)
+                extents.append(Extent(record.offset, at, 1))
+        key = source_offset_key(flow.connector_name, flow.source.alias, 0, "orders")
+        target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(end - 1))
+        map_key = encode_map_key(MapKey("orders", source.topic_id, 0, start))
+        value = encode_segment(MapSegment(start, end, tuple(extents)))
+        target.append(TopicPartition(flow.offset_map_topic, 0), key=map_key, value=value)
+
+    def audit(self, flow: FlowSettings) -> None:
+        """Note that all of the copy was proved equal."""
+        clusters = self.clusters(flow)
+        source, target = clusters.source.topics["orders"], clusters.target.topics["orders"]
+        end, there = source.logs[0].end, target.logs[0].end
+        lives = source.topic_id, target.topic_id
+        row = PartitionAudit(
+            "orders", lives[0], 0, "orders", lives[1], 0, end, there, end, end, 0, (), 0, (), now_ms()
+        )
+        write_ledger(flow, clusters.target, [row])
+
+    def tools(self, answer: Answer | Callable[[], Answer]) -> Tools:
+        """What steps work with; `answer` is given when a person is asked."""
+
+        def approve(question: str) -> Answer:
+            self.questions.append(question)
+            return answer() if callable(answer) else answer
+
+        return Tools(SimpleNamespace, approve, self._sleep, self.folder / "mm2.properties", "sha")
+
+    def _sleep(self, _: float) -> None:
+        if self.between:
+            self.between.pop(0)()
+
+    def fail_over(
+        self, mode: Mode = Mode.PLANNED, flow: FlowSettings | None = None, by: str = "jo"
+    ) -> FailoverReport:
+        """Promote the target of a flow: B, unless another is named."""
+        chosen = flow or self.there
+        request = failover.Request(mode, by)
+        return failover.run(chosen, self.clusters(chosen, watched=True), request, self.tools(Answer.YES))
+
+    def home(
+        self,
+        answer: Answer | Callable[[], Answer] = Answer.YES,
+        *,
+        flow: FlowSettings | None = None,
+        **request: Any,
+    ) -> FailbackReport:
+        """Go home as a process of its own: A->B, unless another is named."""
+        there = flow or self.there
+        back = self.back if there.source.alias == "A" else self.there
+        ways = (home.Way(it, self.clusters(it, watched=True)) for it in (there, back))
+        asked = home.Request(**{"by": "jo", **request})
+        return home.run(*ways, asked, self.tools(answer), partial(self.read, there))
+
+    def read(self, flow: FlowSettings, stretch: Stretch, start: int) -> Iterator[RawRecord | Lost]:
+        """Read what one side alone has."""
+        clusters = self.clusters(flow)
+        cluster = clusters.source if stretch.side is Side.SOURCE else clusters.target
+        for it in cluster.topics[stretch.topic].logs[stretch.partition].read_from(start, read_committed=True):
+            if it.offset < stretch.end and not any(known.has(it.offset) for known in stretch.flows):
+                yield RawRecord(it.offset, it.timestamp, bytes(record_rest(it.key, it.value)))
+
+    def turn_back(self, *, without_reverse: bool = False) -> AbortResult | None:
+        """Leave clients on B, as a process of its own."""
+        reverse = None if without_reverse else (self.back, self.clusters(self.back, watched=True))
+        clusters = self.clusters(self.there, watched=True)
+        return abort.turn_back(self.there, clusters, reverse, by="jo", reason="not today")
+
+    def follow(self) -> AbortResult:
+        """Let A->B follow again, as after a failback by hand."""
+        return abort.follow(self.there, self.clusters(self.there), by="jo", reason="clients are on A")
+
+
+def lose(cluster: FakeCluster) -> Callable[[], None]:
+    """Let every question to a cluster fail; call the result to bring it back."""
+    kept = dict(vars(cluster))
+
+    def away(*_: object, **__: object) -> None:
+        raise ClusterUnreachable(f"cluster {cluster.alias} is away", cluster=cluster.alias)
+
+    for verb in (
+        *("cluster_id", "topic_names", "describe_topics", "topic_configs", "offsets", "groups"),
+        *("latest_records", "latest", "read_records", "describe_acls", "create_acls", "delete_acls"),
+    ):
+        setattr(cluster, verb, away)
+
+    def again() -> None:
+        vars(cluster).clear()
+        vars(cluster).update(kept)
+
+    return again
+
+
+def denied(cluster: FakeCluster) -> bool:
+    """Say whether a cluster keeps everybody from writing."""
+    return any(it.permission == "DENY" for it in cluster.acls or ())
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def new_world(flow: FlowSettings, folder: Path) -> BothWays:
+    """Make both flows; A has five records, of which the group has read all, and B has their copies."""
+    a, b = FakeCluster("A", brokers=3), FakeCluster("B", brokers=3)
+
+    def way(source: Any, target: Any) -> FlowSettings:
+        return replace(
+            flow,
+            source=source,
+            target=target,
+            policy=IdentityReplicationPolicy(source_alias=source.alias),
+            groups=NameFilter((".*",)),
+            heartbeats_replication=False,
+            emit_heartbeats=False,
+            gate=GateSettings(reports=folder, fence_seconds=1),
+            failover=FailoverSettings(wait_seconds=0),
+        )
+
+    world = BothWays(way(flow.source, flow.target), way(flow.target, flow.source), a, b, folder)
+    for it, cluster, ids in (
+        (world.there, b, ("cluster-A", "cluster-B")),
+        (world.back, a, ("cluster-B", "cluster-A")),
+    ):
+        for topic in internal_topics(it):
+            cluster.add_topic(topic.name, topic.partitions, configs={"cleanup.policy": "compact"})
+        write_ledger(it, cluster, [FlowClaim(it.name, *ids, 1)])
+    a.add_topic("orders")
+    a.acls, b.acls = {WRITES}, set()
+    world.write(a, 5)
+    a.commit(GROUP, ORDERS, 5)
+    return world
+
+
+def replace_what_needs_brokers(made: BothWays, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do copies, audits and fences in memory."""
+
+    taken: Counter[str] = Counter()
+
+    @dataclass
+    class Held:
+        flow: FlowSettings
+        mine: int
+
+        def write(self, records: list[StateRecord]) -> None:
+            target = made.clusters(self.flow).target
+            target.cluster_id()  # one that is away takes nothing
+
+            def do() -> None:
+                if self.mine != taken[self.flow.name]:
+                    raise FencedError("another twinlog runs this flow")
+                for it in records:
+                    target.append(TopicPartition(it.topic, it.partition), key=it.key, value=it.value)
+
+            made.blows.change(f"fence of {self.flow.name}", do)
+
+    def copy_all(scene: Any) -> tuple[None, str]:
+        sync_topics.run(scene.flow, scene.clusters)
+        target = made.clusters(scene.flow).target
+        if denied(target) and made.missing(scene.flow):
+            return None, f"orders-0: {target.alias} denies WRITE to everybody"  # twinlog is no super user
+        try:
+            made.copy(scene.flow)
+        except FencedError:
+            scene.journal.move(lambda ledger: planned.still_mine(scene, ledger))
+            raise
+        return None, ""
+
+    def audited(flow: FlowSettings, *_: Any) -> SimpleNamespace:
+        made.audit(flow)
+        return SimpleNamespace(equal=True, records=1, coverage=1.0)
+
+    def take(flow: FlowSettings, *_: Any) -> Held:
+        taken[flow.name] += 1
+        return Held(flow, taken[flow.name])
+
+    held = SimpleNamespace(taken=take)
+    monkeypatch.setattr(journal, "Ownership", held)
+    monkeypatch.setattr(export, "Ownership", held)
+    monkeypatch.setattr(planned, "copy_all", copy_all)
+    monkeypatch.setattr(planned.audit, "run", audited)
+    monkeypatch.setattr(planned.emit, "run", lambda *_: None)
