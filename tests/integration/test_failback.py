@@ -43,6 +43,7 @@ from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.ledger import read_ledger, write_ledger
 
@@ -259,7 +260,7 @@ class BothWays:
             open_clusters(self.back) as back,
             opened_logs(self.there) as read,
         ):
-            ways = home.Way(self.there, there), home.Way(self.back, back)
+            ways = Way(self.there, there), Way(self.back, back)
             return home.run(*ways, request, self.tools(answer), read)
 
     def phases(self) -> tuple[FlowPhase, FlowPhase]:

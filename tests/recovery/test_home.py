@@ -130,6 +130,10 @@ class TestHome:
         assert (0, State.PROMOTED) == (world.blows.count, report.state)
         assert {"compare": "done"} | dict.fromkeys(set(HOMEWARD) - {"compare"}, "planned") == steps_of(report)
         assert "1 denials of WRITE on A; 4 records of B are not on A now" in said(report, "bring-home")
+        assert "4 records are not on A now" == said(report, "drain")
+        assert [("billing", None, None)] == [
+            (it.group, it.downstream_offset, it.again) for it in report.groups
+        ]
         assert FlowPhase.PROMOTED is world.ledger(world.there).phase
 
     def test_a_dry_run_of_one_that_waits_says_what_goes_on(self, world: BothWays):

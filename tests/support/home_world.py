@@ -41,6 +41,7 @@ from twinlog.recovery.failback import export, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import Side, Stretch
 from twinlog.recovery.report import FailoverReport
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.internal_topics import internal_topics
@@ -169,12 +170,14 @@ class BothWays:
             self.between.pop(0)()
 
     def fail_over(
-        self, mode: Mode = Mode.PLANNED, flow: FlowSettings | None = None, by: str = "jo"
+        self, mode: Mode = Mode.PLANNED, flow: FlowSettings | None = None, *, reverse: bool = True
     ) -> FailoverReport:
-        """Promote the target of a flow: B, unless another is named."""
+        """Promote the target of a flow: B, unless another is named; `reverse` says whether the file has both."""
         chosen = flow or self.there
-        request = failover.Request(mode, by)
-        return failover.run(chosen, self.clusters(chosen, watched=True), request, self.tools(Answer.YES))
+        back = self.back if chosen.source.alias == "A" else self.there
+        other = Way(back, self.clusters(back, watched=True)) if reverse else None
+        tools = replace(self.tools(Answer.YES), reverse=other)
+        return failover.run(chosen, self.clusters(chosen, watched=True), failover.Request(mode, "jo"), tools)
 
     def home(
         self,
@@ -186,7 +189,7 @@ class BothWays:
         """Go home as a process of its own: A->B, unless another is named."""
         there = flow or self.there
         back = self.back if there.source.alias == "A" else self.there
-        ways = (home.Way(it, self.clusters(it, watched=True)) for it in (there, back))
+        ways = (Way(it, self.clusters(it, watched=True)) for it in (there, back))
         asked = home.Request(**{"by": "jo", **request})
         return home.run(*ways, asked, self.tools(answer), partial(self.read, there))
 
@@ -200,7 +203,7 @@ class BothWays:
 
     def turn_back(self, *, without_reverse: bool = False) -> AbortResult | None:
         """Leave clients on B, as a process of its own."""
-        reverse = None if without_reverse else (self.back, self.clusters(self.back, watched=True))
+        reverse = None if without_reverse else Way(self.back, self.clusters(self.back, watched=True))
         clusters = self.clusters(self.there, watched=True)
         return abort.turn_back(self.there, clusters, reverse, by="jo", reason="not today")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.failover import DryRunOption, YesOption, answer, groups_grid
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow, reverse_of
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
@@ -59,6 +59,7 @@ def failback(
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.reverse import reverse_of
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     request = recovery.Request(
@@ -94,6 +95,7 @@ def _home(
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import home
     from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.reverse import Way, reverse_of
     from twinlog.recovery.steps.scene import Tools
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
@@ -117,8 +119,8 @@ def _home(
             told=say_step,
         )
         report = home.run(
-            home.Way(chosen, clusters),
-            home.Way(back, reversed_ones),
+            Way(chosen, clusters),
+            Way(back, reversed_ones),
             home.Request(getpass.getuser(), tail, dry_run),
             tools,
             read,

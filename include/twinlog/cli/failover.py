@@ -54,13 +54,18 @@ def failover(
     from twinlog.cluster.open import open_clusters
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery import failover as recovery
+    from twinlog.recovery.reverse import opened_reverse
     from twinlog.recovery.steps.scene import Tools
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key = signing_key(sign_with or chosen.gate.sign_with)
     if not dry_run:
         load_early()
-    with open_clusters(chosen) as clusters, WarmSpark() as spark:
+    with (
+        open_clusters(chosen) as clusters,
+        opened_reverse(configuration, chosen) as reverse,
+        WarmSpark() as spark,
+    ):
         tools = Tools(
             copies=lambda: spark.runner(master or chosen.copy.spark_master),
             approve=lambda question: answer(question, yes=yes),
@@ -69,6 +74,7 @@ def failover(
             configuration_sha256=configuration.sha256,
             key=key,
             told=say_step,
+            reverse=reverse,
         )
         asked = recovery.Request(mode, getpass.getuser(), dry_run)
         report = recovery.run(chosen, clusters, asked, tools)

@@ -131,12 +131,6 @@ def load_one_flow(
     return configuration, flows[0]
 
 
-def reverse_of(configuration: Configuration, flow: FlowSettings) -> FlowSettings | None:
-    """Return the enabled flow in the other direction, None if the file has none."""
-    reverse = configuration.flows.get(f"{flow.target.alias}->{flow.source.alias}")
-    return reverse if reverse is not None and reverse.enabled else None
-
-
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 

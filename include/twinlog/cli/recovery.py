@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.cli.failover import YesOption
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow, reverse_of
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import confirm, say
@@ -93,13 +92,11 @@ def abort(
 
     Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
     """
-    from twinlog.cluster.open import open_clusters
     from twinlog.recovery import abort as step
+    from twinlog.recovery.reverse import opened_reverse
 
     configuration, chosen = load_one_flow(config, flow)
-    with clusters_with_ledger(chosen) as clusters, ExitStack() as opened:
-        back = reverse_of(configuration, chosen)
-        reverse = (back, opened.enter_context(open_clusters(back))) if back is not None else None
+    with clusters_with_ledger(chosen) as clusters, opened_reverse(configuration, chosen) as reverse:
         done = step.turn_back(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
         if done is None:
             done = step.run(chosen, clusters, by=getpass.getuser(), reason=reason)

@@ -22,6 +22,7 @@ from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.metadata import sync
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger, read_ledger
@@ -63,7 +64,7 @@ def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms:
 def turn_back(
     flow: FlowSettings,
     clusters: Clusters,
-    reverse: tuple[FlowSettings, Clusters] | None,
+    reverse: Way | None,
     *,
     by: str,
     reason: str,
@@ -99,7 +100,7 @@ def turn_back(
 
 def _release(
     home: FlowSettings,
-    reverse: tuple[FlowSettings, Clusters] | None,
+    reverse: Way | None,
     actor: Actor,
     run_name: str,
     reason: str,
@@ -108,7 +109,7 @@ def _release(
     name = f"{home.target.alias}->{home.source.alias}"
     if reverse is None:
         return False, [f"{name} may still stand by: enable it in the file, and do this again"]
-    flow, clusters = reverse
+    flow, clusters = reverse.flow, reverse.clusters
     try:
         lent = transitions.open_run(read_ledger(flow, clusters.target))
         if lent is None or lent.run != run_name:

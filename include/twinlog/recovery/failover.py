@@ -32,7 +32,7 @@ Deed = Callable[[Scene], Outcome]
 
 _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
     (Mode.PLANNED, StepName.FENCE_PRODUCERS): planned.fence_producers,
-    (Mode.PLANNED, StepName.DRAIN): planned.drain,
+    (Mode.PLANNED, StepName.DRAIN): planned.drain_both,
     (Mode.PLANNED, StepName.GROUPS): planned.place_groups,
     (Mode.PLANNED, StepName.AUDIT): planned.prove_tail,
     (Mode.SOURCE_DEAD, StepName.LOSS): source_dead.count_loss,

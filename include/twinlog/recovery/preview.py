@@ -83,7 +83,7 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
     wrong = misplaced(rows)
     changes = _counted(lambda: len(sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters).changes))
     texts = {
-        StepName.FENCE_PRODUCERS: f"would copy {plan.records:,} records, then "
+        StepName.FENCE_PRODUCERS: f"would copy at most {plan.records:,} records, then "
         + (
             f"deny WRITE on {len(denials.new):,} topics of {flow.source.alias}"
             if denials.new

@@ -113,7 +113,8 @@ PLANNED = (
     ),
     Step(
         StepName.DRAIN,
-        "copies until nothing is left, and reports a cycle",
+        "copies until nothing is left, and reports a cycle; with unchanged names both ways `B->A` passes over what"
+        " came",
         "0 records left in every partition",
         "a partition that cannot be copied is named, with what to do",
     ),

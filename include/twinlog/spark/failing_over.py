@@ -17,6 +17,7 @@ from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport, Outcome
+from twinlog.recovery.reverse import opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailoverRequest
@@ -34,7 +35,11 @@ def run(
     key = signing_key(flow.gate.sign_with)
     approval = Approval(request.by, request.at_risk_records, request.last_ended)
     load_early()
-    with ExitStack() as session, open_clusters(flow) as clusters:
+    with (
+        ExitStack() as session,
+        open_clusters(flow) as clusters,
+        opened_reverse(configuration, flow) as reverse,
+    ):
 
         @functools.cache
         def copies() -> LaneRunner:
@@ -50,6 +55,7 @@ def run(
             configuration_sha256=configuration.sha256,
             key=key,
             told=_log_step,
+            reverse=reverse,
         )
         return approved.run(flow, clusters, Mode(request.mode), approval, tools)
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
@@ -27,19 +26,12 @@ from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, Tail, left, steps_of
 from twinlog.recovery.report import Outcome, State, StepReport, done
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A flow and its clusters."""
-
-    flow: FlowSettings
-    clusters: Clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +155,10 @@ def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
 def _preview(
     there: Way, back: Way, work: Work, request: Request, under_way: RecoveryRun | None
 ) -> FailbackReport:
-    """Return the steps as they would be done, with the numbers of now."""
+    """Return the steps as they would be done, with the numbers of now.
+
+    Where groups will go on is known once both maps cover what is to be brought home.
+    """
     outcome, row = timed.timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
     _, groups, found, _, _ = preview.planned_facts(FlowSnapshot(back.flow, back.clusters))
     texts = {**found, **_numbers(there, work, request)}
@@ -182,7 +177,7 @@ def _preview(
     return replace(
         failback.report_of(work),
         state=State.FAILED if outcome.ends else state,
-        groups=groups,
+        groups=tuple(replace(it, downstream_offset=None, again=None) for it in groups),
         next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
         exit_code=outcome.exit_code if outcome.ends else ExitCode.DONE,
     )
@@ -201,4 +196,5 @@ def _numbers(there: Way, work: Work, request: Request) -> Mapping[StepName, str]
         texts[StepName.BRING_HOME] += (
             f"; {found.only_on_target:,} records of {flow.target.alias} are not on {flow.source.alias} now"
         ) + (f"; would wait: {tail}" if tail else "")
+        texts[StepName.DRAIN] = f"{found.only_on_target:,} records are not on {flow.source.alias} now"
     return texts

@@ -89,7 +89,7 @@ def bring_home(journey: Journey) -> Outcome:
     _, why = planned.copy_all(back)
     if why:
         return failed(f"{back.flow.name}: not everything could be copied: {why}")
-    not_there = _copy_there(journey)
+    not_there = planned.pass_over(there)
     what = f"; {removed:,} denials of WRITE removed from {source}" if removed else ""
     kept = (
         f"; {found.only_on_source:,} records of {source} copied behind them"
@@ -97,35 +97,9 @@ def bring_home(journey: Journey) -> Outcome:
         else ""
     )
     text = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
-    return done("; ".join([text, *not_there]))
-
-
-def _copy_there(journey: Journey) -> list[str]:
-    """Let `A->B` copy what A alone has, and pass over what came home; return why it could not.
-
-    That keeps nobody from going home: B may deny everybody by now, `A->B` copies the rest once it follows, and groups
-    begin before it.
-    """
-    _, why = planned.copy_all(journey.there)
-    if not why:
-        return []
-    text = f"{journey.there.flow.name} could not copy all of it yet, so groups may read records again: {why}"
-    journey.there.notes.append(text)
-    return [text]
-
-
-def drain(journey: Journey) -> Outcome:
-    """Copy home until nothing is left; `A->B` passes over what came home, so that its map covers it.
-
-    `A->B` has nothing to write then.  If it has, clients wrote to A meanwhile: that is copied after the way home, and
-    groups begin before it.
-    """
-    outcome = planned.drain(journey.back)
-    if outcome.ends:
-        return outcome
-    if not_there := _copy_there(journey):
-        return done("; ".join([outcome.message, *not_there]))
-    return planned.drain(journey.back)  # in its turn it passes over what that wrote
+    if not_there:
+        there.notes.append(not_there)
+    return done("; ".join(filter(None, [text, not_there])))
 
 
 def audit(journey: Journey) -> Outcome:
@@ -232,7 +206,7 @@ DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
     StepName.WRITE_FILES: lambda it: failback.write_tail_files(it.work),
     StepName.BRING_HOME: bring_home,
     StepName.FENCE_PRODUCERS: lambda it: planned.fence_producers(it.back, it.there),
-    StepName.DRAIN: drain,
+    StepName.DRAIN: lambda it: planned.drain_both(it.back, it.there),
     StepName.GROUPS: lambda it: planned.place_groups(it.back),
     StepName.AUDIT: audit,
     StepName.GATE: lambda it: ending.ask_gate(it.back),

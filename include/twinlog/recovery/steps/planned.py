@@ -16,7 +16,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
-from twinlog.errors import FencedError, TransientError
+from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.gate.at_source import moving_topics
 from twinlog.groups import checkpoints
@@ -111,6 +111,49 @@ def drain(scene: Scene) -> Outcome:
     return failed(
         f"{what} are left after {PASSES} passes: something still writes, or a partition stands still"
     )
+
+
+def drain_both(scene: Scene, other: Scene | None = None) -> Outcome:
+    """Copy until nothing is left; the flow in the other direction then passes over what came.
+
+    With unchanged names a group is placed by the maps of both flows, so both have to cover all of its log.  Without
+    `other` it is that of the file, if it is there and keeps names.
+    """
+    other = other or _reverse(scene)
+    outcome = drain(scene)
+    if outcome.ends or other is None:
+        return outcome
+    if why := pass_over(other):
+        scene.notes.append(why)
+        return done(f"{outcome.message}; {why}")
+    return drain(scene)  # in its turn it passes over what that wrote
+
+
+def pass_over(scene: Scene) -> str:
+    """Copy what there is, which is hardly more than to pass over what the other flow wrote; say why it could not.
+
+    That stops nobody: the flow copies the rest once it follows, and groups begin before it.
+    """
+    try:
+        _, why = copy_all(scene)
+    except TwinlogError as error:
+        if error.code == "relieved":
+            raise
+        why = error.message
+    flow = scene.flow.name
+    return f"{flow} could not copy all of it yet, so groups may read records again: {why}" if why else ""
+
+
+def _reverse(scene: Scene) -> Scene | None:
+    """Return the reverse flow as it acts for this failover; None if topics have other names, or it has never run."""
+    way = scene.tools.reverse
+    if way is None or way.clusters.target.describe_topics([way.flow.ledger_topic]).refused:
+        return None
+    topics = FlowSnapshot(scene.flow, scene.clusters).discovery.topics
+    if not any(it.remote_topic == it.topic for it in topics):
+        return None
+    flow = replace(way.flow, recovery_run=scene.run)
+    return Scene(flow, way.clusters, scene.tools, scene.journal, scene.mode, scene.run)
 
 
 def _json(copied: CopyResult | None) -> dict[str, object] | None:

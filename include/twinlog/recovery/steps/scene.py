@@ -19,6 +19,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import Outcome, PlacedGroup, TopicAtRisk
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
 
 
@@ -36,6 +37,7 @@ class Tools:
 
     `copies` opens a runner of lanes when there is something to copy.  `approve` puts a question to a person.  `told`
     hears of every step that begins or ended.  `configuration` and its digest go into the evidence, which `key` signs.
+    `reverse` is the enabled flow in the other direction, for a planned failover.
     """
 
     copies: Callable[[], LaneRunner]
@@ -46,6 +48,7 @@ class Tools:
     key: Ed25519PrivateKey | None = None
     audits: AuditRunner = field(default_factory=LocalAuditRunner)
     told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
+    reverse: Way | None = None
 
 
 @dataclass(slots=True)
