@@ -1,19 +1,26 @@
-"""Write the table of metrics in metrics.md, from what the code declares (`make reference`)."""
+"""Write the tables of metrics.md, from what the code declares and the alert rules (`make reference`)."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from twinlog.monitoring.metrics import METRICS, Metric, Part
+from twinlog.shipped import folder
 
 PAGE = Path(__file__).with_name("metrics.md")
+RULES = folder("config") / "monitoring" / "rules.yml"
 BETWEEN_MARKERS = re.compile(r"(<!-- metrics: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BETWEEN_ALERTS = re.compile(r"(<!-- alerts -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def written(page: str) -> str:
     """Return the page with its tables as the code has them."""
-    return BETWEEN_MARKERS.sub(lambda found: f"{found[1]}{table(Part[found[2].upper()])}{found[3]}", page)
+    page = BETWEEN_MARKERS.sub(lambda found: f"{found[1]}{table(Part[found[2].upper()])}{found[3]}", page)
+    return BETWEEN_ALERTS.sub(lambda found: f"{found[1]}{alerts()}{found[2]}", page)
 
 
 def table(part: Part) -> str:
@@ -29,6 +36,17 @@ def row(metric: Metric) -> str:
     unit = f" ({metric.unit})" if metric.unit and metric.unit not in metric.exported else ""
     mm2 = f"`{metric.mm2}`" if metric.mm2 else ""
     return f"| `{metric.exported}` | {labels} | {metric.help}{unit} | {mm2} |"
+
+
+def alerts() -> str:
+    """Return the table of the alert rules, in their order."""
+    lines = ["| alert | expression | for | severity |", "|---|---|---|---|"]
+    rules: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+    lines += [
+        f"| {it['alert']} | `{it['expr']}` | {it.get('for', '')} | {it['labels']['severity']} |"
+        for it in rules
+    ]
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":
