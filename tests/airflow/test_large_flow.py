@@ -118,7 +118,7 @@ class Tasks:
             "flow_of": lambda _: flow,
             "opened": opened,
             "sound_if_over_budget": lambda *_: None,
-            "gauge_checks": lambda *_: None,
+            "gauges": SimpleNamespace(send=lambda *_: None),
             "_request": lambda: SimpleNamespace(dry_run=False, topics=(), until_ms=None),
         }.items():
             monkeypatch.setattr(tasks, name, value)

@@ -47,7 +47,8 @@ def test_what_fails_a_run_is_in_its_report(
         xcom_push=lambda *_: None,
     )
     dag_run = SimpleNamespace(dag_id="d", run_id="r", start_date=datetime.now(UTC))
-    flow = SimpleNamespace(name="A->B", target=SimpleNamespace(alias="B"), tiers=())
+    drills = SimpleNamespace(drill_age_seconds=None)
+    flow = SimpleNamespace(name="A->B", target=SimpleNamespace(alias="B"), tiers=(), failover=drills)
     for name, value in {
         "get_current_context": lambda: {"dag_run": dag_run, "ti": ti, "params": {}},
         "flow_of": lambda _: flow,
