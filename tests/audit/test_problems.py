@@ -135,3 +135,17 @@ def test_what_was_copied_is_compared_or_a_problem(
         assert targets.get(number) == EXPIRED or any(
             f"t-{number}" in it.message or it.message.startswith("partitions") for it in decided.problems
         )
+
+
+def test_a_flow_that_passed_over_all_it_saw_has_a_map():
+    """What the other direction wrote, or markers: the map says so, and nothing stands against the topic."""
+    seen = state({0: LOG, 1: LOG}, maps={0: MARKERS, 1: MARKERS}, copied={0, 1})
+    assert ["nothing-copied"] == [code for code, _ in found(seen)]
+
+
+def test_a_map_without_records_that_lost_a_part():
+    """Records may have been there: the map ends where something more was copied."""
+    seen = state({0: LOG, 1: LOG}, maps={0: MAP, 1: MARKERS}, copied={0, 1})
+    seen = dataclasses.replace(seen, progress={**seen.progress, TopicPartition("t", 1): 14})
+    ((code, message),) = found(seen)
+    assert ("map-lost", True) == (code, "upstream offsets 10 to 14 were copied" in message)

@@ -93,6 +93,8 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
                 for partition in topic.partitions
                 if (it := _partition(flow, topic, partition, state, request))
             )
+            for partition in topic.partitions:
+                problems += _lost_without_records(topic, partition, state)
     for it in partitions:
         problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
         if (early := state.early.get(it.life.topic_partition)) is not None:
@@ -187,6 +189,17 @@ def _partition(
         mapped_between(offset_map, gone_to, end),
         lost,
     )
+
+
+def _lost_without_records(
+    topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState
+) -> Iterator[Issue]:
+    """Report what is lost of a map that holds no record: there is nothing to compare, but there may have been."""
+    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
+    offset_map = state.maps.get(life)
+    if offset_map is not None and not offset_map.records and partition.target is not None:
+        copy = f"{topic.remote_topic}-{life.partition}"
+        yield from map_lost(life.topic, copy, _lost(life, offset_map, partition.target, state))
 
 
 def _lost(

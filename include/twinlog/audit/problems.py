@@ -95,7 +95,7 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
 class _Known:
     """Tell what is known of each source topic, by name.
 
-    `lives` are the topic ids (incarnations) of which a map holds records, or may hold some.  `broken` are the maps
+    `lives` are the topic ids (incarnations) of which a map says what became of some offsets, or may say it.  `broken` are the maps
     that cannot be read, in order.
     """
 
@@ -113,7 +113,7 @@ class _Known:
         for problem in state.discovery.problems:
             known.against[problem.topic].append(problem)
         for life, offset_map in state.maps.items():
-            if offset_map.records:
+            if offset_map.end_upstream > offset_map.first_upstream:  # it may hold no records, only say why
                 known.lives[life.topic].add(life.topic_id)
         for life, error in sorted(state.maps.broken.items()):
             known.lives[life.topic].add(life.topic_id)
