@@ -95,8 +95,8 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
 class _Known:
     """Tell what is known of each source topic, by name.
 
-    `lives` are the topic ids (incarnations) of which a map says what became of some offsets, or may say it.  `broken` are the maps
-    that cannot be read, in order.
+    `lives` are the topic ids (incarnations) of which a map says what became of some offsets, or may say it.  `broken`
+    are the maps that cannot be read, in order.
     """
 
     copied: Mapping[str, list[int]]
