@@ -207,6 +207,8 @@ def test_metrics_are_served_while_it_follows(cluster_a, cluster_b, tmp_path) -> 
         result, _ = following.result(60)
         size = sum(it.bytes for it in result.partitions)
         wait_until(lambda: samples().get(("twinlog_byte_count_total", topic), 0) >= size > 0)
+        ages = [time.time() * 1000 - it.timestamp for it in (records(0, 10)[-1], records(10, 10)[-1])]
+        assert ages[0] - 60_000 < samples()["twinlog_replication_latency_ms", topic] < ages[0]
     assert 20 == result.records
 
 

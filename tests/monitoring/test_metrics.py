@@ -213,7 +213,7 @@ def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied
     state = RunState("run", now)
     reporter, turns = Reporter(state, board=board), background.turns(flow, state, board=board)
     next(it for it in turns if it.name == "checkpoints").step(flow, clusters)
-    state.starts, state.ended = {orders: 0}, EndedLanes({orders: 300}, 1, 30.0)
+    state.starts, state.ended = {orders: 0}, EndedLanes({orders: 300}, 1, 30.0, {orders: 4})
     for _ in range(2):
         with pytest.raises(TransientError, match="nothing-blocked"):
             reporter.report(flow, clusters)
@@ -248,6 +248,19 @@ class TestFollowing:
         assert (305, 30, 2) == tuple(
             only(board, it) for it in (metrics.BYTE_COUNT, metrics.BYTE_RATE, metrics.TRANSACTIONS)
         )
+
+    def test_latency_is_that_of_the_slowest_partition(self, flow, clusters, orders, copied) -> None:
+        """A topic of which the last lane generation copied nothing has none."""
+        copied(orders, 0, 3)
+        board, state = Board(flow), RunState("run", 0)
+        others = TopicPartition("orders", 1), TopicPartition("orders", 2)
+        state.ended = EndedLanes({orders: 300}, 2, 30.0, {orders: 5, others[0]: 70, others[1]: 8})
+        reporter = Reporter(state, board=board)
+        reporter.report(flow, clusters)
+        assert 70 == only(board, metrics.REPLICATION_LATENCY_MS)
+        state.ended = EndedLanes({orders: 300}, 2, 0.0)
+        reporter.report(flow, clusters)
+        assert metrics.REPLICATION_LATENCY_MS not in {it.metric for it in board.now()}
 
     def test_checkpoints_tell_every_state(self, flow, clusters, source, orders, copied) -> None:
         """A state without a position is 0, because all were looked at."""
@@ -316,6 +329,7 @@ class TestManyTopics:
         assert {
             "lag_seconds": Rest.MOST,
             "audit_age_seconds": Rest.MOST,
+            "replication_latency_ms": Rest.MOST,
             "rpo_budget_seconds": Rest.LEAST,
             "audit_coverage_ratio": Rest.LEAST,
         } == rests

@@ -151,7 +151,12 @@ class Following:
         seconds = time.monotonic() - began
         if self.run_state is not None and self.open_ranges:
             speed = (now_size - size) / seconds if seconds else 0.0
-            self.run_state.ended = EndedLanes(self.copied, self.totals.transactions, speed)
+            latency = {
+                it.topic_partition: it.latency_ms
+                for it in self.totals.ranges.values()
+                if it.latency_ms is not None and self.last.get(it.topic_partition)
+            }
+            self.run_state.ended = EndedLanes(self.copied, self.totals.transactions, speed, latency)
         return LaneGeneration(
             flow=self.flow.name,
             number=self.number,

@@ -58,12 +58,14 @@ class RunState:
 class EndedLanes:
     """What only lanes know, of those that have ended: bytes by source partition, and transactions.
 
-    `bytes_per_second` is that of the newest lane generation.
+    `bytes_per_second` and `latency_ms` are those of the newest lane generation; the latter has the partitions of which
+    it copied something, and says how old their newest record was when it was on the target.
     """
 
     bytes: Mapping[TopicPartition, int]
     transactions: int
     bytes_per_second: float
+    latency_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -130,6 +132,7 @@ class Reporter:
         yield from samples.of_records(self.copied, before, None if last is None else self.counted - last)
         if (ended := self.run_state.ended) is not None:
             yield from samples.of_bytes(ended.bytes)
+            yield from samples.of_latency(ended.latency_ms)
             yield metrics.BYTE_RATE.of(ended.bytes_per_second)
             yield metrics.TRANSACTIONS.of(ended.transactions)
 

@@ -140,7 +140,8 @@ class RangeReport(OfPartition):
 
     `records` and `bytes` count what was committed (bytes as on the wire, batch headers included).  `next_upstream` is
     the upstream offset at which the next copy starts.  `skipped` counts upstream offsets that hold no copyable record
-    (markers, aborted, compacted away).  `error` is empty if the range was finished.
+    (markers, aborted, compacted away).  `error` is empty if the range was finished.  `latency_ms` is how old the newest
+    record of the last transaction was when that was committed, None if there was none with a timestamp.
     """
 
     topic: str
@@ -154,6 +155,7 @@ class RangeReport(OfPartition):
     quarantined: tuple[int, ...] = ()
     error_code: str = ""
     error: str = ""
+    latency_ms: int | None = None
 
 
 class LaneOutcome(StrEnum):

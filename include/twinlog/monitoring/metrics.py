@@ -136,6 +136,16 @@ BYTE_RATE = _metric(
     part=Part.FOLLOW,
     mm2="byte-rate",
 )
+REPLICATION_LATENCY_MS = _metric(
+    "replication_latency_ms",
+    "How old the newest record was when it was on the target, in the last transaction of the lane generation that ended"
+    " last: the topic's slowest partition",
+    TOPIC,
+    unit="ms",
+    rest=Rest.MOST,
+    part=Part.FOLLOW,
+    mm2="replication-latency-ms",
+)
 TRANSACTIONS = _metric(
     "transactions",
     "Transactions committed by the lane generations that have ended",

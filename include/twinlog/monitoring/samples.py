@@ -135,6 +135,14 @@ def of_bytes(size: Mapping[TopicPartition, int]) -> Iterator[Sample]:
     yield from (metrics.BYTE_COUNT.of(count, topic) for topic, count in _by_topic(size).items())
 
 
+def of_latency(latency_ms: Mapping[TopicPartition, int]) -> Iterator[Sample]:
+    """Tell how old the newest record was when it was on the target, by the slowest partition of each topic."""
+    slowest: dict[str, int] = {}
+    for it, latency in latency_ms.items():
+        slowest[it.topic] = max(latency, slowest.get(it.topic, latency))
+    yield from (metrics.REPLICATION_LATENCY_MS.of(latency, topic) for topic, latency in slowest.items())
+
+
 def _by_topic(counts: Mapping[TopicPartition, int]) -> Counter[str]:
     found: Counter[str] = Counter()
     for it, count in counts.items():

@@ -259,6 +259,21 @@ def test_a_transaction_is_full_of_stretches_before_it_is_full_of_bytes() -> None
     assert (report.state, report.transactions, report.ranges[0].records) == ("done", 2, 300)
 
 
+@pytest.mark.parametrize(
+    ("times", "latency"), [((4_000, 1_000), 1_000), ((1_000, 1_500), 3_500), ((-1,), None)]
+)
+def test_latency_is_the_age_of_the_newest_record_at_the_commit(
+    times: tuple[int, ...], latency: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records without a timestamp have no age."""
+    monkeypatch.setattr(copy_transaction.clock, "now_ms", lambda: 5_000)
+    records = [Rec(b"x", timestamp=it) for it in times]
+    batches = tuple(bytes(encode([it], base_offset=n)) for n, it in enumerate(records))
+    source = source_of([Log(batches, tuple(enumerate(records)), (), len(records))])
+    report = copy(source, FakeTarget(["A.t", "offsets", "map", "ledger", "aside"]), {0: 0}, {0: len(records)})
+    assert [(len(records), latency)] == [(it.records, it.latency_ms) for it in report.ranges]
+
+
 CODES = st.sampled_from([
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.REQUEST_TIMED_OUT,

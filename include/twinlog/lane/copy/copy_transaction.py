@@ -137,8 +137,9 @@ class CopyTransaction:
             self._lane.commit()
             self.count += 1
             self._leaderless_since = None
+            now_ms = clock.now_ms()
             for copy in progressed:
-                copy.confirm()
+                copy.confirm(now_ms)
         else:
             self._lane.abort()  # it was begun ahead, and no record came
         before, self._last_targets = self._last_targets, frozenset(copy.target for copy in progressed)

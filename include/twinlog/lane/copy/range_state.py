@@ -48,23 +48,29 @@ A transaction's 64 MiB of tiny records, with every second one compacted away, ar
 
 @dataclass(slots=True)
 class Counts:
-    """The amount copied: records, bytes on the wire, and rewritten batches."""
+    """The amount copied: records, bytes on the wire, and rewritten batches.
+
+    `newest_ms` is the latest timestamp of its records, -1 if none has one.
+    """
 
     records: int = 0
     bytes: int = 0
     rewritten: int = 0
+    newest_ms: int = -1
 
     def add(self, outgoing: Outgoing) -> None:
         """Count a batch."""
         self.records += outgoing.header.record_count
         self.bytes += len(outgoing.buffer)
         self.rewritten += outgoing.rewritten
+        self.newest_ms = max(self.newest_ms, outgoing.header.max_timestamp)
 
     def add_all(self, other: Counts) -> None:
         """Add other counts."""
         self.records += other.records
         self.bytes += other.bytes
         self.rewritten += other.rewritten
+        self.newest_ms = max(self.newest_ms, other.newest_ms)
 
 
 @dataclass(slots=True)
@@ -104,6 +110,7 @@ class RangeCopy:
     copy_end: int | None = None
     epoch: int = -1
     committed_epoch: int = -1
+    latency_ms: int | None = None
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena) -> RangeCopy:
@@ -217,8 +224,8 @@ class RangeCopy:
             spec = self.spec
             yield Captured(spec.topic, spec.topic_id, spec.partition, offset, timestamp_ms, rest, reason)
 
-    def confirm(self) -> None:
-        """Note that the transaction was committed: what was sent is copied."""
+    def confirm(self, at_ms: int) -> None:
+        """Note that the transaction was committed, at `at_ms` (epoch ms): what was sent is copied."""
         for offset, _ in self.newly_quarantined():
             del self.cutter.excluded[offset], self.cutter.captured[offset]
             self.quarantined.append(offset)
@@ -228,6 +235,8 @@ class RangeCopy:
         assert self.draft is not None, "committed without its map"
         self.piece = SegmentDraft.begin(self.committed) if self.draft.count >= PIECE_RUNS else self.draft
         self.counts.add_all(self.open_counts)
+        if self.open_counts.newest_ms >= 0:
+            self.latency_ms = at_ms - self.open_counts.newest_ms
         self._begin()
 
     def take_back(self) -> None:
@@ -258,6 +267,7 @@ class RangeCopy:
             quarantined=tuple(self.quarantined),
             error_code=error.code,
             error=error.message,
+            latency_ms=self.latency_ms,
         )
 
     def _begin(self) -> None:
