@@ -13,7 +13,7 @@ import typer
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption, parse_moment
 from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.run import MasterOption
 from twinlog.cli.say import say, say_step
@@ -28,6 +28,12 @@ ModeOption = Annotated[
     typer.Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+GroupsAtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--groups-at", metavar="TIME", help="Put groups where they stood at a time (twinlog groups --at)."
+    ),
+]
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Approve beforehand. Without a terminal it is needed.")
 ]
@@ -40,6 +46,7 @@ def failover(
     flow: OneFlowOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
+    groups_at: GroupsAtOption = None,
     sign_with: SignOption = None,
     master: MasterOption = None,
     strict: StrictOption = False,
@@ -57,6 +64,7 @@ def failover(
     from twinlog.recovery.reverse import opened_reverse
     from twinlog.recovery.steps.scene import Tools
 
+    at_ms = None if groups_at is None else parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key = signing_key(sign_with or chosen.gate.sign_with)
     if not dry_run:
@@ -76,7 +84,7 @@ def failover(
             told=say_step,
             reverse=reverse,
         )
-        asked = recovery.Request(mode, getpass.getuser(), dry_run)
+        asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms)
         report = recovery.run(chosen, clusters, asked, tools)
     show(report.document, output, _grids(report))
     if report.next:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, parse_moment
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -21,24 +21,34 @@ GroupsOption = Annotated[
     str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
 ]
 
+AtOption = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="Where each group stood at a time, by what cycles have noted."),
+]
+
 
 def groups(
     *,
     config: ConfigOption,
     flow: FlowOption = None,
     pattern: GroupsOption = "",
+    at: AtOption = None,
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced."""
+    """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced.
+
+    With --at it reports where each group stood at that time; exit 1 when a place on the target is not known.
+    """
     from twinlog.policy.selection import NameFilter
 
     wanted = NameFilter((pattern,)) if pattern else None
+    at_ms = None if at is None else parse_moment(at, "--at")
 
     def shown(one: FlowSettings) -> dict[str, Any]:
-        document: dict[str, Any] = to_json(_report(one))
+        document: dict[str, Any] = to_json(_report(one)) if at_ms is None else _past(one, at_ms)
         if wanted is not None:
-            for part in ("rows", "uncovered", "ages"):
+            for part in ("rows", "uncovered", "ages") if at_ms is None else ("rows",):
                 document[part] = [it for it in document[part] if wanted.accepts(it["group"])]
         return document
 
@@ -48,8 +58,13 @@ def groups(
         lambda one, failure: {"flow": one.name, "error": to_json(failure)},
     )
     reports = [it for it in done.results if "error" not in it]
-    show({"flows": list(done.results)}, output, (grid for it in reports for grid in _grids(it)))
-    wrongly = any(row["state"] == "wrongly-not" for it in reports for row in it["rows"])
+    tables = _grids if at_ms is None else _past_grids
+    show({"flows": list(done.results)}, output, (grid for it in reports for grid in tables(it)))
+    wrongly = any(
+        row["state"] == "wrongly-not" if at_ms is None else row["downstream_offset"] is None
+        for it in reports
+        for row in it["rows"]
+    )
     return max(done.exit_code, int(ExitCode.SAYS_NO) if wrongly else 0)
 
 
@@ -60,6 +75,45 @@ def _report(flow: FlowSettings) -> CheckpointsResult:
 
     with open_own_clusters(flow) as clusters:
         return checkpoints.run(flow, clusters, dry_run=True)
+
+
+def _past(flow: FlowSettings, at_ms: int) -> dict[str, Any]:
+    """Read where the groups stood; the source is not asked."""
+    from twinlog.groups import time_machine
+    from twinlog.state.ledger import read_ledger
+    from twinlog.state.own_clusters import open_own_clusters
+
+    with open_own_clusters(flow) as clusters:
+        ledger = read_ledger(flow, clusters.target)
+        found = time_machine.past(flow, clusters.target, ledger, at_ms)
+    return {"flow": flow.name, "begins_ms": ledger.group_looks[0].at_ms, **to_json(found)}
+
+
+def _past_grids(report: dict[str, Any]) -> Iterator[Grid]:
+    from twinlog.checks.risk import iso
+
+    yield Grid(
+        f"{report['flow']}: groups at {iso(report['at_ms'])}; the history begins at {iso(report['begins_ms'])}",
+        ("group", "topic", "partition", "upstream", "downstream", "exact", "", "seen", "next look", "why"),
+        [
+            (
+                it["group"],
+                it["remote_topic"],
+                it["partition"],
+                it["upstream_offset"],
+                it["downstream_offset"],
+                it["exact"],
+                it["stood"],
+                iso(it["as_of_ms"]),
+                None if it["until_ms"] is None else iso(it["until_ms"]),
+                it["text"],
+            )
+            for it in report["rows"]
+        ],
+        empty="no group had committed offsets of what is replicated",
+    )
+    if report["untold"]:
+        yield Grid("not told by the source around then", ("group",), [(it,) for it in report["untold"]])
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:

@@ -15,18 +15,19 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
+from twinlog.groups.time_machine import require_known
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
-from twinlog.recovery.steps import ending, planned, rights, source_dead, timed
+from twinlog.recovery.steps import ending, groups_at, planned, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 
 Deed = Callable[[Scene], Outcome]
 
@@ -44,6 +45,7 @@ _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
             StepName.GATE: ending.ask_gate,
             StepName.APPROVE: ending.approve,
             StepName.RIGHTS: rights.apply_rights,
+            StepName.GROUPS_AT: groups_at.put_back,
             StepName.PROMOTE: ending.promote,
             StepName.SWITCH_CLIENTS: ending.switch_clients,
             StepName.CANARY: ending.try_target,
@@ -57,11 +59,16 @@ WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Tell who fails over, in which mode; with `dry_run` nothing is changed."""
+    """Tell who fails over, in which mode; with `dry_run` nothing is changed.
+
+    `groups_at_ms` is the time to which groups go back (epoch ms); None: they go on where they stand, or as the failover
+    that is under way says.
+    """
 
     mode: Mode
     by: str
     dry_run: bool = False
+    groups_at_ms: int | None = None
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
@@ -72,7 +79,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     """
     with source_needed(flow, request.mode):
         if request.dry_run:
-            return preview.run(flow, clusters, request.mode, request.by)
+            return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
         require_ledger(flow, clusters)
         return _run(flow, clusters, request, tools)
 
@@ -96,6 +103,8 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     ledger = read_ledger(flow, clusters.target)
     actor = Actor(request.by, f"failover-{uuid.uuid4().hex[:12]}")
     promoted = ledger.phase is FlowPhase.PROMOTED
+    if request.groups_at_ms is not None:
+        _require_time(flow, ledger, request.groups_at_ms)
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode
     journal = Journal(flow, clusters, actor, ask_source=mode is Mode.PLANNED and not promoted)
@@ -105,10 +114,15 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         taken = journal.move(lambda now: transitions.retake(flow.name, now, actor, clock.now_ms()))
     else:
         name = clock.new_run_name("failover")
-        taken = journal.move(lambda now: transitions.begin(flow.name, now, mode, actor, name, clock.now_ms()))
+        taken = journal.move(
+            lambda now: transitions.begin(
+                flow.name, now, mode, actor, name, clock.now_ms(), request.groups_at_ms
+            )
+        )
     assert taken is not None
     scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
     scene.journal = replace(journal, flow=scene.flow)
+    scene.groups_at_ms = taken.groups_at_ms
     steps = [*done_before(taken)] if promoted else []
     todo = left(mode, taken)
     if not promoted:
@@ -119,6 +133,17 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         note(scene, first)
         tools.told(StepName.BEGIN, Outcome(first.state, first.message))
     return walk(scene, todo, steps)
+
+
+def _require_time(flow: FlowSettings, ledger: Ledger, at_ms: int) -> None:
+    """Raise UsageError if groups cannot go back to a time: it is not known, or the target is promoted."""
+    run = ledger.present_recovery
+    if ledger.phase is FlowPhase.PROMOTED and (run is None or run.groups_at_ms != at_ms):
+        raise UsageError(
+            f"{groups_at.OPTION}: {flow.name} is promoted: its groups belong to applications on {flow.target.alias}",
+            hint="go on without the option; kafka-consumer-groups resets a group that is stopped",
+        )
+    require_known(flow, ledger, at_ms, groups_at.OPTION)
 
 
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
@@ -174,7 +199,7 @@ def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     }
     return [
         StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
-        for name in left(run.mode, None)
+        for name in left(run.mode, None, groups_at=run.groups_at_ms is not None)
         if name.value in newest
     ]
 
@@ -186,7 +211,8 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
     ended = last is not None and last.ends
     seen = {it.name for it in steps}
-    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in left(scene.mode, None) if it not in seen]
+    every = left(scene.mode, None, groups_at=scene.groups_at_ms is not None)
+    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in every if it not in seen]
     state = State.PROMOTED
     if not promoted:
         refused = last is not None and last.refused

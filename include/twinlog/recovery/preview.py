@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from twinlog.checks.risk import iso
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
@@ -27,6 +28,7 @@ from twinlog.recovery.report import (
     estimated,
 )
 from twinlog.recovery.steps.client_switch import way_of
+from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown
@@ -36,16 +38,23 @@ from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
 
-def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> FailoverReport:
-    """Return the steps as they would be done.  Raises errors of the clusters."""
+def run(
+    flow: FlowSettings, clusters: Clusters, mode: Mode, by: str, groups_at_ms: int | None = None
+) -> FailoverReport:
+    """Return the steps as they would be done.  Raises errors of the clusters, and UsageError for no time of groups."""
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
     look = planned_facts if mode is Mode.PLANNED else _source_dead
     topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
+    at_ms = groups_at_ms if groups_at_ms is not None or under_way is None else under_way.groups_at_ms
+    if at_ms is not None:
+        found = read_returns(flow, clusters.target, ledger, at_ms, groups)
+        groups = returned(flow, clusters.target, ledger, found, groups)
+        texts = {**texts, StepName.GROUPS_AT: told(found, groups)}
     steps = tuple(
         StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does))
-        for step in steps_of(mode)
+        for step in steps_of(mode, groups_at=at_ms is not None)
     )
     again = f"; goes on with {under_way.run}" if under_way else ""
     return FailoverReport(
@@ -59,9 +68,13 @@ def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> Failover
         groups=groups,
         rpo_seconds=seconds,
         by=by,
-        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
+        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{_back(groups_at_ms)}{again}",
         estimate=estimate,
     )
+
+
+def _back(groups_at_ms: int | None) -> str:
+    return f" --groups-at {iso(groups_at_ms)}" if groups_at_ms is not None else ""
 
 
 def _state(ledger: Ledger) -> State:

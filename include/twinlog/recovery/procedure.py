@@ -28,6 +28,7 @@ class StepName(StrEnum):
     GATE = "gate"
     APPROVE = "approve"
     RIGHTS = "rights"
+    GROUPS_AT = "groups-at"
     PROMOTE = "promote"
     SWITCH_CLIENTS = "switch-clients"
     CANARY = "canary"
@@ -278,17 +279,31 @@ HOME = (
     _REPORT,
 )
 
+GROUPS_AT = Step(
+    StepName.GROUPS_AT,
+    "with `--groups-at` alone: puts every group where it stood at that time, by the looks in the ledger",
+    "every position of that time placed, and how many records are read again",
+    "a group whose place is not known, or that has members on the target, is named: see to it and run it again, or"
+    " waive it (`twinlog waiver add group-covered`)",
+)
+"""The step before the promotion, if groups are to go back to a time."""
+
 _STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
 
 
-def steps_of(mode: str) -> tuple[Step[StepName], ...]:
-    """Return the steps of a mode of a failover, or of the way home."""
-    return _STEPS[mode]
+def steps_of(mode: str, *, groups_at: bool = False) -> tuple[Step[StepName], ...]:
+    """Return the steps of a mode of a failover, or of the way home; with `groups_at` groups go back to a time."""
+    steps = _STEPS[mode]
+    if not groups_at:
+        return steps
+    place = steps.index(_PROMOTE)
+    return (*steps[:place], GROUPS_AT, *steps[place:])
 
 
-def left(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
+def left(mode: str, run: RecoveryRun | None, *, groups_at: bool = False) -> tuple[StepName, ...]:
     """Return the steps that are still to be done: all of them until the promotion, then those not done."""
-    names = [step.name for step in steps_of(mode)]
+    asked = groups_at or (run is not None and run.groups_at_ms is not None)
+    names = [step.name for step in steps_of(mode, groups_at=asked)]
     if run is None or run.state is not RunState.PROMOTED:
         return tuple(names)
     done = {

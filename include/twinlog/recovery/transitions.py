@@ -71,9 +71,18 @@ def open_run(ledger: Ledger) -> RecoveryRun | None:
     return run if run is not None and run.state is RunState.OPEN else None
 
 
-def begin(flow: str, ledger: Ledger, mode: Mode, actor: Actor, run_name: str, now_ms: int) -> Move:
+def begin(
+    flow: str,
+    ledger: Ledger,
+    mode: Mode,
+    actor: Actor,
+    run_name: str,
+    now_ms: int,
+    groups_at_ms: int | None = None,
+) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
+    `groups_at_ms` is the time to which groups go back; None: they do not, or as the one that is under way says.
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
     person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.
     """
@@ -81,7 +90,8 @@ def begin(flow: str, ledger: Ledger, mode: Mode, actor: Actor, run_name: str, no
     if under_way is not None:
         if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
             raise on_its_way_home(flow, ledger)
-        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms)
+        back = groups_at_ms if groups_at_ms is not None else under_way.groups_at_ms
+        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms, groups_at_ms=back)
         return Move(taken)
     if ledger.phase.failed_over:
         raise _promoted(flow, ledger)
@@ -90,7 +100,16 @@ def begin(flow: str, ledger: Ledger, mode: Mode, actor: Actor, run_name: str, no
         home = way_home(ledger)
         if home is not None and StepName.FOLLOW in left(FAILBACK, home):
             raise on_its_way_home(flow, ledger)  # the reverse flow has not let go yet
-    run = RecoveryRun(run_name, mode.value, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms)
+    run = RecoveryRun(
+        run_name,
+        mode.value,
+        RunState.OPEN,
+        actor.by,
+        actor.holder,
+        now_ms,
+        now_ms,
+        groups_at_ms=groups_at_ms,
+    )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)
     return Move(run, state, ledger.recoveries[: max(0, len(ledger.recoveries) - MOST_RUNS + 1)])
 

@@ -18,6 +18,7 @@ from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
@@ -80,6 +81,7 @@ class Ledger:
     - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
+    - `group_looks` tell where groups stood, oldest first.
 
     Not all that a ledger holds is here: the fences are read by drivers only.
     """
@@ -115,6 +117,7 @@ class Ledger:
     tails: tuple[TailExported, ...] = ()
     drills: tuple[DrillRun, ...] = ()
     outcomes: tuple[GateOutcome, ...] = ()
+    group_looks: tuple[GroupLook, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -255,6 +258,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         promotion_plan=next(_of(known, PromotionPlan), None),
         tails=tuple(_of(known, TailExported)),
         drills=tuple(sorted(_of(known, DrillRun), key=lambda it: (it.started_ms, it.run))),
+        group_looks=tuple(sorted(_of(known, GroupLook), key=lambda it: it.at_ms)),
         outcomes=tuple(sorted(_of(known, GateOutcome), key=lambda it: -it.at_ms)),
     )
 

@@ -11,6 +11,7 @@ from strategies import int32s, names
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
+from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger.records import (
     CycleReport,
@@ -119,7 +120,13 @@ BYTES = [
         '{"version":1,"run":"r","mode":"planned","state":"open","by":"jo","holder":"h","started_ms":7,"at_ms":8,'
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
-        '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":""}',
+        '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
+        '"groups_at_ms":null}',
+    ),
+    (
+        GroupLook(7, "packed", ("billing",)),
+        '["group-look",7]',
+        '{"version":1,"at_ms":7,"positions":"packed","unseen":["billing"]}',
     ),
     (
         TailExported("orders", "id", 1, "r", 5, 9, 3, 7),

@@ -63,7 +63,8 @@ class RecoveryRun(LedgerEntry):
     `holder` is the process that goes on with it: a process that finds another name here has been relieved.  `denied`
     are written before the ACLs are made, so that an abort removes all of them and no others.  `at_risk_records` were
     known to be lost with the source, None while that is unknown.  `cleared` says that nothing is left to do after the
-    promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
+    promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.  `groups_at_ms` is
+    the time to which groups go back, None if they go on where they stand.
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
     and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
@@ -88,6 +89,7 @@ class RecoveryRun(LedgerEntry):
     evidence: str = ""
     evidence_sha256: str = ""
     failover: str = ""
+    groups_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

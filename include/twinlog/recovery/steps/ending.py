@@ -10,6 +10,7 @@ from twinlog import clock
 from twinlog.checks.check import Row, Suite
 from twinlog.checks.evaluate import judge
 from twinlog.checks.great_expectations import Validated
+from twinlog.checks.risk import iso
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
@@ -64,6 +65,8 @@ def approve(scene: Scene) -> Outcome:
         known, guess = at_risk(scene.topics), estimated(scene.topics)
         about = f", about {guess:,} by the recent rate" if guess is not None else ""
         cost = f"{known:,} records are known to be lost{about}"
+    if scene.groups_at_ms is not None:
+        cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
     question = (
         f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
         " placed"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.audit import audit
 from twinlog.audit.verdict import AuditVerdict
+from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
@@ -252,7 +253,9 @@ def placed(rows: Sequence[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
             it.topic,
             it.partition,
             it.upstream_offset,
-            it.committed_there if it.state is SyncState.SYNCED else it.downstream_offset,
+            it.downstream_offset
+            if it.reason is SyncReason.WRITTEN or it.state is not SyncState.SYNCED
+            else it.committed_there,
             it.expected_duplicates,
         )
         for it in rows
@@ -329,13 +332,20 @@ def moved_since(scene: Scene) -> str:
     if left := at_risk(scene.topics):
         return f"{left:,} records were written to {scene.flow.source.alias} since"
     result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
-    rows = [it for it in result.rows if it.reason is SyncReason.WRITTEN]
+    others = [it for it in result.rows if not _put_back(scene, it)]
+    rows = [it for it in others if it.reason is SyncReason.WRITTEN]
     if rows:
         first = rows[0]
         return f"group {first.group} moved on {first.topic}-{first.partition} since"
-    if wrong := misplaced(result.rows):
+    if wrong := misplaced(others):
         return f"group {wrong[0].group} is not in its place any more: {wrong[0].text}"
     return ""
+
+
+def _put_back(scene: Scene, row: GroupPartitionRow) -> bool:
+    """Say whether a group stands where `--groups-at` has put it, and has no members there."""
+    place = scene.put_back.get(GroupPartition(row.group, row.remote_topic, row.partition))
+    return place is not None and row.committed_there == place and row.reason is not SyncReason.ACTIVE_THERE
 
 
 def listed(names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
+from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
@@ -56,7 +57,8 @@ class Scene:
     """One process's view of its failover.
 
     `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  `proved_drained` says that in
-    this process every record of the source was seen on the target, after the producers had stopped.
+    this process every record of the source was seen on the target, after the producers had stopped.  `groups_at_ms` is
+    the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
     """
 
     flow: FlowSettings
@@ -70,6 +72,8 @@ class Scene:
     loss: Loss | None = None
     proved_drained: bool = False
     notes: list[str] = field(default_factory=list)
+    groups_at_ms: int | None = None
+    put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""

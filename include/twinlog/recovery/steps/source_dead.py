@@ -63,8 +63,8 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     target, flow = scene.clusters.target, scene.flow
     ledger = read_ledger(flow, target)
     placings = read_placings(flow, target, ledger)
-    waived = frozenset(_waived(ledger.waivers, clock.now_ms()))
-    blocked = [it for it in placings if it.trouble and not waived & {"", it.key.group}]
+    spared = frozenset(waived(ledger.waivers, clock.now_ms()))
+    blocked = [it for it in placings if it.trouble and not spared & {"", it.key.group}]
     if blocked:
         scene.groups = shown(placings)
         first = blocked[0]
@@ -90,12 +90,12 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
         )
     groups = {it.key.group for it in placings}
     left = sorted({it.key.group for it in placings if it.trouble})
-    spared = f"; left where they are, by waiver: {listed(left)}" if left else ""
+    unplaced = f"; left where they are, by waiver: {listed(left)}" if left else ""
     written = sum(len(it) for it in changes.values())
     inexact = sum(not it.exact for it in placings)
     about = f"; {inexact:,} begin earlier than they had read" if inexact else ""
     return done(
-        f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{spared}"
+        f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
     )
 
 
@@ -189,5 +189,6 @@ def shown(placings: Sequence[Placing]) -> tuple[PlacedGroup, ...]:
     )
 
 
-def _waived(waivers: Sequence[Waiver], now_ms: int) -> Iterator[str]:
+def waived(waivers: Sequence[Waiver], now_ms: int) -> Iterator[str]:
+    """Yield the groups whose places a person has waived, "" for all.  Pure."""
     yield from (it.subject for it in waivers if it.check == "group-covered" and it.counts(now_ms))
