@@ -26,6 +26,7 @@ from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Le
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
+    CopiedThrough,
     DeletedTopic,
     Gap,
     GapAcknowledged,
@@ -92,6 +93,7 @@ class Ledger:
     quarantined: tuple[Quarantine, ...] = ()
     beginnings: Mapping[str, Beginning] = field(default_factory=dict)
     leader_epochs: tuple[LeaderEpoch, ...] = ()
+    chains: tuple[CopiedThrough, ...] = ()
     pauses: Mapping[str, TopicPause] = field(default_factory=dict)
     deleted: Mapping[str, DeletedTopic] = field(default_factory=dict)
     rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
@@ -229,6 +231,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             if it.topic in current and it.topic_id == current[it.topic].topic_id
         },
         leader_epochs=tuple(_of(known, LeaderEpoch)),
+        chains=tuple(_of(known, CopiedThrough)),
         pauses={it.topic: it for it in _of(known, TopicPause)},
         deleted={it.topic: it for it in _of(known, DeletedTopic)},
         rebuilds={it.topic: it for it in _of(known, Rebuild)},
