@@ -58,7 +58,7 @@ class Transform:
         return records if kept.all() else records.where(kept)
 
     def rest(self, rest: memoryview, offset: int) -> memoryview | None:
-        """Return what the chain makes of one record's end: the same object if nothing changes, None if it is dropped."""
+        """Return what the chain makes of one record's end: the same object if it stays, None if it is dropped."""
         key, at = varint.decode(rest, 0)
         value, at = varint.decode(rest, at + max(key, 0))
         at += max(value, 0)
