@@ -266,7 +266,7 @@ def test_transforms_leave_the_same_records_as_in_mirror_maker(
     """Filters, dropped headers, predicates of all kinds and negated, by the same lines: record by record."""
     stem = unique_topic("smt")
     lines = {
-        "transforms": "live, clean, open, named",
+        "transforms": "live, clean, open",
         "transforms.live.type": "org.apache.kafka.connect.transforms.Filter",
         "transforms.live.predicate": "gone",
         "transforms.clean.type": "DropHeaders",
@@ -275,8 +275,6 @@ def test_transforms_leave_the_same_records_as_in_mirror_maker(
         "transforms.clean.negate": "TRUE",
         "transforms.open.type": "Filter",
         "transforms.open.predicate": "marked",
-        "transforms.named.type": "org.apache.kafka.connect.transforms.SetSchemaMetadata$Value",
-        "transforms.named.schema.name": "order",
         "predicates": "gone, quiet, marked",
         "predicates.gone.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone",
         "predicates.quiet.type": "TopicNameMatches",

@@ -39,6 +39,7 @@ _TWICE: Final = {
     "InsertField": _FIELDS,
     "MaskField": _FIELDS,
     "ReplaceField": _FIELDS,
+    "SetSchemaMetadata": "it fails on every schema that is not a struct's, and MM2's keys and values are bytes",
     "TimestampConverter": "it works on fields or timestamps, and MM2's keys and values are bytes",
 }
 """Transforms with a variant for keys and one for values, and why none can work on bytes."""
@@ -50,9 +51,8 @@ _REFUSED: Final = {
     "RegexRouter": _ROUTED,
     "TimestampRouter": _ROUTED,
 }
-_ABSTRACT: Final = {*_TWICE, "SetSchemaMetadata"}
 _HINTS: Final = {"RegexRouter": _BY_POLICY, "TimestampRouter": _BY_POLICY}
-_WORKS: Final = "Filter, DropHeaders and SetSchemaMetadata work on bytes"
+_WORKS: Final = "Filter and DropHeaders work on bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class _Reading:
         return TopicNameMatches(pattern)
 
     def steps(self, name: str, predicates: Mapping[str, Predicate | None]) -> Iterator[Step]:
-        """Yield the step of a transform; none for one that changes no byte, or with a mistake."""
+        """Yield the step of a transform; none for one with a mistake."""
         prefix = f"{TRANSFORMS}.{name}."
         transform = self._transform(prefix)
         negate = self._negate(prefix)
@@ -162,24 +162,14 @@ class _Reading:
             case "DropHeaders":
                 names = _listed(self._required(f"{prefix}headers", TRANSFORMS))
                 return DropHeaders(names) if names else None
-            case "SetSchemaMetadata$Key" | "SetSchemaMetadata$Value":
-                self._schema(prefix)
-                return None  # bytes carry no schema
         if name in _REFUSED:
             why = _REFUSED[name]
             self._refuse(f"{prefix}type", f"{name} cannot be applied: {why}", _HINTS.get(name, _WORKS))
-        elif name in _ABSTRACT:
+        elif name in _TWICE:
             self._refuse(f"{prefix}type", f"{name} is abstract", f"write {name}$Key or {name}$Value")
         else:
             self._refuse(f"{prefix}type", f"{kind} is no transform of Kafka Connect", _WORKS)
         return None
-
-    def _schema(self, prefix: str) -> None:
-        name, version = f"{prefix}schema.name", f"{prefix}schema.version"
-        if name not in self._properties and version not in self._properties:
-            self._refuse(f"{prefix}type", f"needs {name} or {version}")
-        elif not self._properties.get(version, "0").lstrip("+-").isdecimal():
-            self._refuse(version, f"{self._properties[version]!r} is not a whole number")
 
     def _type(self, prefix: str, listed: str) -> str:
         return self._required(f"{prefix}type", listed)

@@ -432,6 +432,7 @@ def test_every_field_has_a_case() -> None:
         "failover",
         "recovery_run",
         "metrics",
+        "transforms",
     }  # by offsets_topic; below; test_tiers; test_pairs
     assert {field.name for field in fields(FlowSettings)} <= tested
     assert {f"metrics.{field.name}" for field in fields(MetricsSettings)} <= tested
