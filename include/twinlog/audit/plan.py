@@ -157,10 +157,8 @@ def _partition(
             unproved.append(UnprovedSpan(start, expired, count, Unproved.SOURCE_RETENTION))
         start = min(partition.source.log_start, end)
     since = min(_copied_through(chain, life, chains, offset_map.end_upstream), end)
-    if start < since:
-        if count := mapped_between(offset_map, start, since):
-            unproved.append(UnprovedSpan(start, since, count, Unproved.OTHER_CHAIN))
-        start = since
+    unproved += _before_the_chain(offset_map, start, since)
+    start = max(start, since)
     scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
     scopes = [replace(it, chain=chain) for it in scopes] if chain else scopes
     scopes = (
@@ -210,6 +208,13 @@ def _lost_without_records(
     if offset_map is not None and not offset_map.records and partition.target is not None:
         copy = f"{topic.remote_topic}-{life.partition}"
         yield from map_lost(life.topic, copy, _lost(life, offset_map, partition.target, state))
+
+
+def _before_the_chain(offset_map: OffsetMap, start: int, since: int) -> Iterator[UnprovedSpan]:
+    """Yield what was copied from `start` on through other transforms, up to where the present ones begin."""
+    count = mapped_between(offset_map, start, since) if start < since else 0
+    if count:
+        yield UnprovedSpan(start, since, count, Unproved.OTHER_CHAIN)
 
 
 def _copied_through(
