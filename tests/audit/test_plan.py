@@ -32,12 +32,14 @@ from twinlog.formats.ledger.audit import (
     UnprovedSpan,
 )
 from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
 from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic
+from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
 LIFE = SourceIncarnation("t", "id", 0)
@@ -355,3 +357,43 @@ def test_a_sample_of_everything_is_everything():
 def test_where_the_source_of_a_downstream_offset_is(downstream, expected):
     """Or of the first one behind it."""
     assert expected == MAP.first_upstream_at(downstream)
+
+
+NO_TOMBSTONES = Chain((Step(Filter(), RecordIsTombstone()),))
+
+
+@pytest.mark.parametrize(
+    ("chain", "noted", "compared", "unproved"),
+    [
+        (NO_TOMBSTONES, (NO_TOMBSTONES.print, 0), [(0, 120)], []),
+        (NO_TOMBSTONES, (NO_TOMBSTONES.print, 60), [(60, 120)], [(0, 60, 50)]),
+        (NO_TOMBSTONES, ("other", 60), [], [(0, 120, 100)]),
+        (NO_TOMBSTONES, None, [], [(0, 120, 100)]),
+        (Chain(), None, [(0, 120)], []),
+        (Chain(), ("", 60), [(60, 120)], [(0, 60, 50)]),
+        (Chain(), ("other", 60), [], [(0, 120, 100)]),
+    ],
+)
+def test_records_copied_under_another_chain_are_not_compared(chain, noted, compared, unproved):
+    """They are neither equal nor different: their own chain is not known any more."""
+    ledger = ledger_from([CopiedThrough("t", "id", 0, *noted)] if noted else [])
+    flow = dataclasses.replace(FLOW, transforms=chain)
+    (decided,) = plan(flow, state(ledger), AuditRequest(AuditMode.FULL)).partitions
+    scopes = [it.scope for it in decided.specs if it.scope.start < it.scope.end]
+    assert compared == [(it.start, it.end) for it in scopes]
+    assert all(it.chain == chain for it in scopes)
+    assert [(*it, Unproved.OTHER_CHAIN) for it in unproved] == [
+        (it.start, it.end, it.records, it.reason) for it in decided.unproved
+    ]
+
+
+def test_an_audit_under_the_earlier_chain_still_stands():
+    """Its records were compared with what that chain made of them; only what it did not reach is unproved."""
+    ledger = ledger_from([BEFORE, CopiedThrough("t", "id", 0, NO_TOMBSTONES.print, 80)])
+    flow = dataclasses.replace(FLOW, transforms=NO_TOMBSTONES)
+    (decided,) = plan(flow, state(ledger), AuditRequest()).partitions
+    assert [UnprovedSpan(60, 80, 20, Unproved.OTHER_CHAIN)] == list(decided.unproved)
+    assert (BEFORE, [(80, 120)]) == (
+        decided.before,
+        [(it.scope.start, it.scope.end) for it in decided.specs],
+    )

@@ -16,8 +16,10 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.copying.ranges import resolve
+from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import TopicPartition
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
+from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
 
 A, B = (ClusterSettings(name, "localhost:1", ConnectionSettings(name, ())) for name in "AB")
 FLOW = FlowSettings(A, B)
@@ -109,3 +111,29 @@ def test_a_partition_whose_offsets_nobody_could_read_stops_and_its_neighbours_ar
 def test_a_partition_without_its_place_on_the_target_waits() -> None:
     """Its neighbours are copied."""
     assert resolved(PartitionOffsets(0, 5, 5), None, target=None) == ([], [("no-target-partition", -1, -1)])
+
+
+NO_TOMBSTONES = Chain((Step(Filter(), RecordIsTombstone()),))
+
+
+@pytest.mark.parametrize(
+    ("chain", "noted", "news"),
+    [
+        (Chain(), None, False),
+        (NO_TOMBSTONES, None, True),
+        (NO_TOMBSTONES, (NO_TOMBSTONES.print, 5), False),
+        (NO_TOMBSTONES, (NO_TOMBSTONES.print, 8), True),
+        (NO_TOMBSTONES, ("other", 0), True),
+        (Chain(), ("other", 0), True),
+        (Chain(), ("", 3), False),
+    ],
+)
+def test_a_range_notes_its_chain_if_the_ledger_does_not_say_it(
+    chain: Chain, noted: tuple[str, int] | None, news: bool
+) -> None:
+    """Another chain than before, the first one, none any more, or a copy that begins anew before what is noted."""
+    place = TopicPartition("t", 0)
+    chains = {} if noted is None else {place: CopiedThrough("t", "id", 0, *noted)}
+    flow = replace(FLOW, transforms=chain)
+    found = resolve(flow, [topic(PartitionOffsets(0, 10, 12))], {place: 6}, {}, {}, chains=chains)
+    assert [(chain, news)] == [(it.chain, it.notes_chain) for it in found.ranges]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from lab import (
 )
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.open import open_clusters
 from twinlog.groups import checkpoints
@@ -294,3 +296,100 @@ def test_what_was_copied_is_there_when_the_cycle_ends(
         ends = {life.partition: found.end_upstream for life, found in maps.items() if life.topic == topic}
         assert ends == dict.fromkeys(range(8), (number + 1) * 3)
         assert {progress[topic, partition] for partition in range(8)} == {number * 3 + 2}
+
+
+TRANSFORMS = {
+    "A->B__transforms": "live, open, clean",
+    "A->B__transforms__live__type": "org.apache.kafka.connect.transforms.Filter",
+    "A->B__transforms__live__predicate": "gone",
+    "A->B__transforms__open__type": "Filter",
+    "A->B__transforms__open__predicate": "marked",
+    "A->B__transforms__clean__type": "DropHeaders",
+    "A->B__transforms__clean__headers": "trace",
+    "A->B__predicates": "gone, marked",
+    "A->B__predicates__gone__type": "RecordIsTombstone",
+    "A->B__predicates__marked__type": "HasHeaderKey",
+    "A->B__predicates__marked__name": "internal",
+}
+
+
+def kinds(start: int) -> list[Seen]:
+    """Records that the transforms leave alone, change and drop; the last ones are all dropped."""
+    trace, internal = ("trace", b"1"), ("internal", None)
+    each = [
+        Seen(b"%d" % n, None if n % 5 == 0 else b"v%d" % n, NOW + n, headers)
+        for n, headers in enumerate(
+            [(), (("a", b"x"), trace, trace), (internal,), (("a", None),)] * 20, start
+        )
+    ]
+    return [*each, *(Seen(b"gone", None, NOW) for _ in range(10))]
+
+
+def left_of(records: list[Seen]) -> list[Seen]:
+    """What the transforms leave."""
+    return [
+        replace(it, headers=tuple(one for one in it.headers if one[0] != "trace"))
+        for it in records
+        if it.value is not None and "internal" not in dict(it.headers)
+    ]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_copy_through_transforms_is_mapped_translated_and_audited(
+    guarantee: str, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Dropped records are gaps: nothing is behind, groups are placed before and behind them.
+
+    With other transforms, what was copied before is not called equal nor different.
+    """
+    topic = create_topic(cluster_a, unique_topic("transformed"))
+    plain = create_topic(cluster_a, unique_topic("plain"))
+    records = [*kinds(0), *kinds(1000)]
+    for start in (0, 1000):
+        produce(cluster_a, topic, kinds(start), compression_type="lz4")
+    produce_transaction(cluster_a, topic, kinds(2000), commit=False)
+    produce(cluster_a, plain, records)
+    only = {
+        **TRANSFORMS,
+        "A->B__transforms": "others, live, open, clean",
+        "A->B__transforms__others__type": "Filter",
+        "A->B__transforms__others__predicate": "other",
+        "A->B__predicates": "gone, marked, other",
+        "A->B__predicates__other__type": "TopicNameMatches",
+        "A->B__predicates__other__pattern": "A[.]no-such-topic",
+        "twinlog__guarantee": guarantee,
+    }
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic, plain], **only)
+    result, again = cycle(flow), cycle(flow)
+    assert ("done", "nothing") == (result.state, again.state)
+    for each in (topic, plain):
+        assert left_of(records) == read(cluster_b, f"A.{each}")
+    with open_clusters(flow) as clusters:
+        (offset_map,) = [it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic]
+        upstream = [(offset, seen) for offset, seen in read_with_offsets(cluster_a, topic) if left_of([seen])]
+        downstream = read_with_offsets(cluster_b, f"A.{topic}")
+        assert [Translation(offset, True, False) for offset, _ in downstream] == [
+            offset_map.translate(offset) for offset, _ in upstream
+        ]
+        report = audit.run(flow, clusters, LocalAuditRunner())
+        assert (AuditVerdict.EQUAL, True, 2 * len(downstream)) == (
+            report.verdict,
+            report.proved,
+            report.records,
+        )
+        assert 0 == status.run(flow, clusters).lag_records
+        for group, offset in (("behind", len(records)), ("before", upstream[-1][0])):
+            commit_group(cluster_a, f"{group}-{topic}", topic, offset)
+        rows = checkpoints.run(flow, clusters, dry_run=True).rows
+    last = downstream[-1][0]
+    assert {f"behind-{topic}": last + 1, f"before-{topic}": last} == {
+        it.group: it.downstream_offset for it in rows if it.group.endswith(topic)
+    }
+    changed = {**only, "A->B__transforms__clean__headers": "a"}
+    other = flow_of(tmp_path, cluster_a, cluster_b, [topic, plain], **changed)
+    with open_clusters(other) as clusters:
+        report = audit.run(other, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+    assert (0, [("other-chain", 2 * len(downstream))]) == (
+        report.difference_count,
+        [(it.reason, it.records) for it in report.unproved],
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -16,12 +16,14 @@ from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger, of_partition
 from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
+from twinlog.transforms.chain import Chain
 
 _FOUND_ANEW = frozenset({Unproved.MAP_LOST, Unproved.DELETED_EARLY, Unproved.TARGET_RETENTION})
 """Reasons that each audit finds again for all of the copy, whatever earlier audits said."""
@@ -117,7 +119,9 @@ def _partition(
         return None
     offset_map = state.maps.get(life)
     claims = offset_map is not None
-    if offset_map is None:
+    chain = flow.transforms.of(topic.remote_topic)
+    chains = of_partition(state.ledger.chains, life.topic, life.partition)
+    if offset_map is None and not chain and not chains:
         offset_map = _map_of_an_earlier_incarnation(life, state)
     if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
         return None
@@ -152,7 +156,11 @@ def _partition(
             expired = min(partition.source.log_start, end)
             unproved.append(UnprovedSpan(start, expired, count, Unproved.SOURCE_RETENTION))
         start = min(partition.source.log_start, end)
+    since = min(_copied_through(chain, life, chains, offset_map.end_upstream), end)
+    unproved += _before_the_chain(offset_map, start, since)
+    start = max(start, since)
     scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
+    scopes = [replace(it, chain=chain) for it in scopes] if chain else scopes
     scopes = (
         [replace(it, lost=tuple((one.start, one.end) for one in lost)) for it in scopes] if lost else scopes
     )
@@ -200,6 +208,23 @@ def _lost_without_records(
     if offset_map is not None and not offset_map.records and partition.target is not None:
         copy = f"{topic.remote_topic}-{life.partition}"
         yield from map_lost(life.topic, copy, _lost(life, offset_map, partition.target, state))
+
+
+def _before_the_chain(offset_map: OffsetMap, start: int, since: int) -> Iterator[UnprovedSpan]:
+    """Yield what was copied from `start` on through other transforms, up to where the present ones begin."""
+    count = mapped_between(offset_map, start, since) if start < since else 0
+    if count:
+        yield UnprovedSpan(start, since, count, Unproved.OTHER_CHAIN)
+
+
+def _copied_through(
+    chain: Chain, life: SourceIncarnation, noted: Iterable[CopiedThrough], nothing: int
+) -> int:
+    """Return the upstream offset from which on all was copied through `chain`; `nothing` if nothing was."""
+    for it in noted:
+        if it.topic_id == life.topic_id:
+            return it.since_offset if it.print == chain.print else nothing
+    return nothing if chain else 0
 
 
 def _lost(

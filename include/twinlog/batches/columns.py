@@ -228,9 +228,9 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
     try:
         bytes_ = np.frombuffer(data, np.uint8)
         at = record_starts(data, bytes_, starts, ends, counts)
-        length, body = _read_varints(bytes_, at, MAX_VARINT)
-        time, after_time = _read_varints(bytes_, body + 1, _MAX_VARLONG)
-        number, rest = _read_varints(bytes_, after_time, MAX_VARINT)
+        length, body = read_varints(bytes_, at, MAX_VARINT)
+        time, after_time = read_varints(bytes_, body + 1, _MAX_VARLONG)
+        number, rest = read_varints(bytes_, after_time, MAX_VARINT)
     except (IndexError, OverflowError):
         raise _bad(bases[0], "ends inside a record") from None
     end = body + length
@@ -300,7 +300,7 @@ def _timestamps(heads: Any, counts: Int64s, deltas: Int64s) -> Int64s:
     return times
 
 
-def _read_varints(data: Any, at: Int64s, most: int) -> tuple[Int64s, Int64s]:
+def read_varints(data: Any, at: Int64s, most: int) -> tuple[Int64s, Int64s]:
     """Decode a zigzag varint at each position; return the values and the positions behind them.
 
     Raises IndexError if a varint reaches beyond the data, OverflowError if one is longer than `most` bytes.

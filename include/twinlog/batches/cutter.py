@@ -47,6 +47,7 @@ from twinlog.batches.merge import (
     uncompressed,
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
+from twinlog.batches.transform import Transform
 from twinlog.errors import FormatError
 
 
@@ -95,7 +96,8 @@ class Cutter:
 
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
-    `loopback` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
+    `loopback` tells loopback records, which came from the target and are not sent back.  `transform` is what is made of
+    each record before it is sent.  `most_bytes` limits a batch of
     several records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit,
     because the target compresses differently.
     """
@@ -107,10 +109,16 @@ class Cutter:
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
     loopback: LoopbackRecords | None = None
+    transform: Transform | None = None
     most_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.most_bytes = self.max_message_bytes
+
+    @property
+    def _sends_all(self) -> bool:
+        """Say whether every record is sent as it is."""
+        return not self.excluded and self.loopback is None and self.transform is None
 
     @property
     def rewritten_bytes(self) -> int:
@@ -135,7 +143,7 @@ class Cutter:
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
         next_offset = 0
-        if not self.excluded and self.loopback is None:
+        if self._sends_all:
             passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
             block, next_offset = block[passed:], done.next_upstream if passed else 0
             position = done.next_upstream
@@ -217,7 +225,7 @@ class Cutter:
         """Return a mask of the batches that are clean, uncompressed and worth merging."""
         bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
         ends = bases + heads["last_offset_delta"] + 1
-        if self.excluded or self.loopback is not None or (bases[1:] < ends[:-1]).any():
+        if not self._sends_all or (bases[1:] < ends[:-1]).any():
             return np.zeros(len(heads), bool)
         harmless = 0 if hiding else TRANSACTIONAL
         return (
@@ -241,7 +249,8 @@ class Cutter:
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
-            not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
+            self.transform is None
+            and not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
             and header.dense
             and header.base_offset >= position
             and header.next_offset <= self.end
@@ -263,7 +272,7 @@ class Cutter:
             return True
         if not begins:
             return True
-        if not self.excluded and self.loopback is None:
+        if self._sends_all:
             merged = merge_small(block, begins, positions[0], self.end, self.rewritten_bytes)
             if merged is not None and len(merged.buffer) <= self.max_message_bytes:
                 done.outgoing.append(merged)
@@ -271,6 +280,8 @@ class Cutter:
         while begins:
             try:
                 records = read_columns(block, begins)
+                if self.transform is not None:
+                    records = self.transform.columns(records)
             except FormatError as error:
                 return self._up_to_the_bad_one(run, begins, positions, block, done, error)
             poison = self._rewrite(records, positions[0], run.codec, done, block, begins)
@@ -318,7 +329,8 @@ class Cutter:
             self._build(records.where(slice(after, index)), codec, done)
             after = index + 1
             single = records.where(slice(index, after))
-            batch = single_record_batch(single, codec, self.max_message_bytes, block, begins)
+            came_in = begins if self.transform is None else ()
+            batch = single_record_batch(single, codec, self.max_message_bytes, block, came_in)
             offset = int(records.offsets[index])
             if len(batch) <= self.max_message_bytes:
                 done.outgoing.append(Outgoing.built(batch, ((offset, 1),), rewritten=True))

@@ -175,6 +175,13 @@ def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int,
     batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
 
 
+def write_offsets(batch: memoryview, base_offset: int, last_offset_delta: int) -> None:
+    """Place a batch that `write_header` has headed at offsets of its own, with a checksum that fits."""
+    header = BatchHeader.read(batch)
+    HEADER.pack_into(batch, 0, *header._replace(base_offset=base_offset, last_offset_delta=last_offset_delta))
+    batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
+
+
 def require_crc(header: BatchHeader, batch: memoryview) -> None:
     """Raise FormatError (code `corrupt-batch`) if the checksum does not fit; for batches no broker checks later."""
     if crc32c(batch[CHECKED_FROM:]) != header.crc:

@@ -14,11 +14,13 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import assign
+from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.transforms.chain import Chain
 
 ASSUMED_SLOTS = 2
 """Lanes that a plan takes to run at once; only the runner of a copy knows the real number."""
@@ -168,6 +170,7 @@ def resolve(
     *,
     follow: bool = False,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
+    chains: Mapping[TopicPartition, CopiedThrough] | None = None,
 ) -> ResolvedRanges:
     """Turn progress (last copied upstream offset) into the ranges to copy. Pure.
 
@@ -177,13 +180,15 @@ def resolve(
     - its next offset is beyond the end of that log;
     - the source did not tell its offsets.
     A partition that was added since the copy was made waits until it is provisioned on the target. `leader_epochs` are
-    those of the records copied last.
+    those of the records copied last; `chains` are what the ledger notes of the transforms.
     """
+    noted = chains or {}
     ranges: list[RangeSpec] = []
     stopped: list[StoppedPartition] = []
     for topic in topics:
         stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
+        chain = flow.transforms.of(topic.remote_topic)
         for partition in topic.provisioned:
             place = TopicPartition(topic.topic, partition.partition)
             last = progress.get(place)
@@ -209,9 +214,18 @@ def resolve(
                         max_message_bytes=limit,
                         remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
                         leader_epoch=(leader_epochs or {}).get(place, -1) if last is not None else -1,
+                        chain=chain,
+                        notes_chain=_is_news(chain, start, noted.get(place)),
                     )
                 )
     return ResolvedRanges(tuple(ranges), tuple(stopped))
+
+
+def _is_news(chain: Chain, start: int, noted: CopiedThrough | None) -> bool:
+    """Say whether the ledger lacks that records from `start` on are copied through this chain."""
+    if noted is None:
+        return bool(chain)
+    return noted.print != chain.print or start < noted.since_offset
 
 
 def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:

@@ -91,6 +91,7 @@ def resolve_now(
             for it in ledger.leader_epochs
             if ledger.current(it.topic, it.topic_id)
         },
+        chains={it.topic_partition: it for it in ledger.chains if ledger.current(it.topic, it.topic_id)},
     )
     return ResolvedRanges(resolved.ranges, (*stopped, *resolved.stopped))
 

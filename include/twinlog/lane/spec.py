@@ -11,6 +11,7 @@ from enum import StrEnum
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.transforms.chain import NO_CHAIN, Chain
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, for a target that does not report its own."""
@@ -54,7 +55,8 @@ class RangeSpec(OfPartition):
     the source's leader epoch of the last record copied before `start`; -1 if unknown.  `remote_topic_id` is the
     incarnation of the copy to write to, "" if unknown.  `copy_end` is the end of the copy (downstream) after the
     records copied before `start`, None if unknown.  `loopback` are upstream offsets [first, end) that are copies from
-    the target, by the reverse flow's map.
+    the target, by the reverse flow's map.  `chain` is what is made of each record.  `notes_chain`: the ledger
+    does not say yet that records from `start` on are copied through this chain.
     """
 
     topic: str
@@ -69,6 +71,8 @@ class RangeSpec(OfPartition):
     remote_topic_id: str = ""
     loopback: tuple[tuple[int, int], ...] = ()
     copy_end: int | None = None
+    chain: Chain = NO_CHAIN
+    notes_chain: bool = False
 
     @property
     def remote(self) -> TopicPartition:

@@ -116,6 +116,7 @@ def _sorted(
     for it in topic.partitions:
         said = said_of.get(it.partition)
         reason = (problem.message, problem.hint) if problem else _against(topic, it, said)
+        reason = reason or _transformed(flow, topic, it, said)
         if reason is not None:
             yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
         elif it.target is not None:
@@ -134,6 +135,20 @@ def _sorted(
     for number in sorted({*range(topic.partition_count), *said_of} - seen):
         reason = (problem.message, problem.hint) if problem else _unseen(topic, number)
         yield refusal_of(topic.topic, topic.remote_topic, number, said_of.get(number), *reason)
+
+
+def _transformed(
+    flow: FlowSettings, topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None
+) -> tuple[str, str] | None:
+    """Return that a copy went through transforms: the proof compares the records of both sides as they are."""
+    copied = said is not None or (it.target is not None and it.target.end > 0)
+    if not copied or not flow.transforms.of(topic.remote_topic):
+        return None
+    return (
+        f"{topic.remote_topic}-{it.partition} is copied through transforms: it cannot be proved record by record where"
+        " it ends",
+        "copy the topic anew under another name, or exclude it",
+    )
 
 
 def _unseen(topic: DiscoveredTopic, number: int) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Le
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
+    CopiedThrough,
     DeletedTopic,
     Gap,
     GapAcknowledged,
@@ -78,6 +79,7 @@ class Ledger:
       as known.
     - `recoveries` are the failovers and failbacks of the flow, oldest first; `promotion_plan` is the plan kept for the
       next failover.
+    - `chains` are in order of topic and partition: what is known of the transforms that records were copied through.
     - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
@@ -92,6 +94,7 @@ class Ledger:
     quarantined: tuple[Quarantine, ...] = ()
     beginnings: Mapping[str, Beginning] = field(default_factory=dict)
     leader_epochs: tuple[LeaderEpoch, ...] = ()
+    chains: tuple[CopiedThrough, ...] = ()
     pauses: Mapping[str, TopicPause] = field(default_factory=dict)
     deleted: Mapping[str, DeletedTopic] = field(default_factory=dict)
     rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
@@ -229,6 +232,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             if it.topic in current and it.topic_id == current[it.topic].topic_id
         },
         leader_epochs=tuple(_of(known, LeaderEpoch)),
+        chains=tuple(sorted(_of(known, CopiedThrough), key=lambda it: it.topic_partition)),
         pauses={it.topic: it for it in _of(known, TopicPause)},
         deleted={it.topic: it for it in _of(known, DeletedTopic)},
         rebuilds={it.topic: it for it in _of(known, Rebuild)},

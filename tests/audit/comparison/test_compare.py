@@ -20,6 +20,7 @@ from twinlog.logs.partition_reader import Block, Item, Lost
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.offsets.spans import Spans
+from twinlog.transforms.chain import Chain, DropHeaders, Filter, RecordIsTombstone, Step
 
 Log = list[tuple[int, Rec]]
 """A partition: (offset, record)."""
@@ -580,3 +581,62 @@ def test_others_may_supersede_a_record_of_a_compacted_topic():
         scope = Scope(map_of([(0, 2)], 1), 0, 1, 0, 9, compacted=True, shared=True)
         result = compare(scope, batches([(0, old)]), batches([(place, Rec(b"theirs", b"k"))]), [], [])
         assert kinds == [kind for kind, _, _ in found(result)]
+
+
+NO_TOMBSTONES = Chain((Step(Filter(), RecordIsTombstone()), Step(DropHeaders(("a",)))))
+
+
+def made(log: Log) -> Log:
+    """What the chain leaves of a log, at its offsets."""
+    return [
+        (offset, dataclasses.replace(rec, headers=tuple(it for it in rec.headers if it[0] != "a")))
+        for offset, rec in log
+        if rec.value is not None
+    ]
+
+
+class TestTransforms:
+    @given(copies(), st.randoms(use_true_random=False), st.booleans())
+    @settings(max_examples=60, deadline=None)
+    def test_a_good_copy_through_transforms_has_no_difference_and_damage_is_found(
+        self, copy: Copy, chance: random.Random, compacted: bool
+    ) -> None:
+        """Law: every record that the chain leaves is proved equal; one byte changed in the copy is one difference."""
+        source = copy.source
+        left = made(source)
+        target = [(place, rec) for place, (_, rec) in enumerate(left)]
+        pairs = [(u, d) for (u, _), (d, _) in zip(left, target, strict=True)]
+        end = source[-1][0] + 1 if source else 0
+        scope = Scope(
+            map_of(pairs, end), 0, end, 0, len(target) + 9, compacted=compacted, chain=NO_TOMBSTONES
+        )
+        ours = batches(source)
+        good = compare(scope, ours, batches(target, (2, 4)))
+        assert ({}, len(left)) == (good.counts, good.equal_bytes + good.equal_records)
+        if target:
+            index = chance.randrange(len(target))
+            place, rec = target[index]
+            target[index] = place, dataclasses.replace(rec, value=(rec.value or b"") + b"!")
+            bad = compare(scope, ours, batches(target, (2, 4)))
+            assert {Kind.VALUE: 1} == bad.counts
+
+    def test_a_record_that_should_have_been_dropped_is_one_too_many(self) -> None:
+        """The map knows it, and the chain does not leave it."""
+        source = [(0, Rec(b"1")), (1, Rec(None, b"k")), (2, Rec(b"3"))]
+        scope = Scope(map_of([(0, 0), (1, 1), (2, 2)], 3), 0, 3, 0, 9, chain=NO_TOMBSTONES)
+        assert {Kind.EXTRA: 1} == compare(scope, batches(source), batches(source)).counts
+
+    def test_a_record_that_should_not_have_been_dropped_is_missing(self) -> None:
+        """The map knows that it was passed over, which is no reason."""
+        source, target = [(0, Rec(b"1")), (1, Rec(b"2"))], [(0, Rec(b"1"))]
+        scope = Scope(map_of([(0, 0)], 2), 0, 2, 0, 9, chain=NO_TOMBSTONES)
+        assert {Kind.MISSING: 1} == compare(scope, batches(source), batches(target)).counts
+
+    def test_a_dropped_tombstone_explains_what_compaction_took_from_the_source(self) -> None:
+        """The copy still has the record that the tombstone superseded; once that expires, nothing can be said."""
+        target = [(0, Rec(b"old", b"k"))]
+        scope = Scope(map_of([(0, 0)], 2), 0, 2, 0, 9, compacted=True, chain=NO_TOMBSTONES)
+        with_tombstone = compare(scope, batches([(1, Rec(None, b"k"))]), batches(target), [], [])
+        expired = compare(scope, [], batches(target), [], [])
+        assert ({}, 1) == (with_tombstone.counts, with_tombstone.superseded)
+        assert ({}, [Unproved.COMPACTED]) == (expired.counts, [it.reason for it in expired.unproved])

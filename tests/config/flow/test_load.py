@@ -35,6 +35,7 @@ from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
+from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
 
 Loader = Callable[..., Configuration]
 
@@ -431,6 +432,7 @@ def test_every_field_has_a_case() -> None:
         "failover",
         "recovery_run",
         "metrics",
+        "transforms",
     }  # by offsets_topic; below; test_tiers; test_pairs
     assert {field.name for field in fields(FlowSettings)} <= tested
     assert {f"metrics.{field.name}" for field in fields(MetricsSettings)} <= tested
@@ -483,7 +485,11 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("topics=orders-[a", "mm2.properties:6: topics: the regular expression"),
         ("groups.exclude=*bad", "mm2.properties:6: groups.exclude:"),
         ("topics=a{1,3}", "a list is split at every comma"),
-        ("A->B.transforms=route", "applies no transforms"),
+        ("A->B.transforms=route", "mm2.properties:6: A->B.transforms: needs transforms.route.type"),
+        (
+            "A->B.transforms=mask\nA->B.transforms.mask.type=MaskField$Value",
+            "mm2.properties:7: A->B.transforms.mask.type: MaskField$Value cannot be applied: it works on the fields",
+        ),
         ("topic.filter.class=com.example.Mine", "Java filter classes cannot run here"),
         ("replication.policy.class=com.example.Mine", "mm2.properties:6: replication.policy.class:"),
         ("A->B.source.cluster.alias=X", "contradicts the flow A->B"),
@@ -616,6 +622,7 @@ def test_enabled_that_is_neither_true_nor_false(loaded: Loader) -> None:
         "A.request.timeout.ms=${env:X}\nA.admin.request.timeout.ms=${env:X}",
         "A->B.source.cluster.alias=${env:X}",
         "A->B.transforms=${env:X}",
+        "A->B.transforms=a\nA->B.transforms.a.type=${env:X}",
         "topic.filter.class=${env:X}",
     ],
 )
@@ -632,3 +639,14 @@ def test_a_mistake_that_follows_from_another_is_not_said(loaded: Loader) -> None
     lines = "A.security.protocol=SASL_SSL\nA.sasl.mechanism=PLAIN\nA.sasl.jaas.config=${env:X}"
     expected = "mm2.properties:8: A.sasl.jaas.config: ${env:X}: the environment variable X is not set"
     assert expected == mistakes_of(loaded, MINIMAL + lines)
+
+
+def test_transforms_are_a_flows_own(loaded: Loader) -> None:
+    """Written for A->B they hold there, and in no other flow; MM2 drops them at the top level."""
+    lines = (
+        "A->B.transforms=live\nA->B.transforms.live.type=Filter\nA->B.transforms.live.predicate=gone"
+        "\nA->B.predicates=gone\nA->B.predicates.gone.type=RecordIsTombstone\nB->A.enabled=true"
+    )
+    flows = loaded(MINIMAL + lines).flows
+    expected = Chain((Step(Filter(), RecordIsTombstone()),))
+    assert (expected, Chain()) == (flows["A->B"].transforms, flows["B->A"].transforms)

@@ -10,7 +10,8 @@
 |                 | a record that the map does not know   | extra                                                |
 | records         | the same ones, elsewhere              | order                                                |
 
-Records of other writers in a shared topic are left out first (twinlog.audit.comparison.foreign_records).
+Records of other writers in a shared topic are left out first (twinlog.audit.comparison.foreign_records).  The source's
+records are compared as the flow's transforms leave them (twinlog.audit.comparison.transformed).
 
 Law: if both sides are good, this finds no difference.  Every record of the scope is counted exactly once.
 """
@@ -28,6 +29,7 @@ from twinlog.audit.comparison.one_side import Side
 from twinlog.audit.comparison.record_fields import RawRecord, differing, key_of
 from twinlog.audit.comparison.same_bytes import common_count, equal_prefix, same_records
 from twinlog.audit.comparison.totals import Totals
+from twinlog.audit.comparison.transformed import Transformed
 from twinlog.audit.comparison.values import Comparison, Scope
 from twinlog.formats.ledger.audit import DifferenceKind, Unproved
 from twinlog.logs.partition_reader import Item
@@ -49,10 +51,12 @@ def compare(
     must have kept there.  Without them such records are unproved.
     """
     ours, theirs = on_source(scope, source), on_target(scope, target)
-    walk = _Walk(scope, ours, theirs)
+    made = Transformed(ours, scope.chain, compacted=scope.compacted) if scope.chain else ours
+    walk = _Walk(scope, made, theirs)
     walk.run()
-    walk.awaited.superseded_by(ours.latest, theirs.latest)
-    if source_behind is not None and target_behind is not None and ours.all_kept and theirs.all_kept:
+    walk.awaited.superseded_by({**ours.latest, **made.latest}, theirs.latest)
+    kept = ours.all_kept and made.all_kept and theirs.all_kept
+    if source_behind is not None and target_behind is not None and kept:
         walk.awaited.look_behind(source_behind, target_behind)
         walk.judge_awaited()
     else:
@@ -104,6 +108,9 @@ class _Walk:
                 self.totals.differ(DifferenceKind.MISSING, at, "the target has no later record of its key")
             elif record.tombstone:
                 self.awaited.superseded += 1  # its key has no value on either side
+            elif self.scope.chain.drops:
+                # A record that the transforms dropped may have superseded it, and then expired: a tombstone does.
+                self.totals.unproved(record.upstream, Unproved.COMPACTED)
             else:
                 self.totals.differ(DifferenceKind.EXTRA, at, "the source has no record of its key any more")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from twinlog.formats.ledger.audit import DifferenceKind, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
+from twinlog.transforms.chain import NO_CHAIN, Chain
 
 LISTED = 100
 """Differences of one partition that are listed; all are counted."""
@@ -24,7 +25,8 @@ class Scope:
     upstream offsets that were left out on purpose.  `compacted` says that either side may have dropped records that
     have a later record with the same key.  `beyond` are downstream offsets of copies whose source records are known to
     be gone: only foreign records between those copies are checked.  `lost` are upstream stretches that were copied but
-    whose part of the map was lost: a record in them without counterpart is missing.
+    whose part of the map was lost: a record in them without counterpart is missing.  `chain` is what the copy made of
+    each source record.
 
     In a topic with other writers: `loopback` are upstream offsets of loopback records, which the reverse flow wrote and
     which are not copied.  `others` are downstream offsets that other flows wrote.  `shared` says that the target's own
@@ -43,6 +45,7 @@ class Scope:
     shared: bool = False
     beyond: Spans = field(default_factory=Spans)
     lost: tuple[tuple[int, int], ...] = ()
+    chain: Chain = NO_CHAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ from twinlog.config.security.connection import ClusterSettings
 from twinlog.policy import state_topics
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.selection import NameFilter, is_drilled
+from twinlog.transforms.chain import NO_CHAIN, Chain
 
 FILTERED_CONFIGS = (
     "follower.replication.throttled.replicas,leader.replication.throttled.replicas,"
@@ -357,9 +358,9 @@ class FlowSettings:
     )
     """only the default is supported"""
     _transforms: ClassVar = Key("transforms", Kind.LIST, "")
-    """refused when set: batches are copied unread"""
+    """names of [transforms](transforms.md) that are applied to each record, in order. Per flow"""
     _predicates: ClassVar = Key("predicates", Kind.LIST, "")
-    """refused when set: batches are copied unread"""
+    """names of the predicates that transforms use. Per flow"""
     _config_providers: ClassVar = Key("config.providers", Kind.LIST, "")
     """names of declared providers, see Secrets"""
     reverse_heartbeats: FlowSettings | None = None
@@ -371,6 +372,7 @@ class FlowSettings:
     metadata: MetadataSettings = section(MetadataSettings)
     tiers: tuple[Tier, ...] = sections(Tier)
     aliases: frozenset[str] = frozenset()
+    transforms: Chain = NO_CHAIN
     failover: FailoverSettings = section(FailoverSettings)
     recovery_run: str = ""
 

@@ -45,6 +45,7 @@ class Unproved(StrEnum):
     UNREADABLE = "unreadable"
     DISPLACED = "displaced"
     UNFINISHED = "unfinished"
+    OTHER_CHAIN = "other-chain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from twinlog.formats.ledger.parts import KIND as PART
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
+    CopiedThrough,
     DeletedTopic,
     Gap,
     GapAcknowledged,
@@ -140,6 +141,7 @@ LedgerRecord = (
     | Incarnation
     | Beginning
     | LeaderEpoch
+    | CopiedThrough
     | Gap
     | GapAcknowledged
     | TopicPause

@@ -101,6 +101,23 @@ class LeaderEpoch(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
+class CopiedThrough(OfPartition, LedgerEntry):
+    """Records from upstream offset `since_offset` on are copied through the chain of transforms with this print.
+
+    "" is the print of no transforms.  Only the newest is kept: of records before `since_offset` nothing is known but
+    that their chain may have been another one.  A partition without this record was always copied without transforms.
+    """
+
+    KIND: ClassVar[str] = "copied-through"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition")
+    topic: str
+    topic_id: str
+    partition: int
+    print: str
+    since_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gap(OfPartition, LedgerEntry):
     """A lost range: upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
 

@@ -26,6 +26,7 @@ from twinlog.batches.build import Arena
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
+from twinlog.batches.transform import Transform
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
@@ -111,11 +112,14 @@ class RangeCopy:
     epoch: int = -1
     committed_epoch: int = -1
     latency_ms: int | None = None
+    notes_chain: bool = False
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena) -> RangeCopy:
         """Start at the range's first offset; the batches that it builds lie in the lane's `arena`."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
+        if spec.chain:
+            cutter.transform = Transform(spec.chain)
         epoch = spec.leader_epoch
         piece = SegmentDraft.begin(spec.start)
         return cls(
@@ -127,6 +131,7 @@ class RangeCopy:
             copy_end=spec.copy_end,
             epoch=epoch,
             committed_epoch=epoch,
+            notes_chain=spec.notes_chain,
         )
 
     @property
@@ -232,6 +237,7 @@ class RangeCopy:
         self.copy_end = self.sent_end
         self.committed = self.sent
         self.committed_epoch = self.epoch
+        self.notes_chain = False
         assert self.draft is not None, "committed without its map"
         self.piece = SegmentDraft.begin(self.committed) if self.draft.count >= PIECE_RUNS else self.draft
         self.counts.add_all(self.open_counts)

@@ -12,7 +12,7 @@ from twinlog.batches.record import Headers, Record, build_batch, record_rest
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.parts import in_parts
 from twinlog.formats.ledger.records import Quarantine
-from twinlog.formats.ledger.topics import LeaderEpoch
+from twinlog.formats.ledger.topics import CopiedThrough, LeaderEpoch
 from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.formats.mm2.connect_offset import (
     SourceOffsetKey,
@@ -62,6 +62,9 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
         if copy.epoch != copy.committed_epoch:
             known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, copy.epoch, copy.committed)
             yield StateRecord.of_ledger(state.ledger_topic, known)
+        if copy.notes_chain:
+            chain = CopiedThrough(spec.topic, spec.topic_id, spec.partition, spec.chain.print, spec.start)
+            yield StateRecord.of_ledger(state.ledger_topic, chain)
         for offset, reason in copy.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
             yield StateRecord.of_ledger(state.ledger_topic, entry)
