@@ -138,7 +138,9 @@ class TestPast:
         assert (None, False) == placed(2, "another")
 
     @pytest.mark.parametrize(
-        ("at_ms", "why"), [(EARLY - 1, "is before the history"), (NOW + 10**7, "has not come yet")]
+        ("at_ms", "why"),
+        [(EARLY - 1, "is before the history"), (NOW + 10**7, "has not come yet")],
+        ids=["early", "late"],  # the times are those of now: xdist's processes have to agree on a name
     )
     def test_a_time_that_nobody_knows_is_refused(self, world, at_ms, why):
         """Before the first look, and to come."""
