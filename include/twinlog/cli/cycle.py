@@ -178,6 +178,7 @@ def run_cycle(
     snapshot = as_left(snapshot, synced)
     planned = plan_ranges.run(flow, clusters, until_ms=until, topics=topics, snapshot=snapshot)
     _say_planned(flow, discovery, synced, planned)
+    reported = snapshot.ledger.last_report
     copied = None
     if planned.ranges or planned.unended:
         with shown() as on_progress:
@@ -199,6 +200,7 @@ def run_cycle(
     board = Board(flow)
     done = conclude(flow, clusters, request, copied, failures, started_ms, board, refused=bool(refused))
     duties = duties_of(flow, request.run_id)
+    duties.drills_ms = reported.at_ms if reported is not None else 0  # the last cycle told of those before
     if done.report is not None:
         duties.note(done.report)
     duties.do_all(clusters)
