@@ -69,6 +69,7 @@ bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine, in under f
 
 bench-full: setup ## Measure everything, several times over, and renew the tables of docs/performance.md
 	$(WITH_JAVA) $(BIN)/python -m bench --full $(LOGS_IN_MEMORY) $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.transforms $(LOGS_IN_MEMORY) $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.latency $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.idle --follow $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.idle $(PERFORMANCE)

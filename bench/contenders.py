@@ -65,16 +65,12 @@ consumer.isolation.level = read_committed
 
 @dataclass(frozen=True)
 class Contender:
-    """One replicator: its name in the tables, and its alias of the source cluster."""
+    """One replicator: its name in the tables, its alias of the source cluster, and more lines of its file."""
 
     name: str
     alias: str
     extra: str = ""
-
-    @property
-    def is_twinlog(self) -> bool:
-        """Say whether this is twinlog."""
-        return self.alias in {"A", "L"}
+    is_twinlog: bool = False
 
     def remote(self, topic: str) -> str:
         """Return the topic's name on the target."""
@@ -116,5 +112,7 @@ def twinlog() -> Path:
 MM2 = Contender("MM2 4.3.1", "M", _MM2)
 TUNED = Contender("MM2 4.3.1, tuned producer", "U", _MM2 + _TUNED)
 EXACTLY_ONCE = Contender("MM2 4.3.1, exactly once", "E", _MM2 + _EXACTLY_ONCE)
-TWINLOG = Contender("twinlog", "A")
-TWINLOG_AT_LEAST_ONCE = Contender("twinlog, at least once", "L", "twinlog.guarantee = at_least_once\n")
+TWINLOG = Contender("twinlog", "A", is_twinlog=True)
+TWINLOG_AT_LEAST_ONCE = Contender(
+    "twinlog, at least once", "L", "twinlog.guarantee = at_least_once\n", is_twinlog=True
+)

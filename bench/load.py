@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,9 @@ def _answer(connection: Connection) -> None:
             raise SystemExit(f"{item.topic}-{item.partition} refused records of the benchmark: {item.error}")
 
 
-def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int = 0) -> memoryview:
+def batch_of(
+    records: int, size: int, codec: int, first_key: int = 0, hot: int = 0, headers: Iterable[str] = ()
+) -> memoryview:
     """Return a batch of records with 8-byte keys; with `hot` keys, every other eight records have one of these."""
     chance = random.Random(size)
     now = int(time.time() * 1000)
@@ -144,10 +146,11 @@ def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int =
         )
         return words[:size]
 
+    named = tuple((name, b"%04x" % number) for number, name in enumerate(headers))
     values = [value() for _ in range(records if codec else min(records, 64))]
     return build_batch(
         [
-            Record(n, now + n // 16, record_rest(key(first_key + n), values[n % len(values)]))
+            Record(n, now + n // 16, record_rest(key(first_key + n), values[n % len(values)], named))
             for n in range(records)
         ],
         codec,
@@ -157,7 +160,10 @@ def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int =
 def _even(kind: Kind, topic: str, records: int) -> Plan:
     """Yield the same number of batches for each partition."""
     rounds = max(1, records // (kind.batch * kind.partitions))
-    ready = [batch_of(kind.batch, kind.record_bytes, kind.codec, n * kind.batch) for n in range(4)]
+    ready = [
+        batch_of(kind.batch, kind.record_bytes, kind.codec, n * kind.batch, headers=kind.headers)
+        for n in range(4)
+    ]
     for number in range(rounds):
         batch = ready[number % len(ready)]
         if kind.compacted:
