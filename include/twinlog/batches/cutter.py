@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,9 +98,9 @@ class Cutter:
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
     `loopback` tells loopback records, which came from the target and are not sent back.  `transform` is what is made of
-    each record before it is sent.  `most_bytes` limits a batch of
-    several records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit,
-    because the target compresses differently.
+    each record before it is sent.  `most_bytes` limits a batch of several
+    records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit, because
+    the target compresses differently.
     """
 
     end: int
@@ -111,6 +112,7 @@ class Cutter:
     loopback: LoopbackRecords | None = None
     transform: Transform | None = None
     most_bytes: int = field(init=False)
+    _asks: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         self.most_bytes = self.max_message_bytes
@@ -194,7 +196,10 @@ class Cutter:
         if not run.takes(header.codec) and not self._flush(run, block, done):
             return False
         clean = self._clean(header, position)
-        if not clean or merge_cost(header.codec, header.record_count, header.size) < BATCH_COST:
+        small = merge_cost(header.codec, header.record_count, header.size) < BATCH_COST
+        if clean and self.transform is not None:
+            clean = not small and self._left_alone(block, start)
+        if not clean or small:
             run.add(header, start, position, clean=clean)
         elif not self._flush(run, block, done):
             return False
@@ -249,8 +254,7 @@ class Cutter:
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
-            self.transform is None
-            and not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
+            not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
             and header.dense
             and header.base_offset >= position
             and header.next_offset <= self.end
@@ -261,6 +265,23 @@ class Cutter:
                 and any(header.base_offset <= offset <= header.last_offset for offset in self.excluded)
             )
         )
+
+    def _left_alone(self, block: memoryview, start: int) -> bool:
+        """Say whether the transforms change nothing in a batch, which then need not be built anew.
+
+        It is not asked behind a batch in which they changed something, until one that was built shows none.
+        """
+        if self.transform is None or not self._asks:
+            return False
+        with suppress(FormatError):  # who builds it anew says what is wrong with it
+            self._transformed(read_columns(block, [start]), self.transform)
+            return self._asks
+        return False
+
+    def _transformed(self, records: Columns, transform: Transform) -> Columns:
+        made = transform.columns(records)
+        self._asks = made is records
+        return made
 
     def _flush(self, run: Run, block: memoryview, done: Cut) -> bool:
         """Send the batches of the run, and empty it; return False on poison, which ends the cut."""
@@ -281,7 +302,7 @@ class Cutter:
             try:
                 records = read_columns(block, begins)
                 if self.transform is not None:
-                    records = self.transform.columns(records)
+                    records = self._transformed(records, self.transform)
             except FormatError as error:
                 return self._up_to_the_bad_one(run, begins, positions, block, done, error)
             poison = self._rewrite(records, positions[0], run.codec, done, block, begins)

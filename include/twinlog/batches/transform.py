@@ -6,9 +6,9 @@ worked out once and kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from twinlog.batches import varint
 from twinlog.batches.codec import NONE
 from twinlog.batches.columns import MAX_VARINT, Columns, read_varints
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
+from twinlog.batches.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.batches.record import Record, read_records
 from twinlog.errors import FormatError
-from twinlog.transforms.chain import Chain
+from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
 
 _REMEMBERED: Final = 4096
 
@@ -30,32 +31,59 @@ class Transform:
     """A chain as it is applied to encoded records.  Single-threaded."""
 
     chain: Chain
+    _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = tuple(name.encode() for name in self.chain.header_names)
 
     def columns(self, records: Columns) -> Columns:
         """Return what the chain makes of records.  Raises FormatError for a record that cannot be read."""
         if not len(records):
             return records
-        values, headers = _layout(records)
-        tombstones = (values < 0).tolist()
-        kept = np.ones(len(records), bool)
-        bare = {it: self._kept(it, ()) is not None for it in (False, True)}
-        counts = np.frombuffer(records.data, np.uint8)[headers]
+        values, at = _layout(records)
+        headers = read_headers(records, at, self._names)
+        kept, removed = self._judged(values < 0, headers)
+        gone = sum(
+            (headers.times[name] * mask for name, mask in removed.items()), np.zeros(len(records), np.int64)
+        )
+        one_by_one = np.union1d(headers.others, np.flatnonzero(kept & (gone > 1)))
         changed: list[tuple[int, bytes]] = []
-        bounds = zip(records.starts.tolist(), headers.tolist(), records.ends.tolist(), strict=True)
-        for index, (start, at, end) in enumerate(bounds) if counts.any() else ():
-            if not counts[index]:
-                continue
-            head = records.data[start:at]
-            rest = self._headers(tombstones[index], records.data[at:end], int(records.offsets[index]))
-            if rest is None:
-                kept[index] = False
-            elif rest is not _SAME:
-                changed.append((index, b"".join((head, rest))))
-        plain = counts == 0
-        kept[plain] = np.where(values < 0, bare[True], bare[False])[plain]
+        for index in one_by_one.tolist():
+            start, end = int(records.starts[index]), int(records.ends[index])
+            offset, rest = int(records.offsets[index]), records.data[start:end]
+            made = self.rest(rest, offset)
+            kept[index] = made is not None
+            if made is not None and made is not rest:
+                changed.append((index, bytes(made)))
+        gone[one_by_one] = 0
+        rows = np.flatnonzero(kept & (gone == 1))
+        if len(rows):
+            begins, ends = _places(headers, removed, rows)
+            records = without_one(records, rows, at[rows], begins, ends)
         records = _replaced(records, changed) if changed else records
         return records if kept.all() else records.where(kept)
+
+    def _judged(self, tombstones: Any, headers: Headers) -> tuple[Any, dict[bytes, Any]]:
+        """Return which records stay, and for each name from which of them its headers are removed."""
+        there = {name: times > 0 for name, times in headers.times.items()}
+        kept, removed = np.ones(len(tombstones), bool), dict[bytes, Any]()
+        for step in self.chain.steps:
+            match step.predicate:
+                case RecordIsTombstone():
+                    holds = tombstones
+                case HasHeaderKey(name):
+                    holds = there[name.encode()]
+                case _:
+                    holds = np.ones(len(tombstones), bool)
+            applies = (holds ^ (step.negate and step.predicate is not None)) & kept
+            if isinstance(step.transform, Filter):
+                kept &= ~applies
+                continue
+            for gone in map(str.encode, step.transform.names):
+                removed[gone] = removed.get(gone, False) | (applies & there[gone])
+                there[gone] = there[gone] & ~applies
+        return kept, removed
 
     def rest(self, rest: memoryview, offset: int) -> memoryview | None:
         """Return what the chain makes of one record's end: the same object if it stays, None if it is dropped."""
@@ -63,7 +91,7 @@ class Transform:
         value, at = varint.decode(rest, at + max(key, 0))
         at += max(value, 0)
         if at >= len(rest):
-            raise _bad(offset)
+            raise bad_record(offset)
         made = self._headers(value < 0, rest[at:], offset)
         if made is None or made is _SAME:
             return None if made is None else rest
@@ -100,7 +128,7 @@ class Transform:
     def _kept(self, tombstone: bool, names: Names) -> tuple[int, ...] | None:
         found = self._known.get((tombstone, names), _UNKNOWN)
         if found is _UNKNOWN:
-            texts = [str(name, "utf-8", "replace") for name in names]
+            texts = [str(name, "utf-8", "surrogateescape") for name in names]
             found = self.chain.kept(tombstone, texts)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -120,11 +148,20 @@ def _layout(records: Columns) -> tuple[np.ndarray, np.ndarray]:
         values, at = read_varints(data, at + np.maximum(keys, 0), MAX_VARINT)
         at = at + np.maximum(values, 0)
     except (IndexError, OverflowError):
-        raise _bad(int(records.offsets[0])) from None
+        raise bad_record(int(records.offsets[0])) from None
     beyond = np.flatnonzero(at >= records.ends)
     if len(beyond):
-        raise _bad(int(records.offsets[beyond[0]]))
+        raise bad_record(int(records.offsets[beyond[0]]))
     return values, at
+
+
+def _places(headers: Headers, removed: Mapping[bytes, Any], rows: Any) -> tuple[Any, Any]:
+    """Return from where to where the one header that is removed lies, in each of these records."""
+    begins, ends = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for name, mask in removed.items():
+        here = mask[rows]
+        begins[here], ends[here] = headers.begins[name][rows[here]], headers.ends[name][rows[here]]
+    return begins, ends
 
 
 def _named(block: memoryview, offset: int) -> tuple[Names, list[tuple[int, int]]]:
@@ -135,14 +172,16 @@ def _named(block: memoryview, offset: int) -> tuple[Names, list[tuple[int, int]]
         for _ in range(count):
             start = at
             size, at = varint.decode(block, at)
+            if size < 0:
+                raise bad_record(offset)
             names.append(bytes(block[at : at + size]))
             value, at = varint.decode(block, at + size)
             at += max(value, 0)
             places.append((start, at))
     except (IndexError, FormatError):
-        raise _bad(offset) from None
+        raise bad_record(offset) from None
     if at != len(block) or count < 0:
-        raise _bad(offset)
+        raise bad_record(offset)
     return tuple(names), places
 
 
@@ -178,7 +217,3 @@ def _placed(records: list[Record], base: int, last_delta: int) -> memoryview:
     write_header(batch, NONE, len(records), earliest, latest)
     write_offsets(batch, base, last_delta)
     return batch
-
-
-def _bad(offset: int) -> FormatError:
-    return FormatError(f"record at upstream offset {offset} cannot be read", code="bad-record", offset=offset)

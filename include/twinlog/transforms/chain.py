@@ -89,6 +89,15 @@ class Chain:
         return any(isinstance(step.transform, Filter) for step in self.steps)
 
     @property
+    def header_names(self) -> frozenset[str]:
+        """The names of headers that matter to the chain."""
+        asked = (it.predicate.name for it in self.steps if isinstance(it.predicate, HasHeaderKey))
+        dropped = (
+            name for it in self.steps if isinstance(it.transform, DropHeaders) for name in it.transform.names
+        )
+        return frozenset((*asked, *dropped))
+
+    @property
     def print(self) -> str:
         """Identify the chain: two chains with the same steps have the same print; "" for an empty chain."""
         if not self.steps:
