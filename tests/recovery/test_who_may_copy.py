@@ -58,6 +58,6 @@ class TestEveryState:
 
     def _in(self, world: World, phase: FlowPhase, by: str):
         world.write(3)
-        state = FlowState(phase, 7, "jo", "", "run-1" if phase.failed_over else "")
+        state = FlowState(phase, 7, "jo", "", "run-1" if phase.out_of_service else "")
         write_ledger(world.flow, world.clusters.target, [state])
         return replace(world.flow, recovery_run=by), world.clusters

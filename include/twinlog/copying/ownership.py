@@ -116,7 +116,7 @@ class Ownership:
                 raise TerminalError(
                     f"flow {flow.name} is {record.state.value} by {record.by}: {record.reason}",
                     hint="`twinlog recovery status` says what can be done"
-                    if record.state.failed_over
+                    if record.state.out_of_service
                     else "`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
                     code=PAUSED,
                     flow=flow.name,

@@ -111,7 +111,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
 
 
 def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
-    if ledger.phase.failed_over:
+    if ledger.phase.out_of_service:
         raise TerminalError(
             f"{flow.name} is {ledger.phase}: a drill is for a flow that follows",
             hint="`twinlog recovery status` says where it stands",

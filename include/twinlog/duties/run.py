@@ -160,7 +160,7 @@ class Duties:
         except TwinlogError:  # the target is gone: an alarm about the copy must go out all the same
             return []
         since, self.drills_ms = self.drills_ms, now
-        if ledger.phase.failed_over:
+        if ledger.phase.out_of_service:
             return []
         failed = alarm.failed_drill(ledger.drills, since, now)
         return [*failed, *alarm.drill_overdue(self.flow, ledger.drills, since, now)]

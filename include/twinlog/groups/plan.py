@@ -136,7 +136,7 @@ def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
 
 def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
     """Say whether positions are written on the target at all. Pure."""
-    if seen.ledger.phase.failed_over and not seen.ledger.copies_for(flow.recovery_run):
+    if seen.ledger.phase.out_of_service and not seen.ledger.copies_for(flow.recovery_run):
         return SyncSwitch(
             on=False, why_not=f"the flow is {seen.ledger.phase}: its groups belong to the target now"
         )

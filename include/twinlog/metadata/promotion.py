@@ -39,7 +39,7 @@ def plan_to_keep(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> Prom
     now, kept = clock.now_ms(), ledger.promotion_plan
     if kept is not None and clock.seconds_since(kept.at_ms, now) < flow.sync_topic_acls_interval_seconds:
         return None
-    if ledger.phase.failed_over:
+    if ledger.phase.out_of_service:
         return None
     try:
         plan = sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters)

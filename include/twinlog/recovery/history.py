@@ -141,7 +141,7 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
         return (
             f"`twinlog failover --mode {kept.mode} {named}` does the steps that are left after the promotion"
         )
-    if ledger.phase.failed_over:
+    if ledger.phase.out_of_service:
         return (
             f"clients work on {flow.target.alias}; once {flow.source.alias} answers, `twinlog failback --dry-run"
             f" {named}` says what each side alone has; with unchanged names both ways `twinlog failback --home {named}`"

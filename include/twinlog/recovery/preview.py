@@ -80,7 +80,7 @@ def _back(groups_at_ms: int | None) -> str:
 def _state(ledger: Ledger) -> State:
     if open_run(ledger) is not None:
         return State.WAITING
-    return State.PROMOTED if ledger.phase.failed_over else State.FOLLOWING
+    return State.PROMOTED if ledger.phase.out_of_service else State.FOLLOWING
 
 
 Seen = tuple[tuple[TopicAtRisk, ...], tuple[PlacedGroup, ...], Mapping[StepName, str], float | None, str]

@@ -93,7 +93,7 @@ def begin(
         back = groups_at_ms if groups_at_ms is not None else under_way.groups_at_ms
         taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms, groups_at_ms=back)
         return Move(taken)
-    if ledger.phase.failed_over:
+    if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
     if mode is Mode.PLANNED:
         _refuse_paused(flow, ledger)
@@ -188,7 +188,7 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
     """
     run = open_run(ledger)
     if run is None:
-        if ledger.phase.failed_over:
+        if ledger.phase.out_of_service:
             raise _too_late(flow, ledger)
         raise TerminalError(
             f"{flow} is not failing over: there is nothing to abort",
@@ -234,7 +234,7 @@ def way_home(ledger: Ledger) -> RecoveryRun | None:
     last = next((it for it in reversed(ledger.recoveries) if it.mode == FAILBACK and it.failover), None)
     if last is None or last.state is RunState.OPEN:
         return last
-    unfinished = last.state is RunState.PROMOTED and not last.cleared and not ledger.phase.failed_over
+    unfinished = last.state is RunState.PROMOTED and not last.cleared and not ledger.phase.out_of_service
     return last if unfinished else None
 
 
@@ -270,7 +270,7 @@ def lend(flow: str, home: str, ledger: Ledger, actor: Actor, run_name: str, now_
             code="failing-over",
             flow=flow,
         )
-    if under_way is None and ledger.phase.failed_over:
+    if under_way is None and ledger.phase.out_of_service:
         raise TerminalError(
             f"{flow} is promoted itself, so it does not copy home",
             hint=f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",

@@ -45,7 +45,7 @@ def why_reverse_holds(reverse: str, ledger: Ledger, own: FlowState | None, run: 
     person looks at them first, and then resumes this flow.  The failback `run`, which moves both flows, is not held.
     """
     state, failover = ledger.flow_state, ledger.present_failover
-    if state is None or not state.state.failed_over or (run and run == state.run):
+    if state is None or not state.state.out_of_service or (run and run == state.run):
         return ""
     if state.state is FlowPhase.FAILING_OVER:
         return f"standing by: {reverse} is failing over, by {state.by}"
@@ -127,7 +127,7 @@ def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
             flow=flow.name,
         )
     ledger = read_ledger(flow, target)
-    if ledger.phase.failed_over:
+    if ledger.phase.out_of_service:
         raise TerminalError(
             f"flow {flow.name} is {why_suspended(ledger)}",
             hint="`twinlog recovery status` says what can be done",

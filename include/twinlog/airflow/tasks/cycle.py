@@ -210,7 +210,7 @@ def _overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
     if flow.failover.drill_age_seconds is None:
         return []
     ledger = read_ledger(flow, clusters.target)
-    if ledger.phase.failed_over:
+    if ledger.phase.out_of_service:
         return []
     reported_ms = ledger.last_report.at_ms if ledger.last_report is not None else 0
     return drill_overdue(flow, ledger.drills, reported_ms, clock.now_ms())

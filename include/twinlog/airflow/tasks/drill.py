@@ -57,7 +57,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters)
-        if (phase := read_ledger(flow, clusters.target).phase).failed_over:
+        if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
             raise AirflowSkipException(f"{flow.name} is {phase}: a drill is for a flow that follows")
         request = drill.Request(who(context["dag_run"]), _groups(params["groups"]), params["most"])
         report = drill.run(flow, clusters, request, drill.Tools(reader(flow.target), time.sleep, _told))

@@ -82,7 +82,7 @@ def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
     from twinlog.state.ledger import read_ledger
 
     ledger = read_ledger(flow, clusters.target)
-    if ledger.phase.failed_over and transitions.open_run(ledger) is None:
+    if ledger.phase.out_of_service and transitions.open_run(ledger) is None:
         transitions.retake(flow.name, ledger, transitions.Actor("", ""), clock.now_ms())
 
 

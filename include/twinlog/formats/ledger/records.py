@@ -66,7 +66,7 @@ class FlowPhase(StrEnum):
     FAILING_BACK = "failing-back"
 
     @property
-    def failed_over(self) -> bool:
+    def out_of_service(self) -> bool:
         """Say whether a failover has begun or is done, and the flow does not follow again."""
         return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
 
