@@ -212,6 +212,42 @@ def test_metrics_are_served_while_it_follows(cluster_a, cluster_b, tmp_path) -> 
     assert 20 == result.records
 
 
+def test_transforms_while_it_follows(cluster_a, cluster_b, tmp_path) -> None:
+    """What they drop is no record of the copy, and leaves nothing behind; a header that they remove is gone."""
+    topic = create_topic(cluster_a, f"follow-{uuid.uuid4().hex[:6]}")
+    chain = {
+        "A->B__transforms": "live, clean",
+        "A->B__transforms__live__type": "Filter",
+        "A->B__transforms__live__predicate": "gone",
+        "A->B__transforms__clean__type": "DropHeaders",
+        "A->B__transforms__clean__headers": "trace",
+        "A->B__predicates": "gone",
+        "A->B__predicates__gone__type": "RecordIsTombstone",
+    }
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **chain)
+    written: list[Seen] = []
+
+    def write() -> None:
+        for turn in range(10):
+            some = [
+                replace(it, headers=(("trace", b"1"), ("kept", b"2")))
+                if number % 2
+                else replace(it, value=None)
+                for number, it in enumerate(records(turn * 10, 10))
+            ]
+            produce(cluster_a, topic, some)
+            written.extend(some)
+            time.sleep(0.3)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    result, _ = followed(flow, 10)
+    writer.join()
+    expected = [replace(it, headers=(("kept", b"2"),)) for it in written if it.value is not None]
+    assert (50, [0]) == (result.records, [it.lag_records for it in result.partitions])
+    assert expected == read(cluster_b, f"A.{topic}")
+
+
 def test_a_batch_cycle_goes_on_where_following_stopped(cluster_a, cluster_b, tmp_path) -> None:
     """The two rhythms share progress, map and fence."""
     topic = create_topic(cluster_a, f"both-{uuid.uuid4().hex[:6]}")
