@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,6 @@ class CommitHook(BuildHookInterface):
         if not noted.is_file():
             self._folder = tempfile.TemporaryDirectory()
             noted = Path(self._folder.name, NOTE)
-            noted.write_text(_commit(self.root))
+            shipped = runpy.run_path(str(Path(self.root, "include", "twinlog", "shipped.py")))
+            noted.write_text(shipped["commit"]())
         build_data["force_include"][str(noted)] = place
-
-
-def _commit(root: str) -> str:
-    """Return the commit, with `-dirty` if files differ from it; nothing outside of a git work tree."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip()

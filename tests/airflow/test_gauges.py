@@ -23,7 +23,7 @@ class Flow:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """What Airflow was told."""
+    """Return what Airflow was told."""
     found: dict[str, float] = {}
     monkeypatch.setattr(gauges.Stats, "gauge", lambda name, value: found.update({name: value}))
     return found

@@ -138,7 +138,7 @@ def test_what_was_copied_is_compared_or_a_problem(
 
 
 def test_a_flow_that_passed_over_all_it_saw_has_a_map():
-    """What the other direction wrote, or markers: the map says so, and nothing stands against the topic."""
+    """A map that says of every offset why it was passed over stands against nothing."""
     seen = state({0: LOG, 1: LOG}, maps={0: MARKERS, 1: MARKERS}, copied={0, 1})
     assert ["nothing-copied"] == [code for code, _ in found(seen)]
 

@@ -145,8 +145,7 @@ def test_by_column_and_one_by_one_damage_is_the_same(
     except FormatError:
         return
     transform = Transform(chain)
-    bounds = zip(columns.offsets.tolist(), columns.starts.tolist(), columns.ends.tolist(), strict=True)
-    singly = [(offset, columns.data[start:end]) for offset, start, end in bounds]
+    singly = _rests(columns)
     assert _left(
         lambda: [(n, made) for n, rest in singly if (made := transform.rest(rest, n)) is not None]
     ) == _left(lambda: _rests(transform.columns(columns)))

@@ -1,4 +1,4 @@
-"""What a cycle by `twinlog run --once` does beside its copy."""
+"""A cycle by `twinlog run --once` does more than its copy: drills are told of once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The Dag file of the audit as Airflow's Dag processor sees it."""
 
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.airflow
@@ -18,16 +16,9 @@ B->C.enabled = true
 
 
 @pytest.fixture
-def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def dags(dags_of):
     """The Dags of this file."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    config = tmp_path / "mm2.properties"
-    config.write_text(FLOWS)
-    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-    bag = DagBag(dag_folder=repository / "dags" / "audit.py")
-    assert {} == bag.import_errors
-    return bag.dags
+    return dags_of("audit.py", FLOWS)
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,16 +19,9 @@ B->C.enabled = true
 
 
 @pytest.fixture
-def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def dags(dags_of):
     """The Dags of this file."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    config = tmp_path / "mm2.properties"
-    config.write_text(FLOWS)
-    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-    bag = DagBag(dag_folder=repository / "dags" / "failover_readiness.py")
-    assert {} == bag.import_errors
-    return bag.dags
+    return dags_of("failover_readiness.py", FLOWS)
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

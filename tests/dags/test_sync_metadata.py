@@ -1,7 +1,6 @@
 """The metadata Dags as Airflow's Dag processor sees them."""
 
 import datetime as dt
-from pathlib import Path
 
 import pytest
 
@@ -23,16 +22,9 @@ C->A.sync.topic.configs.enabled = false
 
 
 @pytest.fixture
-def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def dags(dags_of):
     """The metadata Dags, by their ids."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    config = tmp_path / "mm2.properties"
-    config.write_text(CONFIGURATION)
-    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-    bag = DagBag(dag_folder=repository / "dags" / "sync_metadata.py")
-    assert {} == bag.import_errors
-    return bag.dags
+    return dags_of("sync_metadata.py", CONFIGURATION)
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

@@ -326,7 +326,7 @@ def kinds(start: int) -> list[Seen]:
 
 
 def left_of(records: list[Seen]) -> list[Seen]:
-    """What the transforms leave."""
+    """Return what the transforms leave."""
     return [
         replace(it, headers=tuple(one for one in it.headers if one[0] != "trace"))
         for it in records

@@ -160,10 +160,8 @@ def _partition(
     unproved += _before_the_chain(offset_map, start, since)
     start = max(start, since)
     scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
-    scopes = [replace(it, chain=chain) for it in scopes] if chain else scopes
-    scopes = (
-        [replace(it, lost=tuple((one.start, one.end) for one in lost)) for it in scopes] if lost else scopes
-    )
+    stretches = tuple((it.start, it.end) for it in lost)
+    scopes = [replace(it, chain=chain, lost=stretches) for it in scopes]
     look_behind = request.mode is not AuditMode.SAMPLE
     specs = tuple(
         AuditSpec(

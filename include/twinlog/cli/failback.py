@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.failover import DryRunOption, YesOption, answer, groups_grid
+from twinlog.cli.failover import DryRunOption, YesOption, groups_grid, tools_of
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
@@ -96,7 +95,6 @@ def _home(
     from twinlog.recovery.failback import home
     from twinlog.recovery.failback.one_sided import opened_logs
     from twinlog.recovery.reverse import Way, reverse_of
-    from twinlog.recovery.steps.scene import Tools
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key = signing_key(sign_with or chosen.gate.sign_with)
@@ -109,14 +107,8 @@ def _home(
         opened_logs(chosen) as read,
         WarmSpark() as spark,
     ):
-        tools = Tools(
-            copies=lambda: spark.runner(master or chosen.copy.spark_master),
-            approve=lambda question: answer(question, yes=yes),
-            sleep=time.sleep,
-            configuration=configuration.path,
-            configuration_sha256=configuration.sha256,
-            key=key,
-            told=say_step,
+        tools = tools_of(
+            configuration, lambda: spark.runner(master or chosen.copy.spark_master), key, yes=yes
         )
         report = home.run(
             Way(chosen, clusters),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,8 +21,12 @@ from twinlog.cli.say import say, say_step
 from twinlog.gate.suites.suites import Mode
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from twinlog.config.flow.settings import Configuration
+    from twinlog.copying.rounds import LaneRunner
     from twinlog.recovery.report import FailoverReport, PlacedGroup
-    from twinlog.recovery.steps.scene import Answer
+    from twinlog.recovery.steps.scene import Answer, Tools
 
 ModeOption = Annotated[
     Mode,
@@ -62,7 +67,6 @@ def failover(
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
-    from twinlog.recovery.steps.scene import Tools
 
     at_ms = None if groups_at is None else parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_one_flow(config, flow, strict=strict)
@@ -74,22 +78,36 @@ def failover(
         opened_reverse(configuration, chosen) as reverse,
         WarmSpark() as spark,
     ):
-        tools = Tools(
-            copies=lambda: spark.runner(master or chosen.copy.spark_master),
-            approve=lambda question: answer(question, yes=yes),
-            sleep=time.sleep,
-            configuration=configuration.path,
-            configuration_sha256=configuration.sha256,
-            key=key,
-            told=say_step,
-            reverse=reverse,
+        tools = tools_of(
+            configuration, lambda: spark.runner(master or chosen.copy.spark_master), key, yes=yes
         )
         asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms)
-        report = recovery.run(chosen, clusters, asked, tools)
+        report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
     show(report.document, output, _grids(report))
     if report.next:
         say(f"{report.flow}: {report.next}")
     return int(report.exit_code)
+
+
+def tools_of(
+    configuration: Configuration,
+    copies: Callable[[], LaneRunner],
+    key: Ed25519PrivateKey | None,
+    *,
+    yes: bool,
+) -> Tools:
+    """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step."""
+    from twinlog.recovery.steps.scene import Tools
+
+    return Tools(
+        copies=copies,
+        approve=lambda question: answer(question, yes=yes),
+        sleep=time.sleep,
+        configuration=configuration.path,
+        configuration_sha256=configuration.sha256,
+        key=key,
+        told=say_step,
+    )
 
 
 def answer(question: str, *, yes: bool) -> Answer:

@@ -194,10 +194,9 @@ def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[st
 
     Settings made by hand may have a connection and no Java properties: then the connection is used alone.
     """
-    java = getattr(cluster, role)
-    result: dict[str, Any] = dict(librdkafka(cluster, role) if java else security(cluster.connection))
-    sasl = connection_of(cluster, role).sasl
-    if sasl is not None and (sasl.token_provider is not None or sasl.token_file is not None):
+    java, connection = getattr(cluster, role), connection_of(cluster, role)
+    result: dict[str, Any] = dict(librdkafka(cluster, role, connection) if java else security(connection))
+    if (sasl := connection.sasl) is not None and sasl.by_callback:
         result["oauth_cb"] = functools.partial(login.for_client, sasl)
     return result
 

@@ -56,7 +56,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class EndedLanes:
-    """What only lanes know, of those that have ended: bytes by source partition, and transactions.
+    """Hold what only lanes know, of those that have ended: bytes by source partition, and transactions.
 
     `bytes_per_second` and `latency_ms` are those of the newest lane generation; the latter has the partitions of which
     it copied something, and says how old their newest record was when it was on the target.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.checks.evaluate import first_few
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.drill import DrillRun, DrillState, last_proof
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
@@ -53,8 +53,7 @@ def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> lis
 
 def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list[str]:
     """Describe the newest drill that proved something, if it failed after `since_ms`, and not after `now_ms`.  Pure."""
-    ended = (it for it in drills if it.state in {DrillState.PASSED, DrillState.FAILED})
-    last = max(ended, key=lambda it: it.at_ms, default=None)
+    last = last_proof(drills)
     if last is None or last.state is DrillState.PASSED or not since_ms < last.at_ms <= now_ms:
         return []
     return [f"drill {last.run} failed: {last.message}"]

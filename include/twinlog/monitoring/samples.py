@@ -12,7 +12,7 @@ from twinlog.checks.check import CheckResult
 from twinlog.checks.coverage import by_topic, coverage, total
 from twinlog.checks.gaps import GapState
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.drill import DrillState
+from twinlog.formats.ledger.drill import DrillState, last_proof
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import metrics
 from twinlog.monitoring.at_risk import drift_by_topic
@@ -22,9 +22,6 @@ from twinlog.monitoring.open_at_source import UndecidedPartition
 from twinlog.monitoring.survey import Survey, unseen_of
 from twinlog.monitoring.validate import CycleFacts
 from twinlog.state.ledger import Ledger
-
-ENDED = {DrillState.PASSED: 1.0, DrillState.FAILED: 0.0}
-"""The drills that have proved something, one way or the other."""
 
 
 def of_report(flow: FlowSettings, report: FlowReport, facts: CycleFacts) -> Iterator[Sample]:
@@ -72,9 +69,9 @@ def _gaps(report: FlowReport) -> Iterator[Sample]:
 
 
 def _drill(ledger: Ledger) -> Iterator[Sample]:
-    last = max((it for it in ledger.drills if it.state in ENDED), key=lambda it: it.at_ms, default=None)
+    last = last_proof(ledger.drills)
     if last is not None:
-        yield metrics.DRILL_PASSED.of(ENDED[last.state])
+        yield metrics.DRILL_PASSED.of(float(last.state is DrillState.PASSED))
         yield metrics.DRILL_TIMESTAMP_SECONDS.of(last.at_ms / 1000)
         yield metrics.DRILL_RTO_SECONDS.of(last.rto_seconds)
         yield metrics.DRILL_RPO_SECONDS.of(last.rpo_seconds)

@@ -587,7 +587,7 @@ NO_TOMBSTONES = Chain((Step(Filter(), RecordIsTombstone()), Step(DropHeaders(("a
 
 
 def made(log: Log) -> Log:
-    """What the chain leaves of a log, at its offsets."""
+    """Return what the chain leaves of a log, at its offsets."""
     return [
         (offset, dataclasses.replace(rec, headers=tuple(it for it in rec.headers if it[0] != "a")))
         for offset, rec in log

@@ -27,7 +27,7 @@ STANDS = st.lists(
 
 @given(STANDS)
 def test_what_is_packed_comes_back_in_order(stands):
-    """Whatever the order in which it was given; equal positions are equal text."""
+    """A look comes back sorted, in whatever order it was given; equal positions are equal text."""
     look = GroupLook.of(7, stands, ["b", "a"])
     assert sorted(stands) == list(look.stands)
     assert (look, ("a", "b")) == (GroupLook.of(7, reversed(stands), ["a", "b"]), look.unseen)

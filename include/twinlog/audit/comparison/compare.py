@@ -54,7 +54,8 @@ def compare(
     made = Transformed(ours, scope.chain, compacted=scope.compacted) if scope.chain else ours
     walk = _Walk(scope, made, theirs)
     walk.run()
-    walk.awaited.superseded_by({**ours.latest, **made.latest}, theirs.latest)
+    latest = ours.latest if made is ours else {**ours.latest, **made.latest}
+    walk.awaited.superseded_by(latest, theirs.latest)
     kept = ours.all_kept and made.all_kept and theirs.all_kept
     if source_behind is not None and target_behind is not None and kept:
         walk.awaited.look_behind(source_behind, target_behind)

@@ -86,6 +86,11 @@ class SaslSettings:
     unsecured_claims: tuple[tuple[str, str], ...] = ()
     extensions: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def by_callback(self) -> bool:
+        """Say whether a client library has to ask twinlog for the token."""
+        return self.token_provider is not None or self.token_file is not None
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:

@@ -41,13 +41,16 @@ records (`fetch.*`, `linger.ms`) have no place here: confluent-kafka only writes
 """
 
 
-def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
+def librdkafka(
+    cluster: ClusterSettings, role: Role, connection: ConnectionSettings | None = None
+) -> dict[str, Setting]:
     """Return the configuration dict of confluent-kafka for one role of a cluster, secrets in the clear.
 
-    Hand it to a client's constructor and nowhere else.  Raises ConfigError if a property cannot be mapped.
+    `connection` is that of the role, if the caller has it: making it reads key stores.  Hand the result to a client's
+    constructor and nowhere else.  Raises ConfigError if a property cannot be mapped.
     """
     properties: ClientProperties = getattr(cluster, role)
-    connection = connection_of(cluster, role)
+    connection = connection or connection_of(cluster, role)
     # These override the file: twinlog's own writes must not be lost or doubled by a retry.
     held: dict[str, Setting] = {"acks": "all", "enable.idempotence": True} if role == "producer" else {}
     return {**tunables(properties), **held, **security(connection)}
@@ -103,7 +106,7 @@ def _user_and_password(sasl: SaslSettings) -> dict[str, Setting]:
 
 
 def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
-    if sasl.token_provider is not None or sasl.token_file is not None:
+    if sasl.by_callback:
         return {"sasl.mechanism": sasl.mechanism}  # the token comes by a callback (cluster/session.py)
     if sasl.token_endpoint is None:
         principal, value = sasl.unsecured_claims[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -43,3 +44,9 @@ class DrillRun(LedgerEntry):
     rto_seconds: float | None = None
     rpo_seconds: float | None = None
     message: str = ""
+
+
+def last_proof(drills: Iterable[DrillRun]) -> DrillRun | None:
+    """Return the newest drill that has proved something, one way or the other.  Pure."""
+    ended = (it for it in drills if it.state in {DrillState.PASSED, DrillState.FAILED})
+    return max(ended, key=lambda it: it.at_ms, default=None)

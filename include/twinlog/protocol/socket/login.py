@@ -50,7 +50,7 @@ def token(sasl: SaslSettings) -> str:
     Raises ClusterUnreachable if what gives the token does not answer, or is in trouble itself.  Raises ClusterRefused
     if it refuses, or if its answer is no token, and ConfigError if it is not there.
     """
-    if sasl.token_provider is not None or sasl.token_file is not None:
+    if sasl.by_callback:
         return bearer(sasl).token
     return _unsecured(sasl) if sasl.token_endpoint is None else _from_endpoint(sasl, sasl.token_endpoint)
 
@@ -120,7 +120,7 @@ def _from_file(path: Path) -> Bearer:
 
 
 def _not_expired(found: Bearer, where: str) -> Bearer:
-    """Whoever renews the token may be late: such a login is tried again."""
+    """Return a token that is still good; one that has expired may be renewed late, so the login is tried again."""
     if found.expires <= time.time():
         raise ClusterUnreachable(f"{where} gave a token that has expired", code="oauth")
     return found
