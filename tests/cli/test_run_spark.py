@@ -86,7 +86,7 @@ def test_cycles_copy_everything_once(
     assert "Traceback" not in err
 
     _produce(cluster_a, topic, range(1000, 1500))
-    code, report, err = _twinlog("run", "--for", "3s", "--config", str(file), "--master", "local[1]")
+    code, report, err = _twinlog("run", "--for", "5s", "--config", str(file), "--master", "local[1]")
     (flow,) = report["flows"]
     assert (code, flow["state"], flow["records"], flow["windows"] > 0) == (0, "done", 500, True), err
 

@@ -31,7 +31,7 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
-from twinlog.follow.report import Reporter, RunState
+from twinlog.follow.report import Reporter, RunState, prepare
 from twinlog.monitoring.exporter import Board, Endpoints
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_maps, read_progress
@@ -71,6 +71,22 @@ def followed(
             run_state=run_state,
         )
     return result, windows
+
+
+def test_the_time_to_follow_counts_from_the_first_lanes(cluster_a, cluster_b, tmp_path, monkeypatch) -> None:
+    """On a machine where preparing takes longer than that, what is there is copied all the same."""
+    topic = create_topic(cluster_a, f"slow-{uuid.uuid4().hex[:6]}", 2)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    produce(cluster_a, topic, records(0, 10))
+
+    def slowly(*asked):
+        time.sleep(3)
+        return prepare(*asked)
+
+    monkeypatch.setattr(follow, "prepare", slowly)
+    result, _ = followed(flow, 2)
+
+    assert 10 == result.records
 
 
 def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, tmp_path) -> None:

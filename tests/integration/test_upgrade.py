@@ -20,11 +20,14 @@ from lab import Seen, commit_group, configure, create_topic, produce, read
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
-RELEASES = {"0.1.0": "c633fb6ad6c2c586b491def13fed33dc407a1a9d"}
+RELEASES = {
+    "0.1.0": "c633fb6ad6c2c586b491def13fed33dc407a1a9d",
+    "0.2.0": "0b5f0fc0b35e5513ef2f107d5836b11f50b3ea4e",
+}
 """Commits of the releases, since a clone may lack their tags."""
 
 
-@pytest.fixture(params=RELEASES)
+@pytest.fixture(params=[pytest.param("0.1.0", marks=pytest.mark.long), "0.2.0"])
 def earlier(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Path:
     """The package of an earlier release, as its commit has it."""
     commit = RELEASES[request.param]

@@ -113,11 +113,10 @@ def follow_flows(
 
     boards = {flow.name: Board(flow) for flow in flows}
     leaving = threading.Event()
-    until = time.monotonic() + seconds
     parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, lanes, until, parts[flow.name], boards[flow.name])
+        return _followed(flow, asked, runner, lanes, seconds, parts[flow.name], boards[flow.name])
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
@@ -153,11 +152,11 @@ def _followed(
     asked: Request,
     runner: LaneRunner,
     lanes: int,
-    until: float,
+    seconds: float,
     part: Leadership,
     board: Board,
 ) -> FlowRun:
-    """Lead the flow whenever no other process does; report the last time that this one led."""
+    """Lead the flow for `seconds`, whenever no other process does; report the last time that this one led."""
     from twinlog.cluster.open import open_clusters
     from twinlog.follow.report import prepare
     from twinlog.monitoring.metrics import LEADS
@@ -175,6 +174,7 @@ def _followed(
 
         _ = FlowSnapshot(flow, clusters).discovery
         board.tell("leads", [LEADS.of(0)], math.inf)
+        until = time.monotonic() + seconds
         while part.stand_by(clusters, places, until):
             board.tell("leads", [LEADS.of(1)], math.inf)
             copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties, board)

@@ -60,6 +60,8 @@ def run(
 ) -> CopyResult:
     """Follow the source for `seconds`, one lane generation after another, with at most `lanes` lanes (else slots).
 
+    The seconds count from the moment the first lanes open, or from the beginning if none can be opened.
+
     That limit holds also if twinlog.lanes says more: a lane never gives its slot back, so a lane without a slot would
     copy nothing.
 
@@ -74,7 +76,6 @@ def run(
     cannot be reached.
     """
     began = time.monotonic()
-    end = began + seconds
     if not_ready := heartbeats.make_ready(flow, clusters.source):
         on_refresh(f"{flow.name}: {not_ready}")
     prepared = prepare(flow, clusters, topics, run_id)
@@ -85,13 +86,25 @@ def run(
         on_refresh(f"{flow.name}: {share} lanes instead of {wanted}: one that follows keeps its Spark slot")
     owned = Ownership.of(flow, clusters, run_id, min(wanted, share))
     owned.read_ahead()
+    end = began + seconds  # if no lanes can be opened
     following = Following(
-        flow, clusters, topics, owned, runner, prepared, end, stop, on_refresh, gives_way_to, run_state
+        flow,
+        clusters,
+        topics,
+        owned,
+        runner,
+        prepared,
+        seconds,
+        end,
+        stop,
+        on_refresh,
+        gives_way_to,
+        run_state,
     )
     pause = 0.0
     deaths = 0
     while True:
-        length = min(end - time.monotonic(), flow.copy.follow_seconds)
+        length = min(following.end - time.monotonic(), flow.copy.follow_seconds)
         generation = following.run_lanes()
         if generation.taken is not None:
             on_generation(generation)
@@ -116,7 +129,7 @@ def run(
         idle = not generation.records and generation.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
         rest = max(pause, owed_seconds(generation, flow.copy.bytes_per_second))
-        if time.monotonic() + rest >= end:
+        if time.monotonic() + rest >= following.end:
             return _result(following, generation, time.monotonic() - began)
         stop.wait(rest)
 

@@ -87,7 +87,7 @@ class Opening:
 
 @dataclass(slots=True)
 class Following:
-    """One flow being followed until `end` (monotonic seconds).
+    """One flow being followed until `end` (monotonic seconds), which is `seconds` after its first lanes open.
 
     - `taken` says that this driver has owned the flow once; from then on it gives way to a driver that `gives_way_to`
       accepts.
@@ -104,12 +104,14 @@ class Following:
     owned: Ownership
     runner: LaneRunner
     prepared: Prepared
+    seconds: float
     end: float
     stop: threading.Event
     on_refresh: Callable[[str], None]
     gives_way_to: Callable[[str], bool]
     run_state: RunState | None
     number: int = 0
+    opened: bool = False
     taken: bool = False
     behind_fence: bool = False
     refreshed: float = field(default_factory=time.monotonic)
@@ -193,6 +195,8 @@ class Following:
             read_committed=self.flow.copy.read_committed,
         )
         self.loads = OpenLoads(packed)
+        if not self.opened:  # what went before them may have taken as long as a person wants to follow
+            self.opened, self.end = True, time.monotonic() + self.seconds
         stretch = self.flow.copy.follow_seconds
         longest = min(stretch * STRETCHES, self.end - time.monotonic())
         terms = Follow(stretch, max(0.0, longest), self.owned.grant.mark)
