@@ -48,7 +48,8 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from twinlog.lab.kafka.broker import EmbeddedKafka
 
     folder = tmp_path_factory.mktemp("three") / "kafka"
-    with EmbeddedKafka("three", folder, nodes=3, settings=QUICK) as cluster:
+    by_rack = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+    with EmbeddedKafka("three", folder, nodes=3, settings=QUICK | by_rack) as cluster:
         yield cluster
 
 

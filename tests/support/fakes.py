@@ -128,7 +128,7 @@ class FakeTarget:
     """A target cluster of one broker."""
 
     def __init__(self, topics: Iterable[str], partitions: int = 4) -> None:
-        self.settings = SimpleNamespace(alias="B")
+        self.settings = SimpleNamespace(alias="B", rack="")
         self.topics = dict.fromkeys(topics, partitions)
         self.logs: defaultdict[TopicPartition, list[Entry]] = defaultdict(list)
         self.producers: dict[int, Producer] = {}
@@ -399,7 +399,7 @@ class FakeSource:
         block_bytes: int = 1 << 20,
         fetch_version: int = wire.FETCH_VERSION,
     ) -> None:
-        self.settings = SimpleNamespace(alias="A", request_timeout_ms=30_000)
+        self.settings = SimpleNamespace(alias="A", rack="", request_timeout_ms=30_000)
         self.logs = logs
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.block_bytes = block_bytes

@@ -114,6 +114,10 @@ class Brokers:
             self._bootstrap = self._first_answering()
         return self._bootstrap
 
+    def knows(self, node: int) -> bool:
+        """Say whether a node has been named with its address."""
+        return node in self._addresses
+
     def node(self, node: int, purpose: str) -> Connection:
         """Return the connection to a node for one purpose ("fetch", "produce", "coordinate").
 

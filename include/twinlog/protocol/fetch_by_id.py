@@ -40,6 +40,7 @@ def fetch_request(
     read_committed: bool,
     session: FetchSession,
     forgotten: Iterable[TopicPartition] = (),
+    rack: str = "",
 ) -> bytes:
     """Return the body of a fetch request, behind the tagged fields that end the request header (v2)."""
     topics: dict[str, list[bytes]] = {}
@@ -61,7 +62,8 @@ def fetch_request(
     parts.append(_count(len(gone)))
     for topic, numbers in gone.items():
         parts += (ids[topic], _count(len(numbers)), *map(_INT32.pack, numbers), _NO_TAGS)
-    parts += (_count(0), _NO_TAGS)  # no rack
+    name = rack.encode()
+    parts += (_count(len(name)), name, _NO_TAGS)
     return b"".join(parts)
 
 
@@ -89,12 +91,11 @@ def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, 
         producer, first, tags = _ABORTED.unpack_from(payload, at)
         aborted.append((producer, first))
         at = at + _ABORTED.size if not tags else _skip_tags(payload, at + _ABORTED.size - 1)
-    size, at = _read_count(
-        payload, at + 4
-    )  # the preferred read replica before it is skipped: leaders are asked, so it is -1
+    (preferred,) = _INT32.unpack_from(payload, at)
+    size, at = _read_count(payload, at + 4)
     block = payload[at : at + size]
     at = _skip_tags(payload, at + size)
-    return Fetched(topic, number, code, high_watermark, stable, aborted, block), at
+    return Fetched(topic, number, code, high_watermark, stable, aborted, block, preferred), at
 
 
 def _count(value: int) -> bytes:

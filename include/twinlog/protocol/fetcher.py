@@ -1,4 +1,8 @@
-"""Fetch many partitions from their leaders; the next request is on its way while the last answer is processed."""
+"""Fetch many partitions from their leaders; the next request is on its way while the last answer is processed.
+
+A client with a rack reads from the followers that the leaders name (KIP-392, `twinlog.protocol.nearest`).  Below,
+"leader" is whichever of the two is asked.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from twinlog.protocol import fetch_by_id
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, Request, code_name, error_for, repeats
 from twinlog.protocol.fetch_backoff import NOBODY, FetchBackoff
+from twinlog.protocol.nearest import NearestReplicas
 from twinlog.protocol.socket.connection import Connection, answering
 from twinlog.protocol.wire import (
     FETCH,
@@ -121,6 +126,7 @@ class Fetcher:
         )
         self._names = {number: name for name, number in self._ids.items()}
         self._leaders: dict[int, _Leader] = {}
+        self._nearest = NearestReplicas(brokers.settings.rack)
         self.asked_by_name = False
 
     def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
@@ -160,10 +166,23 @@ class Fetcher:
             if partition in refused:
                 continue
             try:
-                by_leader.setdefault(leader_of(*partition), {})[partition] = position
+                node = self._replica(partition)
+                node = leader_of(*partition) if node is None else node
+                by_leader.setdefault(node, {})[partition] = position
             except TerminalError as error:
                 refused[partition] = error
         return by_leader
+
+    def _replica(self, partition: TopicPartition) -> int | None:
+        """Return the follower to read a partition from, or None for its leader; never while another is asked."""
+        node = self._nearest.of(partition)
+        if node is None:
+            return None
+        conversation = self._leaders.get(node)
+        if (conversation is None or not conversation.asked) and self._nearest.outdated(partition):
+            self._nearest.forget(partition)
+            return None
+        return node
 
     def _look_up(
         self, positions: Mapping[TopicPartition, int], backoff: FetchBackoff
@@ -191,9 +210,11 @@ class Fetcher:
         if leader is not None:
             self._brokers.drop(leader.connection)
         self._brokers.forget_leaders()
-        if self._backoff is None:
+        was_nearest = self._nearest.lose(node)
+        if self._backoff is not None:
+            self._backoff.lost(node, error.message)
+        elif not was_nearest:
             raise error
-        self._backoff.lost(node, error.message)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
         """Read one answer of each leader that has a request in flight; partitions with nothing new are left out.
@@ -227,9 +248,23 @@ class Fetcher:
                 leader.session = _following(leader.session, session)
             for fetched in partitions:
                 fetched.asked_offset = leader.told.get(fetched.topic_partition, -1)
+            if self._nearest.rack:
+                partitions = [it for it in partitions if not self._redirected(node, it)]
             if self._backoff is not None:
                 self._note(node, leader, partitions, self._backoff)
             yield partitions
+
+    def _redirected(self, node: int, fetched: Fetched) -> bool:
+        """Say whether an answer only tells that another node is to be asked: from now on it is."""
+        partition = fetched.topic_partition
+        if self._nearest.of(partition) == node:
+            if fetched.error:
+                self._nearest.doubt(partition)
+            return bool(fetched.error)
+        if fetched.error or fetched.preferred < 0 or not self._brokers.knows(fetched.preferred):
+            return False
+        self._nearest.choose(partition, fetched.preferred)
+        return not fetched.block
 
     def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], backoff: FetchBackoff) -> None:
         """Let partitions rest that were answered with a temporary error; another broker may lead them by now."""
@@ -294,6 +329,7 @@ class Fetcher:
             "read_committed": self._read_committed,
             "session": leader.session,
             "forgotten": forgotten,
+            "rack": self._nearest.asked_rack,
         }
         if leader.by_id:
             return fetch_by_id.VERSION, fetch_by_id.fetch_request(positions, self._ids, **how)

@@ -32,6 +32,7 @@ _FETCH_HEAD = struct.Struct(">iiiibii")
 _FETCH_PARTITION = struct.Struct(">iiqqi")
 _FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
+_REPLICA_AND_SIZE = struct.Struct(">ii")
 _PRODUCE_HEAD = struct.Struct(">hi")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _PRODUCED_PARTITION = struct.Struct(">ihqqqi")
@@ -64,7 +65,8 @@ class Fetched(OfPartition):
     """One partition of a fetch answer.
 
     `block` points into the receive buffer, and is valid until that buffer is given back.  `aborted` holds (producer
-    id, first upstream offset).  `asked_offset` is the offset from which the fetch asked; the fetcher fills it in.
+    id, first upstream offset).  `preferred` is the node id of the replica from which the leader wants us to read
+    (KIP-392), or -1.  `asked_offset` is the offset from which the fetch asked; the fetcher fills it in.
     """
 
     topic: str
@@ -74,6 +76,7 @@ class Fetched(OfPartition):
     last_stable_offset: int
     aborted: list[tuple[int, int]]
     block: memoryview
+    preferred: int = -1
     asked_offset: int = -1
 
 
@@ -116,10 +119,12 @@ def fetch_request(
     read_committed: bool,
     session: FetchSession = NO_SESSION,
     forgotten: Iterable[TopicPartition] = (),
+    rack: str = "",
 ) -> bytes:
     """Return the body of a fetch of several partitions; brokers fill their answer in the order given.
 
-    Within a session name only the partitions whose position changed, and in `forgotten` those no longer wanted.
+    Within a session name only the partitions whose position changed, and in `forgotten` those no longer wanted.  A
+    `rack` lets leaders name a replica there instead of answering with records.
     """
     topics: dict[str, list[bytes]] = {}
     for position in positions:
@@ -137,7 +142,7 @@ def fetch_request(
     parts.append(_INT32.pack(len(gone)))
     for topic, numbers in gone.items():
         parts += (string(topic), _INT32.pack(len(numbers)), *numbers)
-    parts.append(string(""))
+    parts.append(string(rack))
     return b"".join(parts)
 
 
@@ -156,13 +161,12 @@ def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
             number, code, high_watermark, stable, _ = _FETCHED_PARTITION.unpack_from(payload, at)
             at += _FETCHED_PARTITION.size
             aborted, at = _read_aborted(payload, at)
-            at += 4  # preferred read replica: leaders are asked, so it is -1
-            (size,) = _INT32.unpack_from(payload, at)
-            at += 4
+            preferred, size = _REPLICA_AND_SIZE.unpack_from(payload, at)
+            at += _REPLICA_AND_SIZE.size
             size = max(size, 0)
             block = payload[at : at + size]
             at += size
-            result.append(Fetched(topic, number, code, high_watermark, stable, aborted, block))
+            result.append(Fetched(topic, number, code, high_watermark, stable, aborted, block, preferred))
     return error, session, result
 
 

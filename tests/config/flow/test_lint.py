@@ -88,7 +88,6 @@ def test_likely_mistakes(tmp_path: Path, line: str, part: str) -> None:
         "admin.timeout.ms=5",
         "refresh.groups.enabled=false",
         "refresh.topics.interval.seconds=5",
-        "A.consumer.client.rack=r1",
         "A.consumer.receive.buffer.bytes=1",
         "A.consumer.metadata.max.age.ms=1",
         "A->B.source.consumer.reconnect.backoff.ms=1",

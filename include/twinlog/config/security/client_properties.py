@@ -48,6 +48,7 @@ def connection_settings(
         tls=_tls(properties) if protocol.tls else TlsSettings(),
         sasl=sasl_settings(properties) if protocol.sasl else None,
         client_id=client_id,
+        rack=reveal(properties.get("client.rack", "")).strip(),
         connect_timeout_ms=_ms(properties, "socket.connection.setup.timeout.ms", 10_000),
         request_timeout_ms=_ms(properties, "request.timeout.ms", 30_000),
     )

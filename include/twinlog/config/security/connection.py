@@ -96,7 +96,7 @@ class SaslSettings:
 class ConnectionSettings:
     """Everything a relay connection needs to know about one cluster.
 
-    `alias` is for messages.  Times are in ms.
+    `alias` is for messages.  Times are in ms.  `rack` is the `client.rack` of a consumer, or empty.
     """
 
     alias: str
@@ -105,6 +105,7 @@ class ConnectionSettings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     sasl: SaslSettings | None = None
     client_id: str = "twinlog"
+    rack: str = ""
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
 

@@ -64,7 +64,7 @@ HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transacti
 
 _CONNECTION = frozenset(
     """
-    bootstrap.servers request.timeout.ms security.protocol socket.connection.setup.timeout.ms
+    bootstrap.servers client.rack request.timeout.ms security.protocol socket.connection.setup.timeout.ms
     ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key
     ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.truststore.certificates
     ssl.truststore.location ssl.truststore.password ssl.truststore.type sasl.jaas.config sasl.mechanism
@@ -83,8 +83,8 @@ _ACCEPTED = frozenset(
 
 _LIBRARY = frozenset(
     """
-    client.rack connections.max.idle.ms metadata.max.age.ms reconnect.backoff.max.ms reconnect.backoff.ms
-    retry.backoff.max.ms retry.backoff.ms
+    connections.max.idle.ms metadata.max.age.ms reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms
+    retry.backoff.ms
     """.split()  # noqa: SIM905
 )
 

@@ -94,6 +94,7 @@ def _identity(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
+        "broker.rack": f"rack-{node.node_id}",
         "controller.quorum.voters": ",".join(
             f"{each.node_id}@{HOST}:{each.controller_port}" for each in cluster.nodes
         ),
