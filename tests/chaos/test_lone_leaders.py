@@ -60,6 +60,7 @@ def test_a_lone_leader_dies(
     stage.check("a_lone_leader_dies")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(TURNS))
 def test_a_lone_leader_dies_while_it_is_followed(
     seed: int, cluster_a: Any, three_brokers: Any, unique_topic: Callable[[str], str], tmp_path: Path

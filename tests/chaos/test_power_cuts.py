@@ -27,7 +27,7 @@ ONE_TRANSACTION = {"twinlog__transaction__bytes": "100000000"}
 """A cycle is one transaction: what it wrote is lost as a whole."""
 
 
-@pytest.mark.parametrize("lost", ["copy", "progress"])
+@pytest.mark.parametrize("lost", ["copy", pytest.param("progress", marks=pytest.mark.long)])
 def test_a_loss_stops_its_partitions_and_no_others(stage: Callable[..., Stage], lost: str) -> None:
     """Copied on, the copy would lack records, or have them twice.  A rebuild makes both sides equal."""
     play = stage(1, properties=ONE_TRANSACTION)

@@ -251,7 +251,7 @@ class Begun:
     lanes: int = 0
     lines: list[str] = field(default_factory=list)
 
-    def run(self, flow: FlowSettings, clusters: Clusters, slots: int, lanes: int | None = None) -> CopyResult:
+    def run(self, flow: FlowSettings, clusters: Clusters, slots: int, sharers: int = 1) -> CopyResult:
         def begin(*given: object) -> SimpleNamespace:
             self.lanes = given[-1]
             return SimpleNamespace(lanes=self.lanes, read_ahead=list, take=self.fence, run_id="run")
@@ -265,7 +265,7 @@ class Begun:
             SimpleNamespace(slots=slots),
             run_id="run",
             seconds=60,
-            lanes=lanes,
+            sharers=sharers,
             stop=stop,
             on_refresh=self.lines.append,
         )
@@ -278,15 +278,15 @@ def begun(flow, clusters, target, orders, monkeypatch) -> Callable[..., Begun]:
 
 
 @pytest.mark.parametrize(
-    ("configured", "lanes", "most", "told"),
-    [(None, None, 4, False), (None, 2, 2, False), (1, 2, 1, False), (3, 2, 2, True), (9, None, 4, True)],
+    ("configured", "sharers", "most", "told"),
+    [(None, 1, 4, False), (None, 2, 2, False), (1, 2, 1, False), (3, 2, 2, True), (9, 1, 4, True)],
 )
 def test_a_followed_flow_has_no_more_lanes_than_slots(
-    begun, flow, clusters, configured: int | None, lanes: int | None, most: int, told: bool
+    begun, flow, clusters, configured: int | None, sharers: int, most: int, told: bool
 ) -> None:
     """A lane that waits for a slot waits for ever: none is given back.  Of four, each flow has its share."""
     run = begun()
-    run.run(replace(flow, copy=replace(flow.copy, lanes=configured)), clusters, 4, lanes)
+    run.run(replace(flow, copy=replace(flow.copy, lanes=configured)), clusters, 4, sharers)
     assert (most, told) == (run.lanes, bool(run.lines))
 
 

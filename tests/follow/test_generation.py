@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,6 +151,22 @@ def following(flow: FlowSettings, clusters: Clusters, run_state: RunState, progr
     runner: Any = None
     mine = owned(flow, clusters, progress)
     return Following(flow, clusters, None, mine, runner, prepared, far, stop, print, bool, run_state)
+
+
+@pytest.mark.parametrize(
+    ("slots", "sharers", "lanes", "fences"),
+    [(4, 1, 4, False), (3, 1, 3, False), (9, 1, 9, True), (1, 2, 1, False)],
+)
+def test_lanes_follow_the_slots(
+    flow: FlowSettings, clusters: Clusters, slots: int, sharers: int, lanes: int, fences: bool
+) -> None:
+    """Fewer slots or more than the four of before; for more lanes than a fence has granted there must be another."""
+    driver = following(flow, clusters, RunState("run", 0))
+    driver.owned.lanes, driver.behind_fence, driver.sharers = 4, True, sharers
+    runner: Any = SimpleNamespace(slots=slots)
+    driver.runner = runner
+    driver._count_slots()
+    assert (lanes, not fences) == (driver.owned.lanes, driver.behind_fence)
 
 
 def test_a_partition_whose_end_is_not_told_again_is_stopped(opened, source) -> None:

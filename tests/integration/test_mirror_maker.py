@@ -112,6 +112,7 @@ def beats_on(clusters: dict[str, Any]) -> set[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.long
 def test_heartbeats_are_of_the_pairs_that_beat_in_mirror_maker(
     tmp_path: Path, cluster_a: Any, cluster_b: Any, cluster_c: Any, start_mirror_maker: Callable
 ) -> None:

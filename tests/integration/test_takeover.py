@@ -166,6 +166,7 @@ def check_map(flow: FlowSettings, source: Any, target: Any, topic: str, remote: 
         assert returned is not None and offset == returned.offset
 
 
+@pytest.mark.long
 def test_copied_twice_by_mirror_maker_and_not_again_by_us(
     start_mirror_maker: Callable[[str], MirrorMaker],
     cluster_a: Any,

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def spark_process(command: Sequence[str], port: int, folder: Path, **variables: str) -> Iterator[None]:
+def spark_process(
+    command: Sequence[str], port: int, folder: Path, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a Spark daemon in the foreground of its own session until the block ends; wait for its port."""
     environment = (
         os.environ
@@ -52,9 +56,10 @@ def spark_process(command: Sequence[str], port: int, folder: Path, **variables: 
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"{command} did not start:\n{log.read_text()[-2000:]}")
             time.sleep(0.2)
-        yield
+        yield process
     finally:
-        os.killpg(process.pid, 15)
+        with suppress(ProcessLookupError):  # a test may have killed it
+            os.killpg(process.pid, 15)
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
@@ -77,33 +82,57 @@ def spark_defaults(folder: Path, **settings: str) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Standalone:
+    """A standalone Spark: `spark://...` of its master, and its workers, each the leader of a process group."""
+
+    url: str
+    workers: list[subprocess.Popen[bytes]]
+
+
 @pytest.fixture
-def standalone_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """`spark://...` of a master with one worker of two cores, and a secret that the driver has, too.
+def standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Standalone]]:
+    """`standalone(workers, cores)` starts a master and workers, with a secret that the driver has, too.
 
     The daemons have it as in docker-compose.yaml, the driver from its spark-defaults.conf.
     """
-    secret = secrets.token_hex()
-    conf = spark_defaults(tmp_path / "conf", authenticate="true", authenticate__secret=secret)
-    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
-    daemon = {
-        "SPARK_CONF_DIR": str(tmp_path),
-        "_SPARK_AUTH_SECRET": secret,
-        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.authenticate=true -Dspark.network.crypto.enabled=true",
-    }
-    port, worker_port = free_port(), free_port()
-    master = [
-        "spark-class", "org.apache.spark.deploy.master.Master",
-        "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()),
-    ]  # fmt: skip
-    url = f"spark://127.0.0.1:{port}"
-    worker = [
-        "spark-class", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--port", str(worker_port),
-        "--cores", "2", "--memory", "1g", "--webui-port", str(free_port()), url,
-    ]  # fmt: skip
-    running = spark_process(master, port, tmp_path, **daemon)
-    with running, spark_process(worker, worker_port, tmp_path, **daemon):
-        yield url
+    with ExitStack() as running:
+
+        def start(workers: int, cores: int, **settings: str) -> Standalone:
+            secret = secrets.token_hex()
+            conf = spark_defaults(
+                tmp_path / "conf", authenticate="true", authenticate__secret=secret, **settings
+            )
+            monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+            daemon = {
+                "SPARK_CONF_DIR": str(tmp_path),
+                "_SPARK_AUTH_SECRET": secret,
+                "SPARK_DAEMON_JAVA_OPTS": "-Dspark.authenticate=true -Dspark.network.crypto.enabled=true",
+            }
+            port = free_port()
+            url = f"spark://127.0.0.1:{port}"
+            place = ["--host", "127.0.0.1", "--webui-port"]
+            master = ["spark-class", "org.apache.spark.deploy.master.Master", "--port", str(port), *place]
+            running.enter_context(spark_process([*master, str(free_port())], port, tmp_path, **daemon))
+            processes = []
+            for number in range(workers):
+                own, folder = free_port(), tmp_path / f"worker-{number}"
+                folder.mkdir()
+                command = [
+                    *("spark-class", "org.apache.spark.deploy.worker.Worker", "--port", str(own), *place),
+                    *(str(free_port()), "--cores", str(cores), "--memory", "1g", url),
+                ]
+                processes.append(spark_process(command, own, folder, **daemon))
+            with ThreadPoolExecutor(workers) as together:
+                return Standalone(url, list(together.map(running.enter_context, processes)))
+
+        yield start
+
+
+@pytest.fixture
+def standalone_master(standalone: Callable[..., Standalone]) -> str:
+    """`spark://...` of a master with one worker of two cores."""
+    return standalone(1, 2).url
 
 
 @pytest.fixture

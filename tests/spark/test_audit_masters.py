@@ -42,6 +42,7 @@ def submit(step: str, config: Path) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(lines[-1])["twinlog"]
 
 
+@pytest.mark.long
 def test_audit_and_rules(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, repository: Path
 ) -> None:

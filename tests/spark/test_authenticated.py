@@ -76,6 +76,7 @@ def test_without_it_a_stranger_is_let_in(conf_dir: Callable[..., str]) -> None:
     assert "stranger let in" in run("local[1]", STRANGER, SPARK_CONF_DIR=conf)
 
 
+@pytest.mark.long
 def test_a_standalone_master_takes_who_has_its_secret(
     standalone_master: str, conf_dir: Callable[..., str], tmp_path: Path
 ) -> None:

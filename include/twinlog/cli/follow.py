@@ -102,10 +102,9 @@ def follow_flows(
             hint="choose one with --master, or flows with --flow",
         )
     runner = spark.runner(masters[0], warmed=True)
-    lanes = runner.slots // len(flows)
-    if not lanes:
+    if (slots := runner.slots) < len(flows):
         raise UsageError(
-            f"{len(flows)} flows cannot be followed with {runner.slots} Spark slots: each needs one at least",
+            f"{len(flows)} flows cannot be followed with {slots} Spark slots: each needs one at least",
             hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
         )
     from twinlog.follow.leading import Leadership
@@ -116,7 +115,7 @@ def follow_flows(
     parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, lanes, seconds, parts[flow.name], boards[flow.name])
+        return _followed(flow, asked, runner, len(flows), seconds, parts[flow.name], boards[flow.name])
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
@@ -151,7 +150,7 @@ def _followed(
     flow: FlowSettings,
     asked: Request,
     runner: LaneRunner,
-    lanes: int,
+    sharers: int,
     seconds: float,
     part: Leadership,
     board: Board,
@@ -177,7 +176,7 @@ def _followed(
         until = time.monotonic() + seconds
         while part.stand_by(clusters, places, until):
             board.tell("leads", [LEADS.of(1)], math.inf)
-            copied, started_ms = _lead(flow, clusters, asked, runner, lanes, until, part, duties, board)
+            copied, started_ms = _lead(flow, clusters, asked, runner, sharers, until, part, duties, board)
             gone_on = bool(copied.taken_over_by)
             if gone_on and not part.leaving.is_set():
                 if not part.handed_on(clusters):
@@ -203,7 +202,7 @@ def _lead(
     clusters: Clusters,
     asked: Request,
     runner: LaneRunner,
-    lanes: int,
+    sharers: int,
     until: float,
     part: Leadership,
     duties: Duties,
@@ -239,7 +238,7 @@ def _lead(
             runner,
             run_id=f"{asked.run_id}.{part.led}",
             seconds=until - time.monotonic(),
-            lanes=lanes,
+            sharers=sharers,
             topics=asked.topics,
             on_generation=on_generation,
             on_refresh=say,

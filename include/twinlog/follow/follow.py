@@ -26,7 +26,7 @@ from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import Following, LaneGeneration
+from twinlog.follow.generation import Following, LaneGeneration, most_lanes
 from twinlog.follow.report import RunState, prepare
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
@@ -50,7 +50,7 @@ def run(
     *,
     run_id: str,
     seconds: float,
-    lanes: int | None = None,
+    sharers: int = 1,
     topics: Collection[str] | None = None,
     on_generation: Callable[[LaneGeneration], None] = lambda generation: None,
     on_refresh: Callable[[str], None] = lambda line: None,
@@ -58,12 +58,12 @@ def run(
     gives_way_to: Callable[[str], bool] = lambda run_id: False,
     run_state: RunState | None = None,
 ) -> CopyResult:
-    """Follow the source for `seconds`, one lane generation after another, with at most `lanes` lanes (else slots).
+    """Follow the source for `seconds`, one lane generation after another, with a lane for each slot at most.
 
     The seconds count from the moment the first lanes open, or from the beginning if none can be opened.
 
-    That limit holds also if twinlog.lanes says more: a lane never gives its slot back, so a lane without a slot would
-    copy nothing.
+    If `sharers` flows are followed over the runner, this one has its share of the slots.  They are counted again for
+    each lane generation.
 
     `on_generation` is called with each lane generation whose lanes could report, `on_refresh` with a line after each
     topic refresh that changes nothing. `run_state` is kept up to date for reports on the run meanwhile
@@ -80,11 +80,12 @@ def run(
         on_refresh(f"{flow.name}: {not_ready}")
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
-    share = lanes or runner.slots
-    wanted = flow.copy.lanes or share
-    if wanted > share:
-        on_refresh(f"{flow.name}: {share} lanes instead of {wanted}: one that follows keeps its Spark slot")
-    owned = Ownership.of(flow, clusters, run_id, min(wanted, share))
+    lanes = most_lanes(flow, runner, sharers)
+    if flow.copy.lanes and flow.copy.lanes > lanes:
+        on_refresh(
+            f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"
+        )
+    owned = Ownership.of(flow, clusters, run_id, lanes)
     owned.read_ahead()
     end = began + seconds  # if no lanes can be opened
     following = Following(
@@ -94,12 +95,13 @@ def run(
         owned,
         runner,
         prepared,
-        seconds,
         end,
         stop,
         on_refresh,
         gives_way_to,
         run_state,
+        seconds=seconds,
+        sharers=sharers,
     )
     pause = 0.0
     deaths = 0

@@ -85,9 +85,18 @@ class Opening:
     partial: bool
 
 
+def most_lanes(flow: FlowSettings, runner: LaneRunner, sharers: int) -> int:
+    """Return how many lanes may be open: those that are configured, at most this flow's share of the slots.
+
+    That limit holds also if twinlog.lanes says more: a lane never gives its slot back.
+    """
+    share = max(1, runner.slots // sharers)
+    return min(flow.copy.lanes or share, share)
+
+
 @dataclass(slots=True)
 class Following:
-    """One flow being followed until `end` (monotonic seconds), which is `seconds` after its first lanes open.
+    """One flow being followed until `end` (monotonic seconds), at least until `seconds` after its first lanes open.
 
     - `taken` says that this driver has owned the flow once; from then on it gives way to a driver that `gives_way_to`
       accepts.
@@ -96,6 +105,7 @@ class Following:
     - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
     - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
     - `least_lanes` is the number of lanes that have turned out to be needed.
+    - `sharers` is the number of flows, this one included, that share the runner's slots for as long as they follow.
     """
 
     flow: FlowSettings
@@ -104,13 +114,14 @@ class Following:
     owned: Ownership
     runner: LaneRunner
     prepared: Prepared
-    seconds: float
     end: float
     stop: threading.Event
     on_refresh: Callable[[str], None]
     gives_way_to: Callable[[str], bool]
     run_state: RunState | None
     number: int = 0
+    seconds: float = 0.0
+    sharers: int = 1
     opened: bool = False
     taken: bool = False
     behind_fence: bool = False
@@ -137,6 +148,8 @@ class Following:
             if self.prepared.discovery.stands_by:  # paused: ask again, after a pause, whether it still is
                 failure = self._refresh()
             else:
+                if self.number > 1:
+                    self._count_slots()
                 specs, opening = self._open()
                 stopped = opening.stopped
                 failure = self._run(specs, renew=opening.partial)
@@ -171,6 +184,20 @@ class Following:
             taken=taken,
         )
 
+    def _count_slots(self) -> None:
+        """Use as many lanes as there are slots by now: one that waits for a slot would copy nothing, for ever.
+
+        Raises TransientError if the runner cannot tell.
+        """
+        lanes = most_lanes(self.flow, self.runner, self.sharers)
+        if lanes > self.owned.lanes:
+            self.behind_fence = False  # it granted fewer
+        if lanes != self.owned.lanes:
+            self.on_refresh(
+                f"{self.flow.name}: {lanes} lanes instead of {self.owned.lanes}, as Spark has other slots now"
+            )
+        self.owned.lanes, self.least_lanes = lanes, min(self.least_lanes, lanes)
+
     def _open(self) -> tuple[Sequence[LaneSpec], Opening]:
         """Fence, and assign every partition that can be followed to a lane."""
         if not self.behind_fence:
@@ -196,7 +223,7 @@ class Following:
         )
         self.loads = OpenLoads(packed)
         if not self.opened:  # what went before them may have taken as long as a person wants to follow
-            self.opened, self.end = True, time.monotonic() + self.seconds
+            self.opened, self.end = True, max(self.end, time.monotonic() + self.seconds)
         stretch = self.flow.copy.follow_seconds
         longest = min(stretch * STRETCHES, self.end - time.monotonic())
         terms = Follow(stretch, max(0.0, longest), self.owned.grant.mark)

@@ -21,6 +21,7 @@ from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
 from twinlog.spark.protection import require_safe_way
+from twinlog.spark.slots import Slots
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,11 +50,26 @@ class Work(Generic[Spec, Report]):
 class SparkRunner(Generic[Spec, Report]):
     """Runs lanes of a copy or an audit over a Spark session, classic or Connect (driver)."""
 
-    def __init__(self, spark: SparkSession, slots: int, work: Work[Spec, Report], master: str = "") -> None:
+    def __init__(self, spark: SparkSession, work: Work[Spec, Report], master: str) -> None:
         self._spark = spark
         self._work: Work[Spec, Report] = work
         self._master = master
-        self.slots = slots
+        self._slots = Slots(spark, master)
+
+    @property
+    def slots(self) -> int:
+        """Return how many lanes can run at once now.
+
+        Raises TransientError if Spark does not answer.
+        """
+        try:
+            return self._slots.now()
+        except Exception as error:
+            raise TransientError(
+                f"Spark does not tell how many tasks it can run: {reason_of(error)}",
+                hint="nothing was copied; look at the Spark master's page for its workers",
+                code="spark-session",
+            ) from error
 
     def run(self, lanes: Sequence[Spec]) -> tuple[Report, ...]:
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
@@ -135,7 +151,7 @@ def reason_of(error: Exception) -> str:
 def open_runner(master: str, app_name: str = "twinlog") -> Iterator[SparkRunner[LaneSpec, LaneReport]]:
     """Open a session on `master` and yield a runner of a copy over it."""
     with spark_session.session(master, app_name) as spark:
-        yield SparkRunner(spark, spark_session.slots(spark, master), COPY, master)
+        yield SparkRunner(spark, COPY, master)
 
 
 @contextmanager
@@ -144,4 +160,4 @@ def open_audit_runner(
 ) -> Iterator[SparkRunner[AuditLaneSpec, AuditLaneReport]]:
     """Open a session on `master` and yield a runner of an audit over it."""
     with spark_session.session(master, app_name) as spark:
-        yield SparkRunner(spark, spark_session.slots(spark, master), AUDIT, master)
+        yield SparkRunner(spark, AUDIT, master)

@@ -103,8 +103,6 @@ CONF = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-_LOCAL = re.compile(r"local\[(\d+|\*)")
-
 
 @contextmanager
 def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
@@ -197,11 +195,3 @@ def _stop(spark: SparkSession) -> None:
         log.warning("the Spark session cannot be stopped: %s: %s", type(error).__name__, error)
     # PySpark leaves it behind, and this process and all that it starts could then open no classic session.
     os.environ.pop(CONNECT_MODE, None)
-
-
-def slots(spark: SparkSession, master: str) -> int:
-    """Return how many tasks run at once; for Spark Connect as its server's master says, else 2."""
-    if not master.startswith("sc://"):
-        return int(spark.sparkContext.defaultParallelism)
-    match = _LOCAL.match(spark.conf.get("spark.master", "") or "")
-    return int(match.group(1)) if match and match.group(1).isdigit() else 2

@@ -232,6 +232,7 @@ def test_a_broker_of_3_9_starts(tmp_path, unique_topic):
         assert [b"one"] == consume(config, topic, 1)
 
 
+@pytest.mark.long
 def test_three_nodes_lose_one_and_go_on(tmp_path):
     """A cluster of three acknowledges by its in-sync replicas while one broker is dead, and gets it back."""
     with EmbeddedKafka(
