@@ -15,6 +15,9 @@ import pytest
 from test_audit import FULL, audited, found, write_anew
 
 from lab import Seen, create_topic, cycle, flow_of, produce, produce_transaction, read, read_with_offsets
+from twinlog.audit import preview
+from twinlog.audit.comparison.record_fields import shown
+from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.monitoring import status
@@ -114,6 +117,10 @@ def test_a_copy_through_rules_is_mapped_and_audited_and_a_changed_byte_is_found(
     ]
     good = audited(flow)
     assert (True, True, len(expected) + len(records)) == (good.equal, good.proved, good.records)
+    with open_clusters(flow) as clusters:
+        seen = preview.run(flow, clusters.source, topic, 10_000)
+    copied = [it.after.key for it in seen.records if it.after is not None]
+    assert ([shown(it.key) for it in expected], True) == (copied, seen.good)
 
     monkeypatch.setenv("HASH_KEY", "another key of sixteen characters")
     other = audited(flow_of(tmp_path, cluster_a, cluster_b, [topic, plain], **lines), FULL)
@@ -201,6 +208,7 @@ def test_what_cannot_be_transformed_stops_its_partition_and_no_other(
     unique_topic: Callable[[str], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A value that is no JSON, and a function that raises: one line with the offset; with a remedy copying goes on."""
     rules, function = (
@@ -221,16 +229,33 @@ def test_what_cannot_be_transformed_stops_its_partition_and_no_other(
     }
     flow = flow_of(tmp_path, cluster_a, cluster_b, [rules, function], **lines)
     result = cycle(flow)
-    stopped = {(it.topic, it.partition): it for it in result.stopped}
+    stopped = {(it.topic, it.partition): it for it in result.partitions if it.error}
     assert {(rules, 1), (function, 1)} == stopped.keys()
-    assert {"transform-failed"} == {it.code for it in stopped.values()}
-    assert "record at upstream offset 5: rule a: the value is no JSON" in stopped[rules, 1].message
-    assert f"record at upstream offset 5: {name}.breaks raises ValueError" in stopped[function, 1].message
-    assert "secret" not in stopped[function, 1].message
+    assert {"transform-failed"} == {it.error_code for it in stopped.values()}
+    assert "record at upstream offset 5: rule a: the value is no JSON" in stopped[rules, 1].error
+    assert f"record at upstream offset 5: {name}.breaks raises ValueError" in stopped[function, 1].error
+    assert "secret" not in stopped[function, 1].error
+    config = str(next(tmp_path.glob("mm2-*.properties")))
     for topic in (rules, function):
-        assert 10 == len(read(cluster_b, f"A.{topic}")), "all that comes before it was copied"
+        assert 1 == main([
+            "transform",
+            "--config",
+            config,
+            "--topic",
+            topic,
+            "--sample",
+            "6",
+            "--output",
+            "json",
+        ])
+        told = json.loads(capsys.readouterr().out)
+        fates = {(it["partition"], it["offset"]): it["fate"] for it in told["records"]}
+        assert {(1, 5): "failed", **{(n, m): "same" for n in (0, 1) for m in range(5)}} == fates
+    for topic in (rules, function):
+        copied = [read_with_offsets(cluster_b, f"A.{topic}", partition) for partition in (0, 1)]
+        assert [5, 5] == [*map(len, copied)], "all that comes before it was copied"
     passing = flow_of(
         tmp_path, cluster_a, cluster_b, [rules, function], **{**lines, f"{RULES}a__not__json": "drop"}
     )
-    assert {(function, 1)} == {(it.topic, it.partition) for it in cycle(passing).stopped}
-    assert 10 == len(read(cluster_b, f"A.{rules}"))
+    assert {(function, 1)} == {(it.topic, it.partition) for it in cycle(passing).partitions if it.error}
+    assert 5 == len(read_with_offsets(cluster_b, f"A.{rules}", 1))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.transforms.json_fields import NotJsonError, TooDeepError, Tree, content, find, replaced
+from twinlog.transforms.json_fields import Finder, NotJsonError, TooDeepError, Tree, content, find, replaced
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -40,15 +40,31 @@ def test_replacing_what_was_found_is_replacing_the_field(
     document: Any, path: tuple[str, ...], ascii_only: bool, indent: Any
 ) -> None:
     """Law, for every document and however it is written."""
-    text = json.dumps(document, ensure_ascii=ascii_only, indent=indent)
-    made = replaced(text, [(it, "7") for it in find(text, Tree.of([path]))])
-    assert emptied(document, path) == json.loads(made)
+    value = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "replace")
+    found = Finder([path]).find(value)
+    assert found == find(value.decode(), Tree.of([path])), "both ways to read"
+    made = replaced(value, [(it, b"7") for it in found])
+    assert emptied(json.loads(value), path) == json.loads(made)
+
+
+@given(documents, paths, st.binary(max_size=2), st.integers(0))
+def test_both_ways_to_read_accept_the_same(
+    document: Any, path: tuple[str, ...], noise: bytes, at: int
+) -> None:
+    """Law, for texts that are damaged: what the patterns accept is JSON, with the same fields."""
+    value = json.dumps(document).encode()
+    at %= len(value) + 1
+    value = value[:at] + noise + value[at + 1 :]
+    plain = Tree.of([path]).plain()
+    found = plain.find(value) if plain is not None and value.isascii() else None
+    if found is not None:
+        assert found == find(value.decode(), Tree.of([path]))
 
 
 @given(documents, st.sampled_from([("no",), ("no", "way")]))
 def test_a_field_that_is_not_there_is_not_found(document: Any, path: tuple[str, ...]) -> None:
     """And nothing changes."""
-    assert [] == find(json.dumps(document), Tree.of([path]))
+    assert [] == Finder([path]).find(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +79,8 @@ def test_a_field_that_is_not_there_is_not_found(document: Any, path: tuple[str, 
 )
 def test_names_twice_or_escaped_and_arrays(text: str, found: list[str]) -> None:
     """Nothing of a field is left behind because of how it is written."""
-    assert found == [text[it.start : it.end] for it in find(text, Tree.of([("a",)]))]
+    value = text.encode()
+    assert found == [value[it.start : it.end].decode() for it in Finder([("a",)]).find(value)]
 
 
 @pytest.mark.parametrize(
@@ -87,14 +104,14 @@ def test_names_twice_or_escaped_and_arrays(text: str, found: list[str]) -> None:
 def test_what_is_no_json(text: str) -> None:
     """RFC 8259, and nothing more."""
     with pytest.raises(NotJsonError):
-        find(text, Tree.of([("a",)]))
+        Finder([("a",)]).find(text.encode())
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"b":' * 200_000])
 def test_a_text_too_deep_to_be_read_is_told_from_one_that_is_no_json(text: str) -> None:
     """Other readers may read it, so it never passes as something else."""
     with pytest.raises(TooDeepError):
-        find(text, Tree.of([("a",)]))
+        Finder([("a",)]).find(text.encode())
 
 
 def test_the_content_of_a_string_is_its_characters() -> None:

@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
+
+from twinlog.transforms.json_patterns import PlainObject
 
 Path = tuple[str, ...]
 """The names from the outermost object to a field."""
@@ -19,7 +21,7 @@ _space = re.compile(r"[ \t\n\r]*").match
 
 
 class NotJsonError(ValueError):
-    """Report a text that is no JSON (RFC 8259)."""
+    """Report bytes that are no JSON (RFC 8259) in UTF-8."""
 
 
 class TooDeepError(ValueError):
@@ -44,21 +46,49 @@ class Tree:
             node.leaf = True
         return root
 
+    def plain(self) -> PlainObject | None:
+        """Return what finds the fields in values that are written plainly; None if there is nothing to find."""
+        leaves = [name for name, node in self.below.items() if node.leaf]
+        inner = {name: node.plain() for name, node in self.below.items() if not node.leaf}
+        known = {name: it for name, it in inner.items() if it is not None}
+        return PlainObject.of(leaves, known) if self.below and len(known) == len(inner) else None
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A field of a text: its path, and where its value begins and ends."""
+
+class Found(NamedTuple):
+    """A field: its path, and where its value begins and ends."""
 
     path: Path
     start: int
     end: int
 
 
-def find(text: str, tree: Tree) -> list[Found]:
-    """Return the fields of `tree` in the order of the text, all of which is checked.
+class Finder:
+    """Finds the fields of a tree in one value after the other.
 
-    Raises NotJsonError, or TooDeepError for a text that Python's own reader cannot hold.
+    Values that are written plainly are read by json_patterns.py, the others here.
     """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._tree = Tree.of(paths)
+        self._plain = self._tree.plain()
+
+    def find(self, value: bytes) -> list[Found]:
+        """Return the fields in the order of the value, all of which is checked; positions count bytes.
+
+        Raises NotJsonError, or TooDeepError for a value that Python's own reader cannot hold.
+        """
+        if self._plain is not None and value.isascii():
+            plain = self._plain.find(value)
+            if plain is not None:
+                return [Found(*it) for it in plain]
+        try:
+            return find(str(value, "utf-8"), self._tree)
+        except UnicodeDecodeError:
+            raise NotJsonError from None
+
+
+def find(text: str, tree: Tree) -> list[Found]:
+    """Return the fields of a text, as Finder does."""
     found: list[Found] = []
     try:
         end = _value(text, _after_space(text, 0), tree, (), found)
@@ -66,21 +96,31 @@ def find(text: str, tree: Tree) -> list[Found]:
         raise TooDeepError from None
     if _after_space(text, end) != len(text):
         raise NotJsonError
-    return found
+    return found if text.isascii() else _in_bytes(text, found)
 
 
-def replaced(text: str, pieces: Iterable[tuple[Found, str]]) -> str:
-    """Return the text with other values in the places of fields, which are in the order of the text."""
-    parts: list[str] = []
+def _in_bytes(text: str, found: Iterable[Found]) -> list[Found]:
+    at = at_bytes = 0
+    counted = []
+    for it in found:
+        start = at_bytes + len(text[at : it.start].encode())
+        at, at_bytes = it.end, start + len(text[it.start : it.end].encode())
+        counted.append(Found(it.path, start, at_bytes))
+    return counted
+
+
+def replaced(value: bytes, pieces: Iterable[tuple[Found, bytes]]) -> bytes:
+    """Return a value with other content in the places of fields, which are in its order."""
+    parts: list[bytes] = []
     at = 0
-    for it, value in pieces:
-        parts += (text[at : it.start], value)
+    for it, made in pieces:
+        parts += (value[at : it.start], made)
         at = it.end
-    return "".join((*parts, text[at:]))
+    return b"".join((*parts, value[at:]))
 
 
 def content(written: str) -> str:
-    """Return what a value of JSON says: the characters of a string, any other value as it is written."""
+    """Return what a value of JSON, without spaces around it, says: the characters of a string, else all of it."""
     return _string(written, 1)[0] if written.startswith('"') else written
 
 

@@ -13,16 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from twinlog.policy.java_regex import compile_java
-from twinlog.transforms.json_fields import (
-    Found,
-    NotJsonError,
-    Path,
-    TooDeepError,
-    Tree,
-    content,
-    find,
-    replaced,
-)
+from twinlog.transforms.json_fields import Finder, Found, NotJsonError, Path, TooDeepError, content, replaced
 
 
 class NotJson(StrEnum):
@@ -44,9 +35,9 @@ class HmacKey:
         """Return 16 hexadecimal digits."""
         return hmac.new(self.secret, b"twinlog.transform.rules", hashlib.sha256).hexdigest()[:16]
 
-    def of(self, text: str) -> str:
+    def of(self, text: str) -> bytes:
         """Return the HMAC-SHA256 (RFC 2104) of a text in UTF-8, as 64 hexadecimal digits."""
-        return hmac.digest(self.secret, text.encode("utf-8", "surrogatepass"), "sha256").hex()
+        return hmac.digest(self.secret, text.encode("utf-8", "surrogatepass"), "sha256").hex().encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +124,33 @@ class _OneRule:
         self._rule = rule
         self._drop_key = compile_java(rule.drop_key) if rule.drop_key is not None else None
         test = rule.drop_field
-        self._tested = Tree.of([test.path]) if test else None
+        self._tested = Finder([test.path]) if test else None
         self._pattern = compile_java(test.pattern) if test and test.pattern is not None else None
-        self._edited = Tree.of([*rule.masked, *rule.hashed])
-        self._edits = bool(rule.masked or rule.hashed)
+        edited = [*rule.masked, *rule.hashed]
+        self._edited = Finder(edited) if edited else None
         self._hashed = frozenset(rule.hashed)
 
     def apply(self, key: bytes | None, value: bytes | None) -> bytes | None:
         """Return the value that the rule makes; a value that is null stays."""
         if self._drop_key and key is not None and self._drop_key.match(str(key, "utf-8", "surrogateescape")):
             return DROPPED
-        if value is None or not (self._tested or self._edits):
+        if value is None or not (self._tested or self._edited):
             return value
         try:
             return self._of_json(value)
         except TooDeepError:
             raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
-        except (NotJsonError, UnicodeDecodeError):
+        except NotJsonError:
             return self._of_other(value)
 
     def _of_json(self, value: bytes) -> bytes:
-        text = str(value, "utf-8")
-        if self._tested is not None and any(self._matches(text, it) for it in find(text, self._tested)):
+        if self._tested is not None and any(self._matches(value, it) for it in self._tested.find(value)):
             return DROPPED
-        found = find(text, self._edited) if self._edits else []
+        found = self._edited.find(value) if self._edited is not None else None
         if not found:
             return value
-        made = replaced(text, [(it, self._edit(text, it)) for it in found])
-        return value if made == text else made.encode()
+        made = replaced(value, [(it, self._edit(value[it.start : it.end], it.path)) for it in found])
+        return value if made == value else made
 
     def _of_other(self, value: bytes) -> bytes:
         match self._rule.not_json:
@@ -170,15 +160,17 @@ class _OneRule:
                 return DROPPED
         raise RefusedValueError(f"rule {self._rule.name}: the value is no JSON")
 
-    def _matches(self, text: str, it: Found) -> bool:
-        return self._pattern is None or self._pattern.match(content(text[it.start : it.end])) is not None
+    def _matches(self, value: bytes, it: Found) -> bool:
+        return (
+            self._pattern is None
+            or self._pattern.match(content(value[it.start : it.end].decode())) is not None
+        )
 
-    def _edit(self, text: str, it: Found) -> str:
-        written = text[it.start : it.end]
-        if it.path in self._hashed and self._rule.key is not None:
-            return written if written == "null" else f'"{self._rule.key.of(content(written))}"'
-        return _EMPTY.get(written[:1], "0")
+    def _edit(self, written: bytes, path: Path) -> bytes:
+        if path in self._hashed and self._rule.key is not None:
+            return written if written == b"null" else b'"%s"' % self._rule.key.of(content(written.decode()))
+        return _EMPTY.get(written[:1], b"0")
 
 
-_EMPTY: Final = {'"': '""', "{": "{}", "[": "[]", "t": "false", "f": "false", "n": "null"}
+_EMPTY: Final = {b'"': b'""', b"{": b"{}", b"[": b"[]", b"t": b"false", b"f": b"false", b"n": b"null"}
 """The empty value of each type, by the first character of a value, as Connect's MaskField has it; of numbers, 0."""
