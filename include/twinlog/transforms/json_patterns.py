@@ -71,14 +71,15 @@ class PlainObject:
         )
         wanted = b"|".join(it for it in (leaf, below) if it)
         other = b'(?!"(?:%s)")%s%s:%s%s%s' % (wanted, _NAME, _SPACE, _SPACE, _VALUE, _SPACE)
-        ends = [rb"%s\}" % other]
+        ends = [rb"\}"]
         if leaf:
             ends.append(b'"(%s)"%s:%s(%s)%s([,}])%s' % (leaf, _SPACE, _SPACE, _VALUE, _SPACE, _SPACE))
         else:
             ends.append(rb"(?!)()()()")
         if below:
             ends.append(b'"(%s)"%s:%s' % (below, _SPACE, _SPACE))
-        pattern = rb"(?:%s,%s)*+(?:%s)|\}" % (other, _SPACE, b"|".join(ends))
+        more = rb"(?:,%s(?!\})|(?=\}))" % _SPACE
+        pattern = b"(?:%s%s)*+(?:%s)" % (other, more, b"|".join(ends))
         inner_bytes = {name.encode("utf-8", "surrogatepass"): it for name, it in inner.items()}
         return cls(re.compile(pattern), names, inner_bytes)
 
