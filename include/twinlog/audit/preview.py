@@ -111,7 +111,7 @@ def previewed(
     batch: memoryview, chain: Chain, place: TopicPartition, start: int, end: int
 ) -> Iterator[PreviewedRecord]:
     """Yield the records of a batch at offsets [start, end), before and after.  Pure."""
-    read = read_columns(batch, [0])
+    read = read_columns(batch, [0], checked=True)
     within = read.where((read.offsets >= start) & (read.offsets < end))
     made, errors = _made(within, chain, place)
     for before in _raw(within):

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Verdict, judge
 from twinlog.drill.places import Place, View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.transforms.chain import Chain
 
 FEW = 10
 
@@ -35,10 +37,10 @@ class Comparison:
     record that they can have met.
     """
 
+    flow: FlowSettings
     clusters: Clusters
     before: View
     now: View
-    read_committed: bool
 
     def of(self, places: Sequence[Place], readings: Readings) -> Iterator[DrilledPosition]:
         """Judge all positions.  Raises errors of either cluster."""
@@ -92,21 +94,33 @@ class Comparison:
         here = None
         if self.now.positions is not None and verdict.upstream is not None:
             here = _at(self.clusters.source, place.source, verdict.upstream)
+        compared = here is not None and there is not None
+        if here is not None and there is not None and here.content != there.content and self._chain(place):
+            compared = False
+            # What transforms changed is for the audit; they keep timestamps.
+            here = replace(here, content=there.content)
         why = _differ(record, there, here)
         if why:
             return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
-        return replace(row, compared=True if here is not None and there is not None else None)
+        return replace(row, compared=True if compared else None)
 
     def _by_source(self, place: Place) -> bool:
-        """Say whether the source tells what comes next: it answers, and all records of the copy are its own."""
-        return self.now.positions is not None and self.now.only_copies(place.remote)
+        """Say whether the source tells what comes next.
+
+        It does if it answers, all records of the copy are its own, and none of its records was dropped on its way.
+        """
+        dropped = self._chain(place).drops
+        return self.now.positions is not None and self.now.only_copies(place.remote) and not dropped
+
+    def _chain(self, place: Place) -> Chain:
+        return self.flow.chain_of(place.topic, place.remote.topic)
 
     def _next(self, place: Place) -> Fingerprint | None:
         """Return the record that the group would read next on the source; None if there is none now."""
         start = place.upstream
         while prints := self.clusters.source.record_prints(place.source, start, FEW):
             for it in prints:
-                if not (it.aborted and self.read_committed):
+                if not (it.aborted and self.flow.copy.read_committed):
                     return it
             start = prints[-1].offset + 1
         return None

@@ -157,7 +157,7 @@ class Transform:
 
     def _by_column(self, batch: memoryview, start: int, end: int) -> list[Record] | None:
         """Return what the chain leaves of a batch; None if that is all of it."""
-        read = read_columns(batch, [0])
+        read = read_columns(batch, [0], checked=True)
         within = (read.offsets >= start) & (read.offsets < end)
         records = read if within.all() else read.where(within)
         made = self.columns(records)
