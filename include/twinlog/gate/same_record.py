@@ -38,8 +38,9 @@ def read(
 ) -> Mapping[int, bool]:
     """Say, by index in `rows`, whether a row's position names the same record on both sides.
 
-    A row has no answer if it was not sampled, if nothing is left to read, or if its record is gone by retention or
-    compaction, or if transforms changed it: that is for the audit.  Raises ClusterUnreachable, ClusterRefused, TransientError.
+    A row has no answer if it was not sampled, if nothing is left to read, if its record is gone by retention or
+    compaction, or if transforms changed it: that is for the audit.  Raises ClusterUnreachable, ClusterRefused,
+    TransientError.
     """
     known = dict(enumerate(rows))
     maps: dict[SourceIncarnation, OffsetMap] = {}
@@ -89,7 +90,8 @@ def same(
     """Judge one position.  Pure.
 
     A position before the copy of the record costs duplicates (in a two-way topic, records of other writers lie there,
-    too).  A position after it would skip the record.  `may_differ`: transforms may have changed the copy, but for its timestamp.
+    too).  A position after it would skip the record.  `may_differ`: transforms may have changed the copy, but not its
+    timestamp.
     """
     translated = position.row.downstream_offset
     if translated is None or translated != position.downstream:
