@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_audit_masters import submit
 
 from lab import Seen, configure, create_topic, produce, read
 from twinlog.cluster.open import open_clusters
@@ -16,6 +18,9 @@ from twinlog.config.flow.load import load
 from twinlog.lifecycle import sync_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
+SCRIPTS = Path(sys.executable).parent
 
 MODULE = '''
 import pyarrow as pa
@@ -27,6 +32,23 @@ def clean(batch):
     text = pc.binary_join_element_wise(batch["value"].cast(pa.string()), batch["partition"].cast(pa.string()), " ")
     return batch.set_column(batch.schema.get_field_index("value"), "value", text.cast(pa.binary()))
 '''
+
+
+def submit(step: str, config: Path) -> tuple[int, dict[str, Any]]:
+    """spark-submit as an operator would do it; its exit code, and what it printed last."""
+    conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    request = json.dumps({"step": step, "config": str(config), "flow": "A->B"})
+    done = subprocess.run(
+        [str(SCRIPTS / "spark-submit"), "--master", "local[2]", *conf, str(JOB), request],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"},
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    assert lines, done.stderr[-3000:]
+    return done.returncode, json.loads(lines[-1])["twinlog"]
 
 
 def test_a_copy_and_its_audit_on_spark(

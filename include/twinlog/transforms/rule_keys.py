@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from twinlog.errors import ConfigError
@@ -20,7 +20,9 @@ LEAST_KEY: Final = 16
 """The fewest characters of a key: a shorter one could be guessed from the digest that the ledger keeps."""
 
 _ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash")
-_KNOWN: Final = ("topics", *_ACTIONS, "hash.key", "not.json")
+KNOWN: Final = ("topics", *_ACTIONS, "hash.key", "not.json")
+"""What may follow a rule's name."""
+
 _KEY: Final = re.compile(r"([A-Za-z0-9_-]+)\.(.+)")
 
 T = TypeVar("T")
@@ -32,6 +34,11 @@ def split(key: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
+def names_in(keys: Iterable[str]) -> list[str]:
+    """Return the names of the rules to which some of these keys belong, in order."""
+    return sorted({found[0] for key in keys if (found := split(key)) is not None})
+
+
 def read_rules(
     texts: Mapping[str, str], lists: Mapping[str, tuple[str, ...]]
 ) -> tuple[tuple[Rule, ...], tuple[Mistake, ...]]:
@@ -40,13 +47,12 @@ def read_rules(
     With a mistake the rules say nothing.  `texts` are the values of all keys below RULES, `lists` those that are lists.
     """
     mistakes = [
-        Mistake(key, "is unknown", f"write {RULES}NAME.{{{', '.join(_KNOWN)}}}")
+        Mistake(key, "is unknown", f"write {RULES}NAME.{{{', '.join(KNOWN)}}}")
         for key in texts
-        if (found := split(key)) is None or found[1] not in _KNOWN
+        if (found := split(key)) is None or found[1] not in KNOWN
     ]
-    names = sorted({found[0] for key in texts if (found := split(key)) is not None})
     rules = []
-    for name in names:
+    for name in names_in(texts):
         reading = _Reading(name, texts, lists)
         rules.append(reading.rule())
         mistakes += reading.mistakes

@@ -13,7 +13,7 @@ from twinlog.transforms.chain import NO_CHAIN, Chain, Step
 from twinlog.transforms.connect import PREDICATES, TRANSFORMS, read_steps
 from twinlog.transforms.function import Function, NoFunctionError, read_function
 from twinlog.transforms.mistake import Mistake
-from twinlog.transforms.rule_keys import LISTS, RULES, read_rules, split
+from twinlog.transforms.rule_keys import KNOWN, LISTS, RULES, names_in, read_rules, split
 from twinlog.transforms.rules import Rule
 
 FUNCTION, FUNCTION_TOPICS = "twinlog.transform", "twinlog.transform.topics"
@@ -69,6 +69,9 @@ def _steps(read: Reader) -> tuple[Step, ...]:
 def _rules(read: Reader) -> tuple[Rule, ...]:
     keys = [key for key in read if key.startswith(RULES)]
     secret = [key for key in keys if (found := split(key)) is not None and found[1] == "hash.key"]
+    for name in names_in(keys):
+        for it in KNOWN:
+            read.text(f"{RULES}{name}.{it}")  # also if it is not written: `explain` shows it
     texts = {key: read.text(key) for key in keys}
     if _refers(read, [key for key in keys if key not in secret]):
         return ()
@@ -91,10 +94,10 @@ def _function(read: Reader) -> Function | None:
     for key in read:
         if key.startswith(f"{FUNCTION}.") and key != FUNCTION_TOPICS and not key.startswith(RULES):
             read.refuse(key, "is unknown", f"there are {FUNCTION}, {FUNCTION_TOPICS} and {RULES}NAME....")
+    name, topics = read.text(FUNCTION), read.names(FUNCTION_TOPICS)
     written = [key for key in (FUNCTION, FUNCTION_TOPICS) if read.has(key)]
     if not written:
         return None
-    name, topics = read.text(FUNCTION), read.names(FUNCTION_TOPICS)
     if _refers(read, written):
         return None
     if not name or not topics:
