@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -129,7 +130,14 @@ def _answer(connection: Connection) -> None:
 
 
 def batch_of(
-    records: int, size: int, codec: int, first_key: int = 0, hot: int = 0, headers: Iterable[str] = ()
+    records: int,
+    size: int,
+    codec: int,
+    first_key: int = 0,
+    hot: int = 0,
+    headers: Iterable[str] = (),
+    *,
+    as_json: bool = False,
 ) -> memoryview:
     """Return a batch of records with 8-byte keys; with `hot` keys, every other eight records have one of these."""
     chance = random.Random(size)
@@ -139,6 +147,8 @@ def batch_of(
         return b"%08x" % (number % hot if hot and number // 8 % 2 else number)
 
     def value() -> bytes:
+        if as_json:
+            return order(chance, size)
         if not codec:
             return chance.randbytes(size)
         words = b" ".join(
@@ -157,11 +167,28 @@ def batch_of(
     )
 
 
+def order(chance: random.Random, size: int) -> bytes:
+    """Return a JSON document of about so many bytes (200 at least): an order with items of three fields each."""
+    number = chance.randrange(10**8)
+    document: dict[str, Any] = {
+        "id": number,
+        "at": "2026-11-26T04:00:00Z",
+        "customer": {"name": f"Customer {number}", "email": f"{number}@example.com"},
+        "currency": "EUR",
+        "items": [],
+    }
+    while len(text := json.dumps(document).encode()) < size - 50:
+        document["items"].append({"sku": f"{chance.randrange(10**10):010}", "price": chance.random(), "n": 2})
+    return text
+
+
 def _even(kind: Kind, topic: str, records: int) -> Plan:
     """Yield the same number of batches for each partition."""
     rounds = max(1, records // (kind.batch * kind.partitions))
     ready = [
-        batch_of(kind.batch, kind.record_bytes, kind.codec, n * kind.batch, headers=kind.headers)
+        batch_of(
+            kind.batch, kind.record_bytes, kind.codec, n * kind.batch, headers=kind.headers, as_json=kind.json
+        )
         for n in range(4)
     ]
     for number in range(rounds):

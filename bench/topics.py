@@ -28,8 +28,8 @@ TARGET = BROKER | {"log.cleaner.backoff.ms": "86400000"}
 class Kind:
     """One kind of topic.
 
-    `records_per_batch` 0 fills batches to LARGE.  `headers` are the names of each record's headers.  `goal` is the
-    required multiple of MM2's records per CPU-second, 0 if there is none.
+    `records_per_batch` 0 fills batches to LARGE.  With `json` values are JSON documents.  `headers` are the names
+    of each record's headers.  `goal` is the required multiple of MM2's records per CPU-second, 0 if there is none.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Kind:
     compacted: bool = False
     skewed: bool = False
     headers: tuple[str, ...] = ()
+    json: bool = False
     mm2_records: int = 200_000
     twinlog_records: int = 1_000_000
     goal: int = 0

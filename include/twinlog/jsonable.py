@@ -18,14 +18,19 @@ NOT_SHOWN = "not_shown"
 def to_json(value: Any) -> Any:
     """Turn frozen dataclasses, tuples, enums and times into dicts, lists, strings and numbers.
 
-    Raises TypeError for any other type: a result that has no JSON form is a mistake in the result.
+    Fields that `repr` leaves out, such as secrets, are left out here, too.  Raises TypeError for any other type: a
+    result that has no JSON form is a mistake in the result.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: to_json(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if field.repr
+        }
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -41,9 +41,10 @@ def test_no_key_is_declared_twice() -> None:
 
 
 def test_explain_shows_every_key_that_has_an_effect() -> None:
-    """A key that is declared is read; those of a tier under the tier's name."""
+    """A key that is declared is read; those of a tier or a rule under its name."""
     text = "clusters=A,B\nA->B.enabled=true\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\n"
-    flow = explain(resolve_text(f"{text}twinlog.tier.NAME.topics=t\n", Path("f")), ["A->B"]).flows[0]
+    rule = "twinlog.transform.rules.NAME.topics=t\ntwinlog.transform.rules.NAME.mask=a\n"
+    flow = explain(resolve_text(f"{text}twinlog.tier.NAME.topics=t\n{rule}", Path("f")), ["A->B"]).flows[0]
     elsewhere = {*RENAMED, "config.providers"}
     assert set(KEYS) - set(WHY_UNUSED) - elsewhere == {it.key for it in flow.values} & set(KEYS)
 

@@ -55,6 +55,18 @@ def test_one_position(translated, ours, theirs, expected):
     assert expected is same_record.same(same_record.Position(row, 3, 7), ours, theirs)
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"), [({}, True), ({"content": b"masked"}, None), ({"timestamp": 1001}, False)]
+)
+def test_a_copy_that_transforms_changed_is_left_to_the_audit(changes, expected):
+    """Equal or of another time is an answer; another content is none."""
+    row = dataclasses.replace(ROW, downstream_offset=7)
+    position = same_record.Position(row, 3, 7)
+    assert expected is same_record.same(
+        position, PRINT, dataclasses.replace(COPY, **changes), may_differ=True
+    )
+
+
 def test_positions_are_chosen_evenly():
     """As many as one gate reads, spread over all; all of few."""
     assert list(range(9)) == list(same_record.evenly(range(9)))

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.flow.start import Start, StartKind, parse_start
-from twinlog.config.flow.tiers import Tier
+from twinlog.config.flow.tiers import Start, StartKind, Tier, parse_start
 from twinlog.copying.resolve import resolve_now
 from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import TopicPartition

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from twinlog.transforms.chain import (
-    Chain,
     DropHeaders,
     Filter,
     HasHeaderKey,
@@ -13,16 +12,17 @@ from twinlog.transforms.chain import (
     Step,
     TopicNameMatches,
 )
-from twinlog.transforms.connect import Mistake, read_chain
+from twinlog.transforms.connect import read_steps
+from twinlog.transforms.mistake import Mistake
 
 PACKAGE = "org.apache.kafka.connect.transforms."
 
 
-def read(text: str) -> tuple[Chain, tuple[Mistake, ...]]:
+def read(text: str) -> tuple[tuple[Step, ...], tuple[Mistake, ...]]:
     """Read a chain from lines `key=value`, spaces between them."""
     properties = dict(line.split("=", 1) for line in text.split())
     lists = [tuple(filter(None, properties.pop(key, "").split(","))) for key in ("transforms", "predicates")]
-    return read_chain(*lists, properties)
+    return read_steps(*lists, properties)
 
 
 def test_a_chain_as_a_file_of_mm2_has_it() -> None:
@@ -35,11 +35,11 @@ def test_a_chain_as_a_file_of_mm2_has_it() -> None:
         " predicates.orders.type=TopicNameMatches predicates.orders.pattern=A[.]orders.*"
         " predicates.marked.type=HasHeaderKey predicates.marked.name=test"
     )
-    expected = Chain((
+    expected = (
         Step(Filter(), RecordIsTombstone()),
         Step(DropHeaders(("x", "y")), TopicNameMatches("A[.]orders.*"), negate=True),
         Step(Filter(), HasHeaderKey("test")),
-    ))
+    )
     assert (expected, ()) == chain
 
 
@@ -127,5 +127,5 @@ def test_what_connect_refuses_or_cannot_do_on_bytes_is_refused_in_one_line(
 def test_what_has_no_effect_is_a_warning(text: str, key: str, says: str) -> None:
     """Connect takes both without a word."""
     chain, (mistake,) = read(text)
-    assert (Chain(), key, False) == (chain, mistake.key, mistake.fatal)
+    assert ((), key, False) == (chain, mistake.key, mistake.fatal)
     assert says in mistake.message

@@ -48,6 +48,12 @@ class AuditLaneSpec:
     read_committed: bool
     fetch_bytes: int
 
+    @property
+    def holds_secrets(self) -> bool:
+        """Say whether a password or the key of a transform is in it."""
+        chains = any(it.scope.chain.holds_secrets for it in self.specs)
+        return self.source.holds_secrets or self.target.holds_secrets or chains
+
 
 @dataclass(frozen=True, slots=True)
 class ScopeReport:

@@ -119,7 +119,7 @@ def _partition(
         return None
     offset_map = state.maps.get(life)
     claims = offset_map is not None
-    chain = flow.transforms.of(topic.remote_topic)
+    chain = flow.chain_of(topic.topic, topic.remote_topic)
     chains = of_partition(state.ledger.chains, life.topic, life.partition)
     if offset_map is None and not chain and not chains:
         offset_map = _map_of_an_earlier_incarnation(life, state)
@@ -161,7 +161,7 @@ def _partition(
     start = max(start, since)
     scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
     stretches = tuple((it.start, it.end) for it in lost)
-    scopes = [replace(it, chain=chain, lost=stretches) for it in scopes]
+    scopes = [replace(it, chain=chain, source=life.topic_partition, lost=stretches) for it in scopes]
     look_behind = request.mode is not AuditMode.SAMPLE
     specs = tuple(
         AuditSpec(

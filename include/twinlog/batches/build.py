@@ -90,21 +90,21 @@ def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) ->
     counts = np.diff(firsts, append=len(records))
     bases = records.timestamps[firsts]
     numbers = np.arange(len(records)) - np.repeat(firsts, counts)
-    time, number = _zigzag(records.timestamps - np.repeat(bases, counts)), _zigzag(numbers)
-    time_bytes, number_bytes = _varint_bytes(time), _varint_bytes(number)
+    time, number = zigzag(records.timestamps - np.repeat(bases, counts)), zigzag(numbers)
+    time_bytes, number_bytes = varint_bytes(time), varint_bytes(number)
     sizes = records.sizes
-    length = _zigzag(1 + time_bytes + number_bytes + sizes)
-    length_bytes = _varint_bytes(length)
+    length = zigzag(1 + time_bytes + number_bytes + sizes)
+    length_bytes = varint_bytes(length)
     prefix = length_bytes + 1 + time_bytes + number_bytes
     heads = HEADER_BYTES * np.arange(1, len(firsts) + 1)
     record_ends = np.cumsum(prefix + sizes) + np.repeat(heads, counts)
     view = arena.allocate(int(record_ends[-1]))
     out: Any = np.frombuffer(view, np.uint8)
     at = record_ends - sizes - prefix
-    _write_varints(out, at, length, length_bytes)
+    write_varints(out, at, length, length_bytes)
     out[at + length_bytes] = 0
-    _write_varints(out, at + length_bytes + 1, time, time_bytes)
-    _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
+    write_varints(out, at + length_bytes + 1, time, time_bytes)
+    write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
     copy_pieces(records.data, records.starts, records.ends, view, at + prefix)
     latest = np.maximum.reduceat(records.timestamps, firsts)
     ends = record_ends[firsts + counts - 1]
@@ -126,11 +126,12 @@ def _headed(batch: memoryview, codec: int, count: int, base: int, latest: int) -
     return batch
 
 
-def _zigzag(values: Int64s) -> Any:
+def zigzag(values: Int64s) -> Any:
+    """Return the unsigned numbers that stand for signed ones in varints."""
     return ((values << 1) ^ (values >> 63)).astype(np.uint64)
 
 
-def _varint_bytes(values: Any) -> Int64s:
+def varint_bytes(values: Any) -> Int64s:
     """Return the number of bytes that the varint of each value takes."""
     sizes = np.ones(len(values), np.int64)
     shift, most = 7, int(values.max())
@@ -140,7 +141,7 @@ def _varint_bytes(values: Any) -> Int64s:
     return sizes
 
 
-def _write_varints(out: Any, at: Int64s, values: Any, sizes: Int64s) -> None:
+def write_varints(out: Any, at: Int64s, values: Any, sizes: Int64s) -> None:
     """Write the varint of each value at its position in `out`."""
     for index in range(int(sizes.max())):
         longer = sizes > index

@@ -48,7 +48,7 @@ from twinlog.batches.merge import (
     uncompressed,
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
-from twinlog.batches.transform import Transform
+from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
 
 
@@ -300,12 +300,12 @@ class Cutter:
                 return True
         while begins:
             try:
-                records = read_columns(block, begins)
+                records = self._chosen(read_columns(block, begins), positions[0])
                 if self.transform is not None:
                     records = self._transformed(records, self.transform)
             except FormatError as error:
                 return self._up_to_the_bad_one(run, begins, positions, block, done, error)
-            poison = self._rewrite(records, positions[0], run.codec, done, block, begins)
+            poison = self._rewrite(records, run.codec, done, block, begins)
             if poison is not None:
                 done.next_upstream, done.poison = poison.offset, poison
                 return False
@@ -332,18 +332,21 @@ class Cutter:
                 return False
         return True
 
-    def _rewrite(
-        self, records: Columns, position: int, codec: int, done: Cut, block: memoryview, begins: list[int]
-    ) -> Poison | None:
-        """Rewrite the records of the range, read from the batches at `begins`; stop before one that is too large."""
+    def _chosen(self, records: Columns, position: int) -> Columns:
+        """Return the records of the range from `position` on, without loopback records."""
         chosen = (records.offsets >= position) & (records.offsets < self.end)
-        if self.excluded:
-            left_out = chosen & np.isin(records.offsets, list(self.excluded))
-            self._capture(records, np.flatnonzero(left_out))
-            chosen &= ~left_out
         if self.loopback is not None:
             chosen &= ~self.loopback.among(records.offsets)
-        records = records if chosen.all() else records.where(chosen)
+        return records if chosen.all() else records.where(chosen)
+
+    def _rewrite(
+        self, records: Columns, codec: int, done: Cut, block: memoryview, begins: list[int]
+    ) -> Poison | None:
+        """Rewrite records, read from the batches at `begins`; stop before one that is too large."""
+        if self.excluded:
+            left_out = np.isin(records.offsets, list(self.excluded))
+            self._capture(records, np.flatnonzero(left_out))
+            records = records if not left_out.any() else records.where(~left_out)
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
         after = 0
         for index in np.flatnonzero(large).tolist():

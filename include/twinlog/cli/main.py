@@ -41,6 +41,7 @@ from twinlog.cli.say import say
 from twinlog.cli.show import show as show_topic
 from twinlog.cli.status import status
 from twinlog.cli.takeover import handover, takeover
+from twinlog.cli.transform import transform
 from twinlog.cli.translate import translate
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely
@@ -81,6 +82,7 @@ app.command("check")(check)
 app.command("explain")(explain)
 app.command("plan")(plan)
 app.command("run")(run)
+app.command("transform")(transform)
 app.command("status")(status)
 app.command("translate")(translate)
 app.command("groups")(groups)

@@ -188,7 +188,7 @@ def resolve(
     for topic in topics:
         stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
-        chain = flow.transforms.of(topic.remote_topic)
+        chain = flow.chain_of(topic.topic, topic.remote_topic)
         for partition in topic.provisioned:
             place = TopicPartition(topic.topic, partition.partition)
             last = progress.get(place)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Verdict, judge
 from twinlog.drill.places import Place, View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.transforms.chain import Chain
 
 FEW = 10
 
@@ -35,10 +37,10 @@ class Comparison:
     record that they can have met.
     """
 
+    flow: FlowSettings
     clusters: Clusters
     before: View
     now: View
-    read_committed: bool
 
     def of(self, places: Sequence[Place], readings: Readings) -> Iterator[DrilledPosition]:
         """Judge all positions.  Raises errors of either cluster."""
@@ -92,30 +94,41 @@ class Comparison:
         here = None
         if self.now.positions is not None and verdict.upstream is not None:
             here = _at(self.clusters.source, place.source, verdict.upstream)
-        why = _differ(record, there, here)
+        why = _differ(record, there, here, may_differ=bool(self._chain(place)))
         if why:
             return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
-        return replace(row, compared=True if here is not None and there is not None else None)
+        same = here is not None and there is not None and here.content == there.content
+        return replace(row, compared=True if same else None)
 
     def _by_source(self, place: Place) -> bool:
-        """Say whether the source tells what comes next: it answers, and all records of the copy are its own."""
-        return self.now.positions is not None and self.now.only_copies(place.remote)
+        """Say whether the source tells what comes next.
+
+        It does if it answers, all records of the copy are its own, and none of its records was dropped on its way.
+        """
+        dropped = self._chain(place).drops
+        return self.now.positions is not None and self.now.only_copies(place.remote) and not dropped
+
+    def _chain(self, place: Place) -> Chain:
+        return self.flow.chain_of(place.topic, place.remote.topic)
 
     def _next(self, place: Place) -> Fingerprint | None:
         """Return the record that the group would read next on the source; None if there is none now."""
         start = place.upstream
         while prints := self.clusters.source.record_prints(place.source, start, FEW):
             for it in prints:
-                if not (it.aborted and self.read_committed):
+                if not (it.aborted and self.flow.copy.read_committed):
                     return it
             start = prints[-1].offset + 1
         return None
 
 
-def _differ(read: ReadRecord, there: Fingerprint | None, here: Fingerprint | None) -> str:
+def _differ(
+    read: ReadRecord, there: Fingerprint | None, here: Fingerprint | None, *, may_differ: bool
+) -> str:
     """Say how the record that was read, the same one in the copy's log, and that of the source differ.  Pure.
 
-    A record that is in a log no more, by retention or compaction, is not compared.
+    A record that is in a log no more, by retention or compaction, is not compared.  `may_differ`: transforms may have
+    changed the copy, but not its timestamp.
     """
     if there is not None and (there.timestamp, there.key) != (read.timestamp, key_digest(read.key)):
         return f"its consumer was given another record than the log has at {read.offset}"
@@ -125,7 +138,7 @@ def _differ(read: ReadRecord, there: Fingerprint | None, here: Fingerprint | Non
         return (
             f"the timestamp of the record at {read.offset} differs from that of {here.offset} on the source"
         )
-    if there.content != here.content:
+    if there.content != here.content and not may_differ:
         return f"key, value or headers of the record at {read.offset} differ from those of {here.offset} on the source"
     return ""
 

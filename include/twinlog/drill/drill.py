@@ -228,7 +228,7 @@ def _compare(work: _Work) -> Outcome:
     if not work.met and not work.troubles and any(it.offset is not None for it in work.places):
         return skipped("no clone has read")
     now = view(work.flow, work.clusters, work.seen.positions)
-    comparison = Comparison(work.clusters, work.seen, now, work.flow.copy.read_committed)
+    comparison = Comparison(work.flow, work.clusters, work.seen, now)
     work.positions = tuple(comparison.of(work.places, Readings(work.met, work.troubles)))
     wrong = [it for it in work.positions if it.found in {Found.WRONG, Found.NOT_PLACED}]
     right = sum(it.found is Found.RIGHT for it in work.positions)

@@ -47,7 +47,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, state: StandbyS
     """
     flow, seen = snapshot.flow, look(snapshot, positions)
     report = checkpoints.preview(flow, seen)
-    same = same_record.read(snapshot.clusters, state, report.rows)
+    same = same_record.read(flow, snapshot.clusters, state, report.rows)
     rows = [
         group_row(
             it,

@@ -13,6 +13,7 @@ import numpy as np
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.facts import StandbyState
 from twinlog.groups.report import GroupPartitionRow
@@ -32,11 +33,14 @@ class Position(NamedTuple):
     downstream: int
 
 
-def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionRow]) -> Mapping[int, bool]:
+def read(
+    flow: FlowSettings, clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionRow]
+) -> Mapping[int, bool]:
     """Say, by index in `rows`, whether a row's position names the same record on both sides.
 
-    A row has no answer if it was not sampled, if nothing is left to read, or if its record is gone by retention or
-    compaction.  Raises ClusterUnreachable, ClusterRefused, TransientError.
+    A row has no answer if it was not sampled, if nothing is left to read, if its record is gone by retention or
+    compaction, or if transforms changed it: that is for the audit.  Raises ClusterUnreachable, ClusterRefused,
+    TransientError.
     """
     known = dict(enumerate(rows))
     maps: dict[SourceIncarnation, OffsetMap] = {}
@@ -48,7 +52,8 @@ def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionR
         it = positions[place]
         ours = _at(clusters.source, it.row.topic_partition, it.upstream)
         theirs = _at(clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream)
-        verdict = same(it, ours, theirs)
+        changed = bool(flow.chain_of(it.row.topic, it.row.remote_topic))
+        verdict = same(it, ours, theirs, may_differ=changed)
         if verdict is not None:
             answers[place] = verdict
     return answers
@@ -79,16 +84,21 @@ def position_of(
     return None if expired else Position(row, upstream, downstream)
 
 
-def same(position: Position, ours: Fingerprint | None, theirs: Fingerprint | None) -> bool | None:
+def same(
+    position: Position, ours: Fingerprint | None, theirs: Fingerprint | None, *, may_differ: bool = False
+) -> bool | None:
     """Judge one position.  Pure.
 
     A position before the copy of the record costs duplicates (in a two-way topic, records of other writers lie there,
-    too).  A position after it would skip the record.
+    too).  A position after it would skip the record.  `may_differ`: transforms may have changed the copy, but not its
+    timestamp.
     """
     translated = position.row.downstream_offset
     if translated is None or translated != position.downstream:
         return None if translated is None else translated < position.downstream
     if ours is None or theirs is None:
+        return None
+    if may_differ and ours.timestamp == theirs.timestamp and ours.content != theirs.content:
         return None
     return (ours.timestamp, ours.content) == (theirs.timestamp, theirs.content)
 

@@ -137,6 +137,12 @@ class LaneSpec:
     bytes_per_second: float | None = None
     follow: Follow | None = None
 
+    @property
+    def holds_secrets(self) -> bool:
+        """Say whether a password or the key of a transform is in it."""
+        chains = any(it.chain.holds_secrets for it in self.ranges)
+        return self.source.holds_secrets or self.target.holds_secrets or chains
+
 
 @dataclass(frozen=True, slots=True)
 class RangeReport(OfPartition):

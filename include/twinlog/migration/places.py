@@ -142,7 +142,7 @@ def _transformed(
 ) -> tuple[str, str] | None:
     """Return that a copy went through transforms: the proof compares the records of both sides as they are."""
     copied = said is not None or (it.target is not None and it.target.end > 0)
-    if not copied or not flow.transforms.of(topic.remote_topic):
+    if not copied or not flow.chain_of(topic.topic, topic.remote_topic):
         return None
     return (
         f"{topic.remote_topic}-{it.partition} is copied through transforms: it cannot be proved record by record where"

@@ -99,7 +99,7 @@ def exit_code(result: Result) -> ExitCode:
 
 def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
     """Copy the flow, or follow it for `follow_seconds`."""
-    require_safe_way(master, (flow.source.connection, flow.target.connection))
+    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
     topics = frozenset(request.topics) or None
     with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
@@ -142,7 +142,7 @@ def _log_error(step: str, error: TwinlogError) -> None:
 
 
 def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnStart) -> AuditResult:
-    require_safe_way(master, (flow.source.connection, flow.target.connection))
+    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
     with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
         return audit.run(flow, clusters, runner, request)

@@ -31,7 +31,7 @@ def run(
     configuration: Configuration, flow: FlowSettings, request: FailoverRequest, master: str, on_start: OnStart
 ) -> FailoverReport:
     """Fail over; a session is opened once there is something to copy."""
-    require_safe_way(master, (flow.source.connection, flow.target.connection))
+    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
     key = signing_key(flow.gate.sign_with)
     approval = Approval(request.by, request.at_risk_records, request.last_ended)
     load_early()

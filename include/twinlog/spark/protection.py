@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote, unquote
 
 from twinlog.config.file.providers import MASK
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -80,14 +79,22 @@ class ConnectAddress:
         )
 
 
+class MayHoldSecrets(Protocol):
+    """What is sent to tasks: connections with passwords, transforms with keys."""
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Say whether it must not be read by others."""
+
+
 def require_safe_way(
-    master: str, connections: Iterable[ConnectionSettings], environ: Mapping[str, str] = os.environ
+    master: str, sent: Iterable[MayHoldSecrets], environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Refuse to send a password in clear to a Connect server elsewhere, or to one without authentication.
+    """Refuse to send a secret in clear to a Connect server elsewhere, or to one without authentication.
 
     Raises ConfigError (`spark-exposed`).  Classic sessions were checked when they were opened.
     """
-    if not master.startswith("sc://") or not any(it.holds_secrets for it in connections):
+    if not master.startswith("sc://") or not any(it.holds_secrets for it in sent):
         return
     address = ConnectAddress.of(master, environ)
     if address.token and address.tls:

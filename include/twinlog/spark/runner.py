@@ -77,8 +77,7 @@ class SparkRunner(Generic[Spec, Report]):
         Raises TransientError if a task died without a report, or Spark itself did; ConfigError if the way to the tasks
         is not safe for what the lanes hold; TerminalError if a worker runs a twinlog other than the driver's.
         """
-        for lane in lanes:
-            require_safe_way(self._master, (lane.source, lane.target))
+        require_safe_way(self._master, lanes)
         task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
         try:
             if _is_remote(self._spark):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.flow.start import Start, StartKind
+from twinlog.config.flow.tiers import Start, StartKind
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic

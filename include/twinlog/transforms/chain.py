@@ -1,8 +1,9 @@
-"""Define a chain of Connect's transforms, and say what it makes of a record.  Pure.
+"""Define the chain of what is made of a record: Connect's transforms, record rules, a user's function.  Pure.
 
-MM2's records have bytes as key, value and header values, so a transform sees three things of a record: the name of
-its topic on the target, whether its value is null, and the names of its headers.  A chain either drops the record or
-keeps some of its headers; key, value, timestamp and the order of headers stay.
+MM2's records have bytes as key, value and header values, so a transform of Connect sees three things of a record: the
+name of its topic on the target, whether its value is null, and the names of its headers.  It either drops the record or
+keeps some of its headers; key, value, timestamp and the order of headers stay.  Rules (rules.py) and the function
+(function.py) come after the transforms.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.policy.java_regex import compile_java
+from twinlog.transforms.function import Function
+from twinlog.transforms.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +79,33 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The transforms of a flow, or of one of its topics, in their order; an empty chain changes nothing."""
+    """What a flow makes of records, or of those of one topic, in this order; an empty chain changes nothing."""
 
     steps: tuple[Step, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    function: Function | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self.steps) or self.reads_contents
+
+    @property
+    def reads_contents(self) -> bool:
+        """Say whether keys or values are read, by rules or by a function."""
+        return bool(self.rules) or self.function is not None
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Say whether a rule has a key."""
+        return any(rule.key is not None for rule in self.rules)
 
     @property
     def drops(self) -> bool:
         """Say whether the chain can drop a record."""
-        return any(isinstance(step.transform, Filter) for step in self.steps)
+        return (
+            any(isinstance(step.transform, Filter) for step in self.steps)
+            or any(rule.drops for rule in self.rules)
+            or self.function is not None
+        )
 
     @property
     def header_names(self) -> frozenset[str]:
@@ -99,14 +118,23 @@ class Chain:
 
     @property
     def print(self) -> str:
-        """Identify the chain: two chains with the same steps have the same print; "" for an empty chain."""
-        if not self.steps:
+        """Identify the chain: two chains that do the same have the same print; "" for an empty chain."""
+        if not self:
             return ""
-        text = json.dumps([_described(step) for step in self.steps], separators=(",", ":"))
+        parts: list[object] = [_described(step) for step in self.steps]
+        if self.rules:
+            parts.append({"rules": [rule.description for rule in self.rules]})
+        if self.function is not None:
+            parts.append({"function": self.function.description})
+        text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def of(self, remote_topic: str) -> Chain:
-        """Return the chain of one topic, by its name on the target: without steps that can never apply to it."""
+    def of(self, topic: str, remote_topic: str, *, opaque: bool = False) -> Chain:
+        """Return the chain of one topic: without what can never apply to it.
+
+        Connect's predicates go by its name on the target, rules and function by that on the source.  The records of an
+        `opaque` topic are not read by rules or function.
+        """
         steps: list[Step] = []
         for step in self.steps:
             narrowed = step
@@ -116,11 +144,15 @@ class Chain:
                 narrowed = Step(step.transform)
             steps.append(narrowed)
             if narrowed == Step(Filter()):
-                break  # nothing reaches the steps behind it
-        return Chain(tuple(steps))
+                return Chain(tuple(steps))  # nothing reaches what is behind it
+        if opaque:
+            return Chain(tuple(steps))
+        rules = tuple(rule for rule in self.rules if rule.concerns(topic))
+        function = self.function if self.function is not None and self.function.concerns(topic) else None
+        return Chain(tuple(steps), rules, function)
 
     def kept(self, tombstone: bool, headers: Sequence[str]) -> tuple[int, ...] | None:
-        """Return which headers of a record stay, by their indices; None if the record is dropped."""
+        """Return which headers the steps keep of a record, by their indices; None if they drop the record."""
         indices = tuple(range(len(headers)))
         for step in self.steps:
             if not step.applies(tombstone, [headers[index] for index in indices]):

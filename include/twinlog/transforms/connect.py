@@ -6,13 +6,11 @@ What Connect's own transforms cannot do with bytes is refused: MM2 would stop at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms.chain import (
-    Chain,
     DropHeaders,
     Filter,
     HasHeaderKey,
@@ -21,6 +19,7 @@ from twinlog.transforms.chain import (
     Step,
     TopicNameMatches,
 )
+from twinlog.transforms.mistake import Mistake
 
 TRANSFORMS, PREDICATES = "transforms", "predicates"
 PACKAGE: Final = "org.apache.kafka.connect.transforms."
@@ -55,20 +54,10 @@ _HINTS: Final = {"RegexRouter": _BY_POLICY, "TimestampRouter": _BY_POLICY}
 _WORKS: Final = "Filter and DropHeaders work on bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A mistake in the value of `key`; one that is not `fatal` has no effect on what is copied."""
-
-    key: str
-    message: str
-    hint: str = ""
-    fatal: bool = True
-
-
-def read_chain(
+def read_steps(
     transforms: Sequence[str], predicates: Sequence[str], properties: Mapping[str, str]
-) -> tuple[Chain, tuple[Mistake, ...]]:
-    """Return the chain that a file describes, and its mistakes; with a fatal one the chain says nothing.
+) -> tuple[tuple[Step, ...], tuple[Mistake, ...]]:
+    """Return the steps that a file describes, and its mistakes; with a fatal one the steps say nothing.
 
     `transforms` and `predicates` are the listed names, `properties` the texts of all keys below these two.
     """
@@ -78,7 +67,7 @@ def read_chain(
     known = {name: reading.predicate(name) for name in dict.fromkeys(predicates)}
     steps = [step for name in dict.fromkeys(transforms) for step in reading.steps(name, known)]
     reading.unused(transforms, predicates)
-    return Chain(tuple(steps)), tuple(reading.mistakes)
+    return tuple(steps), tuple(reading.mistakes)
 
 
 class _Reading:

@@ -51,7 +51,7 @@ def compare(
     must have kept there.  Without them such records are unproved.
     """
     ours, theirs = on_source(scope, source), on_target(scope, target)
-    made = Transformed(ours, scope.chain, compacted=scope.compacted) if scope.chain else ours
+    made = Transformed(ours, scope) if scope.chain else ours
     walk = _Walk(scope, made, theirs)
     walk.run()
     latest = ours.latest if made is ours else {**ours.latest, **made.latest}

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from twinlog.audit.comparison.compaction import MOST_AWAITED
 from twinlog.audit.comparison.record_fields import key_of, records_of
+from twinlog.audit.comparison.values import Scope
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.transform import Transform
+from twinlog.batches.transform.apply import Transform
 from twinlog.logs.partition_reader import Block, Item, Lost
-from twinlog.transforms.chain import Chain
 
 
 class Transformed:
@@ -22,10 +22,12 @@ class Transformed:
     record whose copy the target still has.  `all_kept` is false if there were more keys than are remembered.
     """
 
-    def __init__(self, items: Iterable[Item], chain: Chain, *, compacted: bool) -> None:
+    def __init__(self, items: Iterable[Item], scope: Scope) -> None:
         self._items = items
-        self._transform = Transform(chain)
-        self._compacted = compacted
+        self._transform = Transform(scope.chain, scope.source)
+        self._start, self._end = scope.start, scope.end
+        self._all = not scope.chain.reads_contents  # else records elsewhere were left out
+        self._compacted = scope.compacted
         self.latest: dict[bytes, int] = {}
         self.all_kept = True
 
@@ -39,7 +41,7 @@ class Transformed:
         parts: list[memoryview] = []
         changed = False
         for header, data in block.batches():
-            batches = self._transform.batch(header, data)
+            batches = self._transform.batch(header, data, self._start, self._end)
             if batches is None:
                 parts.append(data)
                 continue
@@ -52,7 +54,7 @@ class Transformed:
     def _note_dropped(self, header: BatchHeader, data: memoryview, made: Iterable[memoryview]) -> None:
         kept = {it.offset for batch in made for it in records_of(BatchHeader.read(batch), batch)}
         for record in records_of(header, data):
-            if record.offset not in kept:
+            if record.offset not in kept and (self._all or self._start <= record.offset < self._end):
                 key = key_of(record.rest) or b""
                 self.all_kept &= len(self.latest) < MOST_AWAITED or key in self.latest
                 if self.all_kept:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.formats.ledger.audit import DifferenceKind, UnprovedSpan
+from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.transforms.chain import NO_CHAIN, Chain
@@ -26,7 +27,7 @@ class Scope:
     have a later record with the same key.  `beyond` are downstream offsets of copies whose source records are known to
     be gone: only foreign records between those copies are checked.  `lost` are upstream stretches that were copied but
     whose part of the map was lost: a record in them without counterpart is missing.  `chain` is what the copy made of
-    each source record.
+    each record of `source`.
 
     In a topic with other writers: `loopback` are upstream offsets of loopback records, which the reverse flow wrote and
     which are not copied.  `others` are downstream offsets that other flows wrote.  `shared` says that the target's own
@@ -46,6 +47,7 @@ class Scope:
     beyond: Spans = field(default_factory=Spans)
     lost: tuple[tuple[int, int], ...] = ()
     chain: Chain = NO_CHAIN
+    source: TopicPartition = NO_PARTITION
 
 
 @dataclass(frozen=True, slots=True)

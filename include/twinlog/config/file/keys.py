@@ -61,6 +61,18 @@ def tier_key(name: str) -> tuple[str, str] | None:
     return (found[1], f"twinlog.tier.NAME.{found[2]}") if found else None
 
 
+_RULE = re.compile(r"twinlog\.transform\.rules\.([A-Za-z0-9_-]+)\.(.+)")
+
+
+def declared_name(name: str) -> str:
+    """Return the key as it is declared: of one with a tier's or a rule's name in it, with NAME in its place."""
+    tier = tier_key(name)
+    if tier is not None:
+        return tier[1]
+    rule = _RULE.fullmatch(name)
+    return name if rule is None else f"twinlog.transform.rules.NAME.{rule[2]}"
+
+
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$"
     r"|api\.?key|token$|token\.value|alert\.url$|hook\.url$",

@@ -14,14 +14,13 @@ from twinlog.config.flow.precedence import ROLES
 from twinlog.config.flow.reader import Reader, ResolvedValue
 from twinlog.config.flow.settings import CopySettings, FlowSettings
 from twinlog.config.flow.tiers import read_tiers
+from twinlog.config.flow.transforms import read_transforms
 from twinlog.config.flow.values import IS_TRUE, read_settings
 from twinlog.config.security.client_properties import connection_settings
 from twinlog.config.security.connection import ClientProperties, ClusterSettings, ConnectionSettings
 from twinlog.config.security.exposure import FETCH_SIZES, STEERING, exposures
 from twinlog.config.security.librdkafka import tunables
 from twinlog.errors import ConfigError
-from twinlog.transforms.chain import NO_CHAIN, Chain
-from twinlog.transforms.connect import PREDICATES, TRANSFORMS, read_chain
 
 PRODUCT = "twinlog"
 ADDRESSES = "bootstrap.servers"
@@ -77,7 +76,7 @@ def resolve_flow(
         target=downstream,
         enabled=enabled,
         tiers=read_tiers(read, enabled=enabled),
-        transforms=_transforms(read),
+        transforms=read_transforms(read),
         progress_on_source=_progress_on_source(raw, source, target, read),
     )
     _refuse_times(read, settings.copy)
@@ -114,25 +113,6 @@ def _refuse_what_cannot_be_followed(read: Reader, source: str, target: str) -> N
     for key in ("topic.filter.class", "group.filter.class", "config.property.filter.class"):
         if read.text(key) not in {KEYS[key].default, (KEYS[key].default or "").rpartition(".")[2]}:
             read.refuse(key, "Java filter classes cannot run here", "use the include and exclude lists")
-
-
-def _transforms(read: Reader) -> Chain:
-    """Read the chain of Connect's transforms; its audit needs it as it stands, so no part of it may be a reference."""
-    names = {key: read.names(key) for key in (TRANSFORMS, PREDICATES)}
-    below = [key for key in read if key.startswith(tuple(f"{key}." for key in names))]
-    texts = {key: read.text(key) for key in below}
-    hidden = [key for key in (*names, *below) if read.hidden(key)]
-    for key in hidden:
-        read.refuse(key, "is a reference: transforms are read only as they stand in the file", "write it out")
-    if hidden:
-        return NO_CHAIN
-    chain, mistakes = read_chain(names[TRANSFORMS], names[PREDICATES], texts)
-    for it in mistakes:
-        if it.fatal:
-            read.refuse(it.key, it.message, it.hint)
-        else:
-            read.findings.warn(read.origin(it.key), it.message, it.hint)
-    return chain
 
 
 def _ends(

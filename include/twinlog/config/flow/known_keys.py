@@ -6,7 +6,7 @@ MirrorHeartbeatConfig; ours start with `twinlog.`.
 
 from __future__ import annotations
 
-from twinlog.config.file.keys import Home, Key, Kind, tier_key
+from twinlog.config.file.keys import Home, Key, Kind, declared_name
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import keys_of
 
@@ -63,7 +63,7 @@ KNOWN_TO_CONNECTORS = frozenset(
 """MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector."""
 
 
-def is_of_a_tier(name: str) -> bool:
-    """Say whether this is a key of a tier, whatever the tier's name."""
-    found = tier_key(name)
-    return found is not None and found[1] in KEYS
+def is_named(name: str) -> bool:
+    """Say whether this is a key of a tier or of a record rule, whatever its name."""
+    declared = declared_name(name)
+    return declared != name and declared in KEYS

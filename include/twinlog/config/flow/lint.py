@@ -19,7 +19,7 @@ from twinlog.config.file.java_keys import (
 )
 from twinlog.config.file.keys import Home
 from twinlog.config.file.origin import Findings, Origin, Properties
-from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, WHY_UNUSED, is_of_a_tier
+from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, WHY_UNUSED, is_named
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.flow.settings import FlowSettings
@@ -50,7 +50,7 @@ def lint(
             _flow_key(key.removeprefix(f"{flow}."), value.origin, findings)
         elif alias:
             _cluster_key(key.removeprefix(f"{alias}."), alias, value.origin, findings)
-        elif not is_of_a_tier(key):
+        elif not is_named(key):
             _top_level_key(key, value.origin, aliases, findings)
     _shared_offset_syncs(flows, findings)
     _synced_both_ways(flows, findings)
@@ -66,7 +66,7 @@ def _prefix(key: str, names: Iterable[str]) -> str:
 def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
     if _is_client_key(name):
         _client_key(name, origin, findings)
-    elif is_of_a_tier(name):
+    elif is_named(name):
         return
     elif name in KEYS and KEYS[name].home is not Home.WORKER:
         _known_key(name, origin, findings)

@@ -18,6 +18,7 @@ from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.metrics import MetricsSettings
 from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, GateSettings, Tier
+from twinlog.config.flow.transforms import TransformKeys
 from twinlog.config.flow.values import (
     BOOLEAN,
     CONNECTOR_NAME,
@@ -39,6 +40,7 @@ from twinlog.config.flow.values import (
     after,
     choice,
     chosen,
+    made_of,
     name_filter,
     optional,
     section,
@@ -357,10 +359,7 @@ class FlowSettings:
         "org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter",
     )
     """only the default is supported"""
-    _transforms: ClassVar = Key("transforms", Kind.LIST, "")
-    """names of [transforms](transforms.md) that are applied to each record, in order. Per flow"""
-    _predicates: ClassVar = Key("predicates", Kind.LIST, "")
-    """names of the predicates that transforms use. Per flow"""
+    transforms: Chain = made_of(TransformKeys, NO_CHAIN)
     _config_providers: ClassVar = Key("config.providers", Kind.LIST, "")
     """names of declared providers, see Secrets"""
     reverse_heartbeats: FlowSettings | None = None
@@ -372,7 +371,6 @@ class FlowSettings:
     metadata: MetadataSettings = section(MetadataSettings)
     tiers: tuple[Tier, ...] = sections(Tier)
     aliases: frozenset[str] = frozenset()
-    transforms: Chain = NO_CHAIN
     failover: FailoverSettings = section(FailoverSettings)
     recovery_run: str = ""
 
@@ -380,6 +378,10 @@ class FlowSettings:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
         named = [tier for tier in self.tiers if tier.name and tier.topics.accepts(topic)]
         return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
+
+    def chain_of(self, topic: str, remote_topic: str) -> Chain:
+        """Return what is made of the records of a topic; rules and function never read heartbeats."""
+        return self.transforms.of(topic, remote_topic, opaque=self.policy.is_heartbeats_topic(topic))
 
     def follows_group(self, group: str) -> bool:
         """Say whether the positions of a group are passed on: those of a drill's clones never are."""

@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
+from twinlog import clock
 from twinlog.config.file.keys import Key, Kind, tier_key
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
-from twinlog.config.flow.start import START, Start
 from twinlog.config.flow.values import (
     BOOLEAN,
     CRON,
@@ -23,12 +23,52 @@ from twinlog.config.flow.values import (
     POSITIVE_LONG,
     SECRET_ADDRESS,
     TEXT,
+    Value,
     choice,
     declared_in,
     setting,
     whole,
 )
 from twinlog.policy.selection import NameFilter
+
+
+class StartKind(StrEnum):
+    """Name how a beginning is given."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    MOMENT = "moment"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the copy of a topic begins.  `ms`: of a moment, since the epoch; of the last records, how far back."""
+
+    kind: StartKind
+    ms: int = 0
+
+    def moment_ms(self, now_ms: int) -> int | None:
+        """Return the time (epoch ms) of the first record to copy; None if it is the first or the next one there is."""
+        if self.kind is StartKind.MOMENT:
+            return self.ms
+        return now_ms - self.ms if self.kind is StartKind.LAST else None
+
+
+def parse_start(text: str) -> Start:
+    """Read `earliest`, `latest`, a moment such as 2026-01-31T12:00:00Z, or how far back: 7d.  Raises ValueError."""
+    if text in {StartKind.EARLIEST, StartKind.LATEST}:
+        return Start(StartKind(text))
+    if (seconds := clock.duration_seconds(text)) is not None:
+        return Start(StartKind.LAST, seconds * 1000)
+    if (moment := clock.moment_ms(text)) is not None:
+        return Start(StartKind.MOMENT, moment)
+    raise ValueError
+
+
+_START_SAID = "is neither earliest, latest, a time such as 2026-01-31T12:00:00Z nor how far back, such as 7d"
+
+_START: Value[Start | None] = Value(Kind.STRING, lambda read, key: read.parsed(key, parse_start, _START_SAID))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +92,7 @@ class Tier:
     have stopped, 50 while they write and without the source ([gate.md](gate.md#topics))"""
     _tier_audit_percent: ClassVar = Key("twinlog.tier.NAME.audit.percent", Kind.INT, None)
     """as `twinlog.audit.percent`, for the tier; default: that one"""
-    start: Start | None = setting(START, "twinlog.start", None)
+    start: Start | None = setting(_START, "twinlog.start", None)
     """where the copy of a topic begins that the flow has never seen: `earliest`, `latest`, a time
     (`2026-01-31T12:00:00Z`), or how far back (`7d`); default: as `consumer.auto.offset.reset`
     ([topics.md](topics.md#where-a-copy-begins))"""

@@ -90,6 +90,12 @@ def sections(kind: type[T]) -> tuple[T, ...]:
     return made
 
 
+def made_of(kind: type[Any], initial: T) -> T:
+    """Declare a field that is made of the keys of a class; who reads the file makes it."""
+    made: T = field(default=initial, metadata={_SECTION: kind})
+    return made
+
+
 def declared_in(kind: type[Any]) -> dict[str, Declared[Any]]:
     """Return the declarations of a class of settings, by field, without those of its sections."""
     return {it.name: it.metadata[_SETTING] for it in fields(kind) if _SETTING in it.metadata}

@@ -26,7 +26,7 @@ from twinlog.batches.build import Arena
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
-from twinlog.batches.transform import Transform
+from twinlog.batches.transform.apply import Transform
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
@@ -119,7 +119,7 @@ class RangeCopy:
         """Start at the range's first offset; the batches that it builds lie in the lane's `arena`."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
         if spec.chain:
-            cutter.transform = Transform(spec.chain)
+            cutter.transform = Transform(spec.chain, spec.topic_partition)
         epoch = spec.leader_epoch
         piece = SegmentDraft.begin(spec.start)
         return cls(

@@ -177,6 +177,13 @@ def export_tails(work: Work) -> Outcome:
     if not found.tails:
         return skipped(f"nothing was found on {flow.source.alias} alone")
     topics = sorted({it.topic for it in found.tails})
+    read = [it for it in topics if _contents_read(flow, it)]
+    if read:
+        return failed(
+            f"{', '.join(read)}: {flow.target.alias} holds these topics through record rules or a function, and what"
+            f" {flow.source.alias} alone has would be written there as it is; to have it so, run this with a file"
+            " without them"
+        )
     export.ensure_topics(
         flow, work.clusters.target, ((topic, found.partition_counts[topic]) for topic in topics)
     )
@@ -185,6 +192,12 @@ def export_tails(work: Work) -> Outcome:
     before = sum(it.records for it in exported.notes) - exported.records
     earlier = f", {before:,} before" if before else ""
     return done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
+
+
+def _contents_read(flow: FlowSettings, topic: str) -> bool:
+    """Say whether the flow masks, hashes or changes records of a topic: then none is exported as it is."""
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    return flow.chain_of(topic, remote).reads_contents
 
 
 def write_tail_files(work: Work) -> Outcome:

@@ -14,7 +14,7 @@ from twinlog.batches import cutter as cutter_module
 from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import BatchHeader, require_crc
-from twinlog.batches.transform import Transform
+from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
 from twinlog.transforms.chain import Chain, DropHeaders, Filter, HasHeaderKey, RecordIsTombstone, Step
 

@@ -1,7 +1,7 @@
-"""Apply a chain of transforms (twinlog.transforms.chain) to records by column, and to whole batches.
+"""Apply a chain (twinlog.transforms.chain) to records by column, and to whole batches.
 
-Few records have more than a handful of combinations of header names, so what the chain makes of a combination is
-worked out once and kept.
+Few records have more than a handful of combinations of header names, so what Connect's transforms make of a
+combination is worked out once and kept.  Rules and a function get what the transforms leave.
 """
 
 from __future__ import annotations
@@ -14,36 +14,63 @@ import numpy as np
 
 from twinlog.batches import varint
 from twinlog.batches.codec import NONE
-from twinlog.batches.columns import MAX_VARINT, Columns, read_varints
+from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
-from twinlog.batches.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.batches.record import Record, read_records
+from twinlog.batches.transform.fields import Fields
+from twinlog.batches.transform.function import FunctionOnRecords
+from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
+from twinlog.batches.transform.rules import apply_rules
 from twinlog.errors import FormatError
+from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
+from twinlog.transforms.rules import Applied, applied
 
 _REMEMBERED: Final = 4096
+NO_END: Final = (1 << 63) - 1
+"""An offset behind every record."""
 
 Names = tuple[bytes, ...]
 
 
 @dataclass(slots=True)
 class Transform:
-    """A chain as it is applied to encoded records.  Single-threaded."""
+    """A chain as it is applied to the encoded records of one partition.  Single-threaded."""
 
     chain: Chain
+    source: TopicPartition = NO_PARTITION
+    _rules: Applied | None = None
+    _function: FunctionOnRecords | None = None
     _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._names = tuple(name.encode() for name in self.chain.header_names)
+        if self.chain.rules:
+            self._rules = applied(self.chain.rules)
+        if self.chain.function is not None:
+            self._function = FunctionOnRecords(self.chain.function, self.source)
 
     def columns(self, records: Columns) -> Columns:
-        """Return what the chain makes of records.  Raises FormatError for a record that cannot be read."""
+        """Return what the chain makes of records.
+
+        Raises FormatError for a record that cannot be read, or that rules or function cannot be applied to.
+        """
+        if self.chain.steps:
+            records = self._connect(records)
+        if self._rules is not None and len(records):
+            records = apply_rules(records, self._rules)
+        if self._function is not None:
+            records = self._function.columns(records)
+        return records
+
+    def _connect(self, records: Columns) -> Columns:
         if not len(records):
             return records
-        values, at = _layout(records)
+        fields = Fields.of(records)
+        at = fields.headers
         headers = read_headers(records, at, self._names)
-        kept, removed = self._judged(values < 0, headers)
+        kept, removed = self._judged(fields.value_sizes < 0, headers)
         gone = sum(
             (headers.times[name] * mask for name, mask in removed.items()), np.zeros(len(records), np.int64)
         )
@@ -97,23 +124,49 @@ class Transform:
             return None if made is None else rest
         return memoryview(b"".join((rest[:at], made)))
 
-    def batch(self, header: BatchHeader, batch: memoryview) -> list[memoryview] | None:
+    def batch(
+        self, header: BatchHeader, batch: memoryview, start: int = 0, end: int = NO_END
+    ) -> list[memoryview] | None:
         """Return batches with what the chain makes of a batch, at the same offsets; None if it changes nothing.
 
-        Of a dense batch they are dense; a batch with offset gaps stays one with gaps.
+        Of a dense batch they are dense; a batch with offset gaps stays one with gaps.  Rules and function get only
+        records at offsets [start, end); the others are left out.
         """
+        records = (
+            self._by_column(batch, start, end)
+            if self.chain.reads_contents
+            else self._one_by_one(header, batch)
+        )
+        if records is None:
+            return None
+        if not records:
+            return []
+        if not header.dense:
+            return [_placed(records, header.base_offset, header.last_offset_delta)]
+        return [_placed(stretch, stretch[0].offset, len(stretch) - 1) for stretch in _stretches(records)]
+
+    def _one_by_one(self, header: BatchHeader, batch: memoryview) -> list[Record] | None:
+        """Return what the transforms leave of a batch; None if that is all of it."""
         read = list(read_records(header, batch))
         made = [
             (record, rest) for record in read if (rest := self.rest(record.rest, record.offset)) is not None
         ]
         if len(made) == len(read) and all(rest is record.rest for record, rest in made):
             return None
-        records = [Record(record.offset, record.timestamp, rest) for record, rest in made]
-        if not records:
-            return []
-        if not header.dense:
-            return [_placed(records, header.base_offset, header.last_offset_delta)]
-        return [_placed(stretch, stretch[0].offset, len(stretch) - 1) for stretch in _stretches(records)]
+        return [Record(record.offset, record.timestamp, rest) for record, rest in made]
+
+    def _by_column(self, batch: memoryview, start: int, end: int) -> list[Record] | None:
+        """Return what the chain leaves of a batch; None if that is all of it."""
+        read = read_columns(batch, [0], checked=True)
+        within = (read.offsets >= start) & (read.offsets < end)
+        records = read if within.all() else read.where(within)
+        made = self.columns(records)
+        if made is read:
+            return None
+        bounds = zip(
+            *(it.tolist() for it in (made.offsets, made.timestamps, made.starts, made.ends)), strict=True
+        )
+        return [Record(offset, at, made.data[first:last]) for offset, at, first, last in bounds]
 
     def _headers(self, tombstone: bool, block: memoryview, offset: int) -> bytes | None:
         """Return what stays of encoded headers; _SAME if all of them stay, None if the record is dropped."""
@@ -138,21 +191,6 @@ class Transform:
 
 _SAME: Final = b"same"
 _UNKNOWN: Final = (-1,)
-
-
-def _layout(records: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """Return the length of each value (negative: null), and where the headers of each record begin."""
-    data = np.frombuffer(records.data, np.uint8)
-    try:
-        keys, at = read_varints(data, records.starts, MAX_VARINT)
-        values, at = read_varints(data, at + np.maximum(keys, 0), MAX_VARINT)
-        at = at + np.maximum(values, 0)
-    except (IndexError, OverflowError):
-        raise bad_record(int(records.offsets[0])) from None
-    beyond = np.flatnonzero(at >= records.ends)
-    if len(beyond):
-        raise bad_record(int(records.offsets[beyond[0]]))
-    return values, at
 
 
 def _places(headers: Headers, removed: Mapping[bytes, Any], rows: Any) -> tuple[Any, Any]:

@@ -1,0 +1,167 @@
+"""Show what a flow's transforms make of the newest records of a topic; only the source is read, nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.audit.comparison.record_fields import RawRecord, excerpt
+from twinlog.audit.comparison.values import Excerpt
+from twinlog.batches.columns import Columns, read_columns
+from twinlog.batches.transform.apply import Transform
+from twinlog.cluster.api import ClusterReader
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import FormatError, UsageError
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.kafka_types import TopicPartition
+from twinlog.logs.partition_reader import Block, PartitionReader
+from twinlog.protocol.brokers import Brokers
+from twinlog.transforms.chain import Chain
+
+SHOWN_BYTES = 4000
+"""The most bytes shown of a key, a value or a header."""
+
+FETCH_BYTES = 1 << 20
+
+
+class Fate(StrEnum):
+    """Name what becomes of a record."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    DROPPED = "dropped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedRecord:
+    """One record of the source: what it is, and what its copy would be.
+
+    `after` is None for one that is dropped, and for one that cannot be transformed, of which `error` says why.
+    """
+
+    partition: int
+    offset: int
+    fate: Fate
+    before: Excerpt
+    after: Excerpt | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What transforms make of some records of a topic.
+
+    `chain` is the print that the ledger would note, "" if no transform concerns the topic.  `unread` are partitions
+    with records that could not be read, and why.
+    """
+
+    flow: str
+    topic: str
+    remote_topic: str
+    chain: str
+    records: tuple[PreviewedRecord, ...]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        """Say whether every record of the sample was read and can be transformed."""
+        return not self.unread and all(it.fate is not Fate.FAILED for it in self.records)
+
+
+def run(flow: FlowSettings, source: ClusterReader, topic: str, sample: int) -> Preview:
+    """Read the newest `sample` offsets of each partition, and transform their records.
+
+    Raises UsageError for a topic that the source does not have, and errors of the cluster.
+    """
+    described = source.describe_topics([topic]).found.get(topic)
+    if described is None:
+        raise UsageError(
+            f"{flow.source.alias} has no topic {topic}, or does not show it",
+            hint="name a topic of the source",
+            topic=topic,
+        )
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    chain = flow.chain_of(topic, remote)
+    places = [TopicPartition(topic, it.partition) for it in described.partitions]
+    offsets = source.offsets(places).require()
+    records: list[PreviewedRecord] = []
+    unread: list[str] = []
+    committed = flow.copy.read_committed
+    with Brokers(flow.source.connection) as brokers:
+        reader = PartitionReader(
+            brokers, Unproved.SOURCE_RETENTION, fetch_bytes=FETCH_BYTES, read_committed=committed
+        )
+        for place in places:
+            end = offsets[place].readable_end(read_committed=committed)
+            start = max(offsets[place].log_start, end - sample)
+            for item in reader.read(topic, place.partition, start, end):
+                if not isinstance(item, Block):
+                    unread.append(
+                        f"{topic}-{place.partition}, offsets {item.start} to {item.end}: {item.reason}"
+                    )
+                    continue
+                for _, batch in item.batches():
+                    records += previewed(batch, chain, place, start, end)
+    return Preview(flow.name, topic, remote, chain.print, tuple(records), tuple(unread))
+
+
+def previewed(
+    batch: memoryview, chain: Chain, place: TopicPartition, start: int, end: int
+) -> Iterator[PreviewedRecord]:
+    """Yield the records of a batch at offsets [start, end), before and after.  Pure."""
+    read = read_columns(batch, [0], checked=True)
+    within = read.where((read.offsets >= start) & (read.offsets < end))
+    made, errors = _made(within, chain, place)
+    for before in _raw(within):
+        after = made.get(before.offset)
+        error = errors.get(before.offset, "")
+        if error:
+            fate = Fate.FAILED
+        elif after is None:
+            fate = Fate.DROPPED
+        else:
+            fate = Fate.SAME if after.rest == before.rest else Fate.CHANGED
+        yield PreviewedRecord(
+            place.partition,
+            before.offset,
+            fate,
+            excerpt(before, SHOWN_BYTES),
+            None if after is None else excerpt(after, SHOWN_BYTES),
+            error,
+        )
+
+
+def _made(
+    records: Columns, chain: Chain, place: TopicPartition
+) -> tuple[dict[int, RawRecord], dict[int, str]]:
+    """Return what the chain makes of records, and why it cannot be applied to some, by their offsets.
+
+    An error may be of all records together, such as that of a function that is not deterministic.
+    """
+    try:
+        return {it.offset: it for it in _raw(Transform(chain, place).columns(records))}, {}
+    except FormatError as error:
+        together = error
+    made: dict[int, RawRecord] = {}
+    errors: dict[int, str] = {}
+    for row, offset in enumerate(records.offsets.tolist()):
+        try:
+            made |= {
+                it.offset: it
+                for it in _raw(Transform(chain, place).columns(records.where(slice(row, row + 1))))
+            }
+        except FormatError as error:
+            errors[offset] = error.message
+    if not errors:
+        at = together.data.get("offset", int(records.offsets[0]))
+        errors[at] = together.message
+        made.pop(at, None)
+    return made, errors
+
+
+def _raw(records: Columns) -> Iterator[RawRecord]:
+    columns = (records.offsets, records.timestamps, records.starts, records.ends)
+    for offset, timestamp, start, end in zip(*(it.tolist() for it in columns), strict=True):
+        yield RawRecord(offset, timestamp, bytes(records.data[start:end]))

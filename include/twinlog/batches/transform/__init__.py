@@ -1,0 +1,1 @@
+"""Apply the transforms of a topic (twinlog.transforms) to records by column, and to whole batches."""

@@ -1,0 +1,219 @@
+"""Find fields of a JSON text by their paths, where they lie, so that nothing else of the text changes.  Pure.
+
+A path is a list of names.  Where an array lies on its way, or at its beginning, the path goes on in each element.  A
+name that occurs twice in an object is found twice, and a name is compared as it reads, not as it is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, NoReturn
+
+from twinlog.transforms.json_patterns import PlainObject
+
+Path = tuple[str, ...]
+"""The names from the outermost object to a field."""
+
+_space = re.compile(r"[ \t\n\r]*").match
+
+
+class NotJsonError(ValueError):
+    """Report bytes that are no JSON (RFC 8259) in UTF-8."""
+
+
+class TooDeepError(ValueError):
+    """Report a JSON text that is nested too deeply to be read."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """The fields to be found; at a `leaf` the field as a whole, whatever it holds."""
+
+    leaf: bool = False
+    below: dict[str, Tree] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, paths: Iterable[Path]) -> Tree:
+        """Join paths into one tree."""
+        root = cls()
+        for path in paths:
+            node = root
+            for name in path:
+                node = node.below.setdefault(name, cls())
+            node.leaf = True
+        return root
+
+    def plain(self) -> PlainObject | None:
+        """Return what finds the fields in values that are written plainly; None if there is nothing to find."""
+        leaves = [name for name, node in self.below.items() if node.leaf]
+        inner = {name: node.plain() for name, node in self.below.items() if not node.leaf}
+        known = {name: it for name, it in inner.items() if it is not None}
+        return PlainObject.of(leaves, known) if self.below and len(known) == len(inner) else None
+
+
+class Found(NamedTuple):
+    """A field: its path, and where its value begins and ends."""
+
+    path: Path
+    start: int
+    end: int
+
+
+class Finder:
+    """Finds the fields of a tree in one value after the other.
+
+    Values that are written plainly are read by json_patterns.py, the others here.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._tree = Tree.of(paths)
+        self._plain = self._tree.plain()
+
+    def find(self, value: bytes) -> list[Found]:
+        """Return the fields in the order of the value, all of which is checked; positions count bytes.
+
+        Raises NotJsonError, or TooDeepError for a value that Python's own reader cannot hold.
+        """
+        if self._plain is not None and value.isascii():
+            plain = self._plain.find(value)
+            if plain is not None:
+                return [Found(*it) for it in plain]
+        try:
+            return find(str(value, "utf-8"), self._tree)
+        except UnicodeDecodeError:
+            raise NotJsonError from None
+
+
+def find(text: str, tree: Tree) -> list[Found]:
+    """Return the fields of a text, as Finder does."""
+    found: list[Found] = []
+    try:
+        end = _value(text, _after_space(text, 0), tree, (), found)
+    except RecursionError:
+        raise TooDeepError from None
+    if _after_space(text, end) != len(text):
+        raise NotJsonError
+    return found if text.isascii() else _in_bytes(text, found)
+
+
+def _in_bytes(text: str, found: Iterable[Found]) -> list[Found]:
+    at = at_bytes = 0
+    counted = []
+    for it in found:
+        start = at_bytes + len(text[at : it.start].encode())
+        at, at_bytes = it.end, start + len(text[it.start : it.end].encode())
+        counted.append(Found(it.path, start, at_bytes))
+    return counted
+
+
+def replaced(value: bytes, pieces: Iterable[tuple[Found, bytes]]) -> bytes:
+    """Return a value with other content in the places of fields, which are in its order."""
+    parts: list[bytes] = []
+    at = 0
+    for it, made in pieces:
+        parts += (value[at : it.start], made)
+        at = it.end
+    return b"".join((*parts, value[at:]))
+
+
+def content(written: str) -> str:
+    """Return what a value of JSON, without spaces around it, says: the characters of a string, else all of it."""
+    return _string(written, 1)[0] if written.startswith('"') else written
+
+
+def _value(text: str, at: int, tree: Tree, path: Path, found: list[Found]) -> int:
+    """Read the value at a position; return where it ends."""
+    if tree.leaf:
+        end = _skip(text, at)
+        found.append(Found(path, at, end))
+        return end
+    match text[at : at + 1]:
+        case "{":
+            return _object(text, at + 1, tree.below, path, found)
+        case "[":
+            return _array(text, at + 1, tree, path, found)
+    return _skip(text, at)
+
+
+def _object(text: str, at: int, below: Mapping[str, Tree], path: Path, found: list[Found]) -> int:
+    at = _after_space(text, at)
+    if text[at : at + 1] == "}":
+        return at + 1
+    while True:
+        if text[at : at + 1] != '"':
+            raise NotJsonError
+        name, at = _string(text, at + 1)
+        at = _after_space(text, at)
+        if text[at : at + 1] != ":":
+            raise NotJsonError
+        at = _after_space(text, at + 1)
+        node = below.get(name)
+        at = _skip(text, at) if node is None else _value(text, at, node, (*path, name), found)
+        at = _after_space(text, at)
+        match text[at : at + 1]:
+            case "}":
+                return at + 1
+            case ",":
+                at = _after_space(text, at + 1)
+            case _:
+                raise NotJsonError
+
+
+def _array(text: str, at: int, tree: Tree, path: Path, found: list[Found]) -> int:
+    at = _after_space(text, at)
+    if text[at : at + 1] == "]":
+        return at + 1
+    while True:
+        at = _after_space(text, _value(text, at, tree, path, found))
+        match text[at : at + 1]:
+            case "]":
+                return at + 1
+            case ",":
+                at = _after_space(text, at + 1)
+            case _:
+                raise NotJsonError
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _space(text, at)
+    return found.end() if found else at
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    """Return the characters of a string whose content begins at a position, and where it ends."""
+    try:
+        read: tuple[str, int] = _scan_string(text, at)
+    except ValueError:
+        raise NotJsonError from None
+    return read
+
+
+def _refuse(_constant: str) -> NoReturn:
+    raise NotJsonError
+
+
+# Numbers are kept as text: they are not needed, and Python's own have a limit.
+_decoder: Final[Any] = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
+_scan: Final = _decoder.scan_once
+_scan_string: Final = _decoder.parse_string
+
+
+def _skip(text: str, at: int) -> int:
+    """Return where the value that begins at a position ends."""
+    try:
+        end: int = _scan(text, at)[1]
+    except (StopIteration, ValueError):
+        raise NotJsonError from None
+    return end
+
+
+def paths_within(paths: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield each pair of paths of which the second lies within the first."""
+    known = sorted(set(paths))
+    for outer in known:
+        for inner in known:
+            if inner != outer and inner[: len(outer)] == outer:
+                yield outer, inner

@@ -1,0 +1,176 @@
+"""Define record rules, and say what they make of a record: dropped, or with fields masked or hashed.  Pure.
+
+Only the values of the named fields change; every other byte of a record stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from twinlog.policy.java_regex import compile_java
+from twinlog.transforms.json_fields import Finder, Found, NotJsonError, Path, TooDeepError, content, replaced
+
+
+class NotJson(StrEnum):
+    """Name what becomes of a record whose value a rule cannot read as JSON."""
+
+    FAIL = "fail"
+    PASS = "pass"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class HmacKey:
+    """The key of hashed fields; `digest` tells it from another key, without giving it away."""
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits."""
+        return hmac.new(self.secret, b"twinlog.transform.rules", hashlib.sha256).hexdigest()[:16]
+
+    def of(self, text: str) -> bytes:
+        """Return the HMAC-SHA256 (RFC 2104) of a text in UTF-8, as 64 hexadecimal digits."""
+        return hmac.digest(self.secret, text.encode("utf-8", "surrogatepass"), "sha256").hex().encode()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMatches:
+    """True for a record with this field, if its content matches a Java regex as a whole; without one, always."""
+
+    path: Path
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is made of the records of some source topics, `topics` being Java regexes.
+
+    A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
+    become empty and the fields `hashed` become their HMAC.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    drop_key: str | None = None
+    drop_field: FieldMatches | None = None
+    masked: tuple[Path, ...] = ()
+    hashed: tuple[Path, ...] = ()
+    key: HmacKey | None = None
+    not_json: NotJson = NotJson.FAIL
+
+    def concerns(self, topic: str) -> bool:
+        """Say whether the rule is for a topic of the source."""
+        return compile_java("|".join(self.topics)).match(topic) is not None
+
+    @property
+    def drops(self) -> bool:
+        """Say whether the rule can drop a record."""
+        return bool(self.drop_key is not None or self.drop_field or self.not_json is NotJson.DROP)
+
+    @property
+    def description(self) -> list[object]:
+        """Return what tells the rule from one that does something else: neither its name nor its topics."""
+        test = self.drop_field
+        return [
+            self.drop_key,
+            None if test is None else [test.path, test.pattern],
+            sorted(set(self.masked)),
+            sorted(set(self.hashed)),
+            self.key.digest if self.key else "",
+            self.not_json.value,
+        ]
+
+
+class RefusedValueError(ValueError):
+    """Report a record that a rule cannot be applied to; the text says why, and holds nothing of the record."""
+
+
+DROPPED: Final = b"dropped"
+"""What a rule makes of a record that it drops: this object."""
+
+Applied = Callable[[bytes | None, bytes | None], bytes | None]
+"""Returns the value that rules make of a key and a value: the same object if it stays, DROPPED if it is dropped.
+
+Raises RefusedValueError.
+"""
+
+
+def applied(rules: Sequence[Rule]) -> Applied:
+    """Return the rules of one topic, one after the other."""
+    each = [_OneRule(rule) for rule in rules]
+
+    def apply(key: bytes | None, value: bytes | None) -> bytes | None:
+        """Apply every rule, up to one that drops the record."""
+        for rule in each:
+            value = rule.apply(key, value)
+            if value is DROPPED:
+                break
+        return value
+
+    return apply
+
+
+class _OneRule:
+    """A rule, ready for many records."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._drop_key = compile_java(rule.drop_key) if rule.drop_key is not None else None
+        test = rule.drop_field
+        self._tested = Finder([test.path]) if test else None
+        self._pattern = compile_java(test.pattern) if test and test.pattern is not None else None
+        edited = [*rule.masked, *rule.hashed]
+        self._edited = Finder(edited) if edited else None
+        self._hashed = frozenset(rule.hashed)
+
+    def apply(self, key: bytes | None, value: bytes | None) -> bytes | None:
+        """Return the value that the rule makes; a value that is null stays."""
+        if self._drop_key and key is not None and self._drop_key.match(str(key, "utf-8", "surrogateescape")):
+            return DROPPED
+        if value is None or not (self._tested or self._edited):
+            return value
+        try:
+            return self._of_json(value)
+        except TooDeepError:
+            raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
+        except NotJsonError:
+            return self._of_other(value)
+
+    def _of_json(self, value: bytes) -> bytes:
+        if self._tested is not None and any(self._matches(value, it) for it in self._tested.find(value)):
+            return DROPPED
+        found = self._edited.find(value) if self._edited is not None else None
+        if not found:
+            return value
+        made = replaced(value, [(it, self._edit(value[it.start : it.end], it.path)) for it in found])
+        return value if made == value else made
+
+    def _of_other(self, value: bytes) -> bytes:
+        match self._rule.not_json:
+            case NotJson.PASS:
+                return value
+            case NotJson.DROP:
+                return DROPPED
+        raise RefusedValueError(f"rule {self._rule.name}: the value is no JSON")
+
+    def _matches(self, value: bytes, it: Found) -> bool:
+        return (
+            self._pattern is None
+            or self._pattern.match(content(value[it.start : it.end].decode())) is not None
+        )
+
+    def _edit(self, written: bytes, path: Path) -> bytes:
+        if path in self._hashed and self._rule.key is not None:
+            return written if written == b"null" else b'"%s"' % self._rule.key.of(content(written.decode()))
+        return _EMPTY.get(written[:1], b"0")
+
+
+_EMPTY: Final = {b'"': b'""', b"{": b"{}", b"[": b"[]", b"t": b"false", b"f": b"false", b"n": b"null"}
+"""The empty value of each type, by the first character of a value, as Connect's MaskField has it; of numbers, 0."""

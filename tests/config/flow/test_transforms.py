@@ -1,0 +1,190 @@
+"""The keys of transforms: what a file with them is read as, and what is refused, with the line."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twinlog.config.flow.explain import explain
+from twinlog.config.flow.load import load, resolve
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ConfigError
+from twinlog.jsonable import to_json
+from twinlog.transforms.chain import NO_CHAIN, Chain
+from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
+
+MINIMAL = """clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+"""
+KEY = "sixteen characters and more"
+Reading = Callable[..., FlowSettings]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reading:
+    """Read lines below those of a minimal file, the first of them its fifth."""
+
+    def reading(lines: str, **environ: str) -> FlowSettings:
+        path = tmp_path / "mm2.properties"
+        path.write_text(MINIMAL + lines)
+        return load(path, strict=True, environ={"KEY": KEY, **environ}).flows["A->B"]
+
+    return reading
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module with a function, importable; it would fail if it were imported."""
+    (tmp_path / "unread_transforms.py").write_text(
+        '__version__ = "7"\nraise RuntimeError\n\ndef clean(batch):\n    return batch\n\nNUMBER = 1\n'
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "unread_transforms"
+
+
+def rule(**values: str) -> str:
+    """Return the lines of a rule `pii` for `orders`; a key's dots as underscores."""
+    lines = {"topics": "orders", **values}
+    return "".join(
+        f"A->B.twinlog.transform.rules.pii.{key.replace('_', '.')} = {value}\n"
+        for key, value in lines.items()
+    )
+
+
+def test_rules_in_the_order_of_their_names(read: Reading) -> None:
+    """Of the top level or of the flow; lists; a field with and without a pattern; a key by reference."""
+    flow = read(
+        "twinlog.transform.rules.b.topics = orders.*, payments\ntwinlog.transform.rules.b.mask = card.number, name\n"
+        "twinlog.transform.rules.b.hash = id\ntwinlog.transform.rules.b.hash.key = ${env:KEY}\n"
+        "A->B.twinlog.transform.rules.a.topics = orders\nA->B.twinlog.transform.rules.a.drop.if.field = test\n"
+        "A->B.twinlog.transform.rules.a.not.json = pass\n"
+        "twinlog.transform.rules.c.topics = x\ntwinlog.transform.rules.c.drop.if.field = a.b=x|y\n"
+        "twinlog.transform.rules.c.drop.if.key.matches = test-.*\n"
+    )
+    assert flow.transforms.rules == (
+        Rule("a", ("orders",), drop_field=FieldMatches(("test",)), not_json=NotJson.PASS),
+        Rule(
+            "b",
+            ("orders.*", "payments"),
+            masked=(("card", "number"), ("name",)),
+            hashed=(("id",),),
+            key=HmacKey(KEY.encode()),
+        ),
+        Rule("c", ("x",), drop_key="test-.*", drop_field=FieldMatches(("a", "b"), "x|y")),
+    )
+    assert ["a", "b"] == [it.name for it in flow.chain_of("orders", "A.orders").rules]
+    assert flow.chain_of("A.orders", "A.A.orders") == NO_CHAIN
+    assert flow == pickle.loads(pickle.dumps(flow))
+
+
+def test_a_key_is_nowhere_shown_and_another_key_is_another_chain(read: Reading) -> None:
+    """Neither as text nor as JSON; `explain` masks it."""
+    lines = rule(hash="id", hash_key="${env:KEY}")
+    flow = read(lines)
+    assert KEY not in f"{flow}{json.dumps(to_json(flow.transforms))}"
+    assert flow.transforms.holds_secrets
+    assert flow.transforms.print != read(lines, KEY="another key of more than sixteen").transforms.print
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (rule(masks="x"), ":6: A->B.twinlog.transform.rules.pii.masks: is unknown"),
+        (
+            rule(),
+            "rules.pii.topics: rule pii does nothing; add drop.if.key.matches, drop.if.field, mask, hash",
+        ),
+        (rule(topics="", mask="x"), "rule pii names no topics"),
+        (
+            rule(topics="a[", mask="x"),
+            ":5: A->B.twinlog.transform.rules.pii.topics: the regular expression 'a['",
+        ),
+        (rule(mask=""), "rules.pii.mask: is empty"),
+        (rule(mask="a..b"), "has a path with an empty name"),
+        (rule(mask="a, a.b"), "a.b lies in a, which the rule replaces, too"),
+        (rule(mask="a", hash="a", hash_key="${env:KEY}"), "a lies in a"),
+        (rule(hash="a"), "rules.pii.hash: needs twinlog.transform.rules.pii.hash.key"),
+        (rule(mask="a", hash_key="${env:KEY}"), "has no effect without twinlog.transform.rules.pii.hash"),
+        (rule(hash="a", hash_key=KEY), "hash.key: is written out: who reads this file could undo the hashes"),
+        (rule(hash="a", hash_key="${env:SHORT}"), "is shorter than 16 characters: it could be guessed"),
+        (rule(mask="${env:KEY}"), "rules.pii.mask: is a reference"),
+        (rule(mask="a", not_json="skip"), "'skip' is none of fail, pass, drop"),
+        (rule(drop_if_key_matches="a["), "drop.if.key.matches: the regular expression 'a['"),
+        (rule(drop_if_field="=x"), "names no field"),
+        (rule(drop_if_field="x=a["), "drop.if.field: the regular expression 'a['"),
+        ("twinlog.transform.rule.x.mask = a\n", "twinlog.transform.rule.x.mask: is unknown"),
+        ("twinlog.transform.rules.x = a\n", "twinlog.transform.rules.x: is unknown"),
+        ("twinlog.transform = python:json.loads\n", "twinlog.transform: needs twinlog.transform.topics"),
+        ("twinlog.transform.topics = a\n", "twinlog.transform.topics: needs twinlog.transform"),
+    ],
+)
+def test_a_mistake_has_its_line(lines: str, says: str, read: Reading) -> None:
+    """Nothing of it is copied unmasked by accident: each is an error, also a key that is not known."""
+    with pytest.raises(ConfigError) as refused:
+        read(lines, SHORT="x" * 15)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "unread_transforms.clean",
+            "'unread_transforms.clean' is no dotted name; write python:package.module.function",
+        ),
+        ("python:clean", "is no dotted name"),
+        ("python:nowhere.at.all", "nowhere.at cannot be found"),
+        ("python:nowhere.clean", "there is no Python source of nowhere; put its folder on PYTHONPATH"),
+        ("python:unread_transforms.NUMBER", "unread_transforms defines no function NUMBER"),
+        ("python:math.sqrt", "there is no Python source of math"),
+    ],
+)
+def test_a_function_that_is_not_there(name: str, says: str, read: Reading, module: str) -> None:
+    """One line; what the module does when it is imported does not matter here."""
+    del module
+    with pytest.raises(ConfigError) as refused:
+        read(f"twinlog.transform = {name}\ntwinlog.transform.topics = a\n")
+    assert says in str(refused.value)
+
+
+def test_a_function_is_read_without_being_imported(read: Reading, module: str) -> None:
+    """Its version is the digest of its source, and what the module declares."""
+    flow = read(f"twinlog.transform = python:{module}.clean\ntwinlog.transform.topics = orders.*, x\n")
+    function = flow.transforms.function
+    assert function is not None
+    assert (f"{module}.clean", "7", ("orders.*", "x"), 16) == (
+        function.name,
+        function.version,
+        function.topics,
+        len(function.digest),
+    )
+    assert (Chain(function=function), NO_CHAIN) == (
+        flow.chain_of("orders-1", "x"),
+        flow.chain_of("stock", "stock"),
+    )
+
+
+def test_heartbeats_are_never_read(read: Reading) -> None:
+    """A rule for all topics does not stop them."""
+    flow = read(rule(topics=".*", mask="a"))
+    assert (True, False) == (
+        bool(flow.chain_of("orders", "A.orders")),
+        bool(flow.chain_of("heartbeats", "A.heartbeats")),
+    )
+
+
+def test_what_is_not_on_this_machine_is_no_mistake_for_explain(tmp_path: Path) -> None:
+    """Neither the key nor the module; both lines are listed."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        f"{MINIMAL}{rule(hash='id', hash_key='${env:NOT_HERE}')}"
+        "twinlog.transform = python:not_here.clean\ntwinlog.transform.topics = a\n"
+    )
+    explanation = explain(resolve(path, strict=True, elsewhere=True))
+    assert 2 == len(explanation.unresolved), explanation.unresolved

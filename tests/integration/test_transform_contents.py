@@ -1,0 +1,261 @@
+"""Record rules and a Python function on real brokers: copied, mapped, audited, changed, and what stops a partition."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_audit import FULL, audited, found, write_anew
+
+from lab import Seen, create_topic, cycle, flow_of, produce, produce_transaction, read, read_with_offsets
+from twinlog.audit import preview
+from twinlog.audit.comparison.record_fields import shown
+from twinlog.cli.main import main
+from twinlog.cluster.open import open_clusters
+from twinlog.formats.ledger.audit import DifferenceKind as Kind
+from twinlog.monitoring import status
+from twinlog.offsets.offset_map import Translation
+from twinlog.state.progress import read_maps
+
+NOW = int(time.time() * 1000)
+SECRET = "a key of more than sixteen characters"
+RULES = "A->B__twinlog__transform__rules__"
+
+
+@pytest.fixture(autouse=True)
+def hash_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is known by reference only."""
+    monkeypatch.setenv("HASH_KEY", SECRET)
+
+
+def hashed(text: str, secret: str = SECRET) -> str:
+    """Return what a hashed field holds."""
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def customer(number: int) -> Seen:
+    """Every fourth key is a test's, every fifth value one of a demo, every seventh a tombstone."""
+    document = {
+        "id": number,
+        "kind": "demo" if number % 5 == 0 else "real",
+        "card": {"number": f"4111-{number:04}", "expires": "2027"},
+        "emails": [{"address": f"{number}@example.com"}, {"address": "ü@example.com"}],
+    }
+    value = None if number % 7 == 0 else json.dumps(document, indent=number % 3 or None).encode()
+    return Seen(
+        b"%s-%d" % (b"test" if number % 4 == 0 else b"live", number), value, NOW + number, (("h", b"1"),)
+    )
+
+
+def left_of(record: Seen, secret: str = SECRET) -> Seen | None:
+    """Return what the rules of `with_rules` leave of a record: built from its document, not from its text."""
+    if record.key.startswith(b"test-"):
+        return None
+    if record.value is None:
+        return record
+    document = json.loads(record.value)
+    if document["kind"] == "demo":
+        return None
+    indent = document["id"] % 3 or None
+    document["id"] = hashed(str(document["id"]), secret)
+    document["card"]["number"] = ""
+    for each in document["emails"]:
+        each["address"] = ""
+    return dataclasses.replace(record, value=json.dumps(document, indent=indent).encode())
+
+
+def with_rules(topic: str, **more: str) -> dict[str, str]:
+    """Return the lines of a file with rules for one topic."""
+    return {
+        f"{RULES}test__topics": topic,
+        f"{RULES}test__drop__if__key__matches": "test-.*",
+        f"{RULES}pii__topics": topic,
+        f"{RULES}pii__drop__if__field": "kind=demo",
+        f"{RULES}pii__mask": "card.number, emails.address",
+        f"{RULES}pii__hash": "id",
+        f"{RULES}pii__hash__key": "${env:HASH_KEY}",
+        **more,
+    }
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_copy_through_rules_is_mapped_and_audited_and_a_changed_byte_is_found(
+    guarantee: str,
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dropped records are gaps, a topic without rules stays as it is, and another key is another chain."""
+    topic, plain = (create_topic(cluster_a, unique_topic(it)) for it in ("customers", "plain"))
+    records = [customer(n) for n in range(1, 400)]
+    produce(cluster_a, topic, records[:200], compression_type="lz4")
+    produce_transaction(cluster_a, topic, records[:9], commit=False)
+    produce(cluster_a, topic, records[200:], linger_ms=0)
+    produce(cluster_a, plain, records)
+    lines = with_rules(topic, twinlog__guarantee=guarantee)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic, plain], **lines)
+    assert ["done", "nothing"] == [cycle(flow).state for _ in range(2)]
+    expected = [it for record in records if (it := left_of(record)) is not None]
+    assert expected == read(cluster_b, f"A.{topic}")
+    assert records == read(cluster_b, f"A.{plain}")
+    with open_clusters(flow) as clusters:
+        (offset_map,) = [it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic]
+        upstream = [offset for offset, it in read_with_offsets(cluster_a, topic) if left_of(it) is not None]
+        downstream = [offset for offset, _ in read_with_offsets(cluster_b, f"A.{topic}")]
+        assert 0 == status.run(flow, clusters).lag_records
+    assert [Translation(it, True, False) for it in downstream] == [
+        offset_map.translate(it) for it in upstream
+    ]
+    good = audited(flow)
+    assert (True, True, len(expected) + len(records)) == (good.equal, good.proved, good.records)
+    with open_clusters(flow) as clusters:
+        seen = preview.run(flow, clusters.source, topic, 10_000)
+    copied = [it.after.key for it in seen.records if it.after is not None]
+    assert ([shown(it.key) for it in expected], True) == (copied, seen.good)
+
+    monkeypatch.setenv("HASH_KEY", "another key of sixteen characters")
+    other = audited(flow_of(tmp_path, cluster_a, cluster_b, [topic, plain], **lines), FULL)
+    unproved = [(it.reason, it.records) for it in other.unproved]
+    assert (0, [("other-chain", len(expected))]) == (other.difference_count, unproved)
+    monkeypatch.setenv("HASH_KEY", SECRET)
+
+    at = next(n for n, it in enumerate(expected) if it.value is not None and n > 50)
+    damaged = dataclasses.replace(expected[at], value=expected[at].value.replace(b"2027", b"2028"))
+    write_anew(cluster_b, f"A.{topic}", [*expected[:at], damaged, *expected[at + 1 :]])
+    places = {at: upstream[at]}
+    assert [(Kind.VALUE, places[at], at)] == found(audited(flow, FULL))
+
+
+FUNCTION = '''
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__version__ = "{version}"
+
+
+def clean(batch):
+    """Drop what is marked, and say who was here."""
+    kept = batch.filter(pc.invert(pc.starts_with(batch.column("key").cast(pa.string()), "test-")))
+    values = pc.binary_join_element_wise(kept.column("value"), pa.scalar(b"{version}", pa.binary()), b"/")
+    return kept.set_column(kept.schema.get_field_index("value"), "value", values)
+
+
+def breaks(batch):
+    """Raise on one record."""
+    for value in batch.column("value").to_pylist():
+        if value == b"5":
+            raise ValueError("5 is a secret")
+    return batch
+'''
+
+
+def module(folder: Path, name: str, version: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Put a module with functions where it can be imported; return its name."""
+    (folder / f"{name}.py").write_text(FUNCTION.format(version=version))
+    monkeypatch.syspath_prepend(str(folder))
+    return name
+
+
+def test_a_copy_through_a_function_is_audited_by_its_version(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exactly once, with the map exact; another source of the function is another chain."""
+    topic = create_topic(cluster_a, unique_topic("function"))
+    records = [
+        Seen(b"%s-%d" % (b"test" if n % 3 == 0 else b"live", n), None if n % 5 == 0 else b"%d" % n, NOW + n)
+        for n in range(3000)
+    ]
+    produce(cluster_a, topic, records)
+    name = module(tmp_path, f"first_{topic.replace('-', '_')}", "1", monkeypatch)
+    lines = {"twinlog__transform": f"python:{name}.clean", "twinlog__transform__topics": topic}
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **lines)
+    assert ["done", "nothing"] == [cycle(flow).state for _ in range(2)]
+    expected = [
+        dataclasses.replace(it, value=None if it.value is None else it.value + b"/1")
+        for it in records
+        if not it.key.startswith(b"test-")
+    ]
+    assert expected == read(cluster_b, f"A.{topic}")
+    good = audited(flow)
+    assert (True, True, len(expected)) == (good.equal, good.proved, good.records)
+    second = module(tmp_path, f"second_{topic.replace('-', '_')}", "2", monkeypatch)
+    changed = flow_of(
+        tmp_path, cluster_a, cluster_b, [topic], **{**lines, "twinlog__transform": f"python:{second}.clean"}
+    )
+    other = audited(changed, FULL)
+    assert (0, [("other-chain", len(expected))]) == (
+        other.difference_count,
+        [(it.reason, it.records) for it in other.unproved],
+    )
+
+
+def test_what_cannot_be_transformed_stops_its_partition_and_no_other(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A value that is no JSON, and a function that raises: one line with the offset; with a remedy copying goes on."""
+    rules, function = (
+        create_topic(cluster_a, unique_topic(it), partitions=2) for it in ("rules", "function")
+    )
+    for topic in (rules, function):
+        for partition in (0, 1):
+            good = [Seen(b"k", b"%d" % n, NOW + n) for n in range(5)]
+            produce(cluster_a, topic, good, partition)
+    produce(cluster_a, rules, [Seen(b"k", b"no json", NOW)], 1)
+    produce(cluster_a, function, [Seen(b"k", b"5", NOW)], 1)
+    name = module(tmp_path, f"third_{function.replace('-', '_')}", "3", monkeypatch)
+    lines = {
+        f"{RULES}a__topics": rules,
+        f"{RULES}a__mask": "x",
+        "twinlog__transform": f"python:{name}.breaks",
+        "twinlog__transform__topics": function,
+    }
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [rules, function], **lines)
+    result = cycle(flow)
+    stopped = {(it.topic, it.partition): it for it in result.partitions if it.error}
+    assert {(rules, 1), (function, 1)} == stopped.keys()
+    assert {"transform-failed"} == {it.error_code for it in stopped.values()}
+    assert "record at upstream offset 5: rule a: the value is no JSON" in stopped[rules, 1].error
+    assert f"record at upstream offset 5: {name}.breaks raises ValueError" in stopped[function, 1].error
+    assert "secret" not in stopped[function, 1].error
+    config = str(next(tmp_path.glob("mm2-*.properties")))
+    for topic in (rules, function):
+        assert 1 == main([
+            "transform",
+            "--config",
+            config,
+            "--topic",
+            topic,
+            "--sample",
+            "6",
+            "--output",
+            "json",
+        ])
+        told = json.loads(capsys.readouterr().out)
+        fates = {(it["partition"], it["offset"]): it["fate"] for it in told["records"]}
+        assert {(1, 5): "failed", **{(n, m): "same" for n in (0, 1) for m in range(5)}} == fates
+    for topic in (rules, function):
+        copied = [read_with_offsets(cluster_b, f"A.{topic}", partition) for partition in (0, 1)]
+        assert [5, 5] == [*map(len, copied)], "all that comes before it was copied"
+    passing = flow_of(
+        tmp_path, cluster_a, cluster_b, [rules, function], **{**lines, f"{RULES}a__not__json": "drop"}
+    )
+    assert {(function, 1)} == {(it.topic, it.partition) for it in cycle(passing).partitions if it.error}
+    assert 5 == len(read_with_offsets(cluster_b, f"A.{rules}", 1))

@@ -1,0 +1,112 @@
+"""Record rules and a Python function in Spark's workers, by spark-submit.  Costs two minutes on two idle cores."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Seen, configure, create_topic, produce, read
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.lifecycle import sync_topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
+SCRIPTS = Path(sys.executable).parent
+
+MODULE = '''
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def clean(batch):
+    """Put the partition into each value."""
+    text = pc.binary_join_element_wise(batch["value"].cast(pa.string()), batch["partition"].cast(pa.string()), " ")
+    return batch.set_column(batch.schema.get_field_index("value"), "value", text.cast(pa.binary()))
+'''
+
+
+def submit(step: str, config: Path) -> tuple[int, dict[str, Any]]:
+    """spark-submit as an operator would do it; its exit code, and what it printed last."""
+    conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    request = json.dumps({"step": step, "config": str(config), "flow": "A->B"})
+    done = subprocess.run(
+        [str(SCRIPTS / "spark-submit"), "--master", "local[2]", *conf, str(JOB), request],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"},
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    assert lines, done.stderr[-3000:]
+    return done.returncode, json.loads(lines[-1])["twinlog"]
+
+
+def test_a_copy_and_its_audit_on_spark(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker imports the function and has the key; with another source of the module the chain is another one."""
+    topic = create_topic(cluster_a, unique_topic("rules"), 2)
+    records = [
+        Seen(
+            b"%s-%d" % (b"test" if n % 4 == 0 else b"k", n),
+            b'{"n":%d,"card":"4111"}' % n,
+            1_700_000_000_000 + n,
+        )
+        for n in range(2000)
+    ]
+    for partition in (0, 1):
+        produce(cluster_a, topic, records, partition, compression_type="zstd")
+    name = f"on_spark_{topic.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.setenv("HASH_KEY", "a key of more than sixteen characters")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = configure(
+        tmp_path,
+        {"A": cluster_a, "B": cluster_b},
+        ["A->B"],
+        topics=topic,
+        heartbeats__replication__enabled="false",
+        twinlog__transform=f"python:{name}.clean",
+        twinlog__transform__topics=topic,
+        twinlog__transform__rules__pii__topics=topic,
+        twinlog__transform__rules__pii__drop__if__key__matches="test-.*",
+        twinlog__transform__rules__pii__mask="card",
+        twinlog__transform__rules__pii__hash="n",
+        twinlog__transform__rules__pii__hash__key="${env:HASH_KEY}",
+    )
+    with open_clusters(flow := load(config).flows["A->B"]) as clusters:
+        sync_topics.run(flow, clusters)
+    code, copied = submit("copy", config)
+    assert (0, "done", 3000) == (code, copied["state"], copied["records"])
+    for partition in (0, 1):
+        copies = read(cluster_b, f"A.{topic}", partition)
+        assert [it.key for it in records if not it.key.startswith(b"test-")] == [it.key for it in copies]
+        for it in copies:
+            text, _, number = (it.value or b"").decode().rpartition(" ")
+            document = json.loads(text)
+            assert ("", 64, str(partition)) == (document["card"], len(document["n"]), number)
+    code, audited = submit("audit", config)
+    assert (0, True, 3000, 1.0) == (code, audited["equal"], audited["records"], audited["coverage"])
+    assert "sixteen" not in json.dumps([copied, audited])
+    (tmp_path / f"{name}.py").write_text(f"{MODULE}\n# changed\n")
+    produce(cluster_a, topic, records[:1], 0)
+    produce(cluster_a, topic, records[1:2], 1)
+    code, copied = submit("copy", config)
+    assert (0, "done", 1) == (code, copied["state"], copied["records"])
+    code, audited = submit("audit", config)
+    assert (0, True, 1) == (code, audited["equal"], audited["records"])
