@@ -2,7 +2,8 @@
 
 `spark.range` without a number of partitions makes as many as the scheduler has slots (`defaultParallelism`, which
 counts the executors that are registered now).  So a job of no work tells them, over Spark Connect too, where a client
-sees no scheduler.  A cluster that has just been asked for executors has two slots by that measure until the first is there.
+sees no scheduler.  A cluster that has just been asked for executors has two slots by that measure until the first is
+there.
 """
 
 from __future__ import annotations
