@@ -70,8 +70,13 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
 
 def _sound(word: str, flow: str, text: str, context: Mapping[str, Any]) -> None:
     log.error("%s %s: %s", word, flow, text)
+    send_to_address(flow, text, context)
+
+
+def send_to_address(flow: str, text: str, context: Mapping[str, Any]) -> None:
+    """Send an alarm to `twinlog.alert.url`, if it is set; if that cannot be done, it is logged."""
     try:
-        url = read_configuration(ask_airflow).flows[flow].gate.alert_url
+        url = read_configuration(ask_airflow).enabled_flow(flow).gate.alert_url
     except TwinlogError as error:
         log.error("where the alarm goes is not known: %s", error)
         return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from twinlog.checks.check import CheckResult
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.errors import ClusterRefused, TransientError, TwinlogError
 from twinlog.jsonable import Json
 from twinlog.monitoring import heartbeats, publish, samples, validate
 from twinlog.monitoring.cycle_report import FlowReport
@@ -27,7 +27,8 @@ Warn = Callable[[str], None]
 class GroupsRun:
     """The results of a cycle for the groups of a flow; `states` counts positions by state.
 
-    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what failed.
+    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what failed, `transient`
+    whether that may go away by itself.
     """
 
     groups: int = 0
@@ -37,6 +38,7 @@ class GroupsRun:
     states: Mapping[str, int] = field(default_factory=dict)
     refused: str = ""
     error: str = ""
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def run_groups(
         return GroupsRun(refused=str(error))
     except TwinlogError as error:
         warn(f"groups: {error}")
-        return GroupsRun(error=str(error))
+        return GroupsRun(error=str(error), transient=isinstance(error, TransientError))
     board.tell("groups", samples.of_groups(result.groups, result.states, result.latency_ms))
     for row in result.wrongly[:SHOWN]:
         warn(f"group {row.group} on {row.topic}-{row.partition}: {row.text}")

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 
 def flow_of(name: str) -> FlowSettings:
-    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError."""
-    return read_configuration(ask_airflow).flows[name]
+    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError, UsageError for an unknown flow."""
+    return read_configuration(ask_airflow).enabled_flow(name)
 
 
 @contextmanager
