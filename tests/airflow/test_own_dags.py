@@ -10,12 +10,12 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import Scheduler  # tests/airflow/conftest.py
 from lab import Seen, commit_group, create_topic, produce
 from twinlog.lab.demo.airflow_instance import COMPONENTS, TRIGGERER, AirflowInstance
 
@@ -52,7 +52,9 @@ def examples(page: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def users(secure_cluster, cluster_b, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduler]:
+def users(
+    secure_cluster, cluster_b, tmp_path_factory: pytest.TempPathFactory, watching: Callable[..., Any]
+) -> Iterator[Any]:
     """An Airflow of a user: the examples are its only Dags."""
     folder = tmp_path_factory.mktemp("own")
     dags = folder / "dags"
@@ -74,7 +76,7 @@ def users(secure_cluster, cluster_b, tmp_path_factory: pytest.TempPathFactory) -
         folder / "airflow", config, dags=dags, settings=settings, components=(*COMPONENTS, TRIGGERER)
     ) as instance:
         instance.wait_until_healthy()
-        running = Scheduler(instance)
+        running = watching(instance)
         running.wait("the examples", lambda: "orders" in instance.api.dag_ids(), 90)
         yield running
 
@@ -84,7 +86,7 @@ def records(count: int) -> list[Seen]:
     return [Seen(b"k", b"%d" % n, now) for n in range(count)]
 
 
-def log_of(users: Scheduler, dag_id: str, run_id: str, task: str) -> str:
+def log_of(users: Any, dag_id: str, run_id: str, task: str) -> str:
     """The log of a task, all of its tries."""
     lines = []
     for name in sorted((users.instance.home / "logs").rglob(f"*{run_id}*/task_id={task}/*.log*")):

@@ -29,9 +29,8 @@ class AirflowInstance:
     """Airflow working from this project's dags/ and plugins/ and one configuration file.
 
     `home` is its AIRFLOW_HOME.  It reads and writes nothing outside of it, and takes no setting (`AIRFLOW_...`) of
-    another Airflow from the environment.  Only
-    deferrable tasks need the TRIGGERER among the `components`.  Users log in with a password made for this instance.  If `watched`, it dies
-    with this process; otherwise `stop` must be called.
+    another Airflow from the environment.  Users log in with a password made for this instance.  Only deferrable tasks
+    need the TRIGGERER among the `components`.  If `watched`, it dies with this process; otherwise call `stop`.
     """
 
     def __init__(
