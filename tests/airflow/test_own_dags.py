@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import socketserver
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -51,16 +53,62 @@ def examples(page: str) -> dict[str, str]:
     return dict(re.findall(r"```python\n# dags/(\w+\.py)\n(.*?)```", page, re.DOTALL))
 
 
+WAITING = """\
+from airflow.sdk import DAG
+
+from twinlog.airflow.sensors import FailoverReadinessSensor
+
+with DAG("waiting", schedule=None):
+    FailoverReadinessSensor(task_id="ready", flow="home->away", deferrable=True, poke_interval=3, timeout=1200)
+"""
+"""The sensor of the first example is asked when all is well; this one has to wait."""
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """Takes a mail (RFC 5321, as far as smtplib needs it)."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 here\r\n")
+        data = False
+        for line in iter(self.rfile.readline, b""):
+            if data:
+                self.server.mails.append(line.decode())
+                data = line.strip() != b"."
+            elif line.upper().startswith(b"DATA"):
+                data = True
+                self.wfile.write(b"354 go on\r\n")
+                continue
+            if not data:
+                self.wfile.write(b"250 well\r\n")
+
+
+@pytest.fixture(scope="module")
+def mailbox() -> Iterator[Any]:
+    """A mail server of this machine; `mails` are the lines that it took."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
+        server.mails = []
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def users(
-    secure_cluster, cluster_b, tmp_path_factory: pytest.TempPathFactory, watching: Callable[..., Any]
+    secure_cluster,
+    cluster_b,
+    tmp_path_factory: pytest.TempPathFactory,
+    watching: Callable[..., Any],
+    mailbox: Any,
 ) -> Iterator[Any]:
-    """An Airflow of a user: the examples are its only Dags."""
+    """An Airflow of a user: the examples are its Dags, and one more."""
     folder = tmp_path_factory.mktemp("own")
     dags = folder / "dags"
     dags.mkdir()
     for name, text in examples(PAGE.read_text()).items():
-        (dags / name).write_text(text.replace("A->B", "home->away").replace("twinlog://B", "twinlog://away"))
+        for ours, theirs in (("A->B", "home->away"), ("twinlog B", "twinlog away"), ("://B", "://away")):
+            text = text.replace(ours, theirs)
+        (dags / name).write_text(text)
+    (dags / "waiting.py").write_text(WAITING)
     config = folder / "mm2.properties"
     told = CONFIGURATION.replace("AWAY", cluster_b.bootstrap_servers)
     config.write_text(told.replace("REPORTS", str(folder / "reports")))
@@ -71,13 +119,21 @@ def users(
         "sasl.username": "alice",
         "sasl.password": "wonder land!",
     }
-    settings = {"AIRFLOW_CONN_KAFKA_HOME": json.dumps({"conn_type": "kafka", "extra": login})}
+    mail = {"disable_ssl": True, "disable_tls": True}
+    port = mailbox.server_address[1]
+    smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": mail}
+    settings = {
+        "AIRFLOW_CONN_KAFKA_HOME": json.dumps({"conn_type": "kafka", "extra": login}),
+        "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp),
+    }
     with AirflowInstance(
         folder / "airflow", config, dags=dags, settings=settings, components=(*COMPONENTS, TRIGGERER)
     ) as instance:
         instance.wait_until_healthy()
         running = watching(instance)
-        running.wait("the examples", lambda: "orders" in instance.api.dag_ids(), 90)
+        names = {"orders", "weekly_audit", "load_orders", "waiting"}
+        running.wait("the examples", lambda: names <= instance.api.dag_ids(), 120)
+        assert [] == instance.api.import_errors()
         yield running
 
 
@@ -86,22 +142,72 @@ def records(count: int) -> list[Seen]:
     return [Seen(b"k", b"%d" % n, now) for n in range(count)]
 
 
-def log_of(users: Any, dag_id: str, run_id: str, task: str) -> str:
-    """The log of a task, all of its tries."""
-    lines = []
-    for name in sorted((users.instance.home / "logs").rglob(f"*{run_id}*/task_id={task}/*.log*")):
-        lines.append(name.read_text(errors="replace"))
-    return "\n".join(lines)
+def all_logs(users: Any, dag_id: str = "orders") -> str:
+    """The logs of a Dag's tasks, all of their tries."""
+    files = sorted((users.instance.home / "logs" / f"dag_id={dag_id}").rglob("*.log*"))
+    return "\n".join(f"== {file}\n{file.read_text(errors='replace')}" for file in files)
 
 
-def test_the_example_goes_from_copy_to_ready(users, secure_cluster, cluster_b) -> None:
-    """The login comes from a connection; all is copied, proved equal, translated, and ready for a failover."""
+@pytest.fixture(scope="module")
+def copied_topic(users, secure_cluster) -> str:
+    """A topic of the source, and where billing stands in it."""
     topic = create_topic(secure_cluster, f"owned-{uuid.uuid4().hex[:6]}")
     produce(secure_cluster, topic, records(100))
     commit_group(secure_cluster, "billing", topic, 40)
+    return topic
+
+
+def waits(users: Any) -> str:
+    """Start a run that waits for a yes; the triggerer has asked, and logged a no with its reasons."""
+    users.api.pause("waiting", paused=False)
+    run_id = str(users.api.trigger("waiting"))
+    task = f"dags/waiting/dagRuns/{run_id}/taskInstances/ready"
+    users.wait("the triggerer", lambda: users.api.get(task)["state"] == "deferred")
+    triggered = users.instance.home / "logs" / "dag_id=waiting"
+    users.wait(
+        "a no of the triggerer",
+        lambda: any("flow-has-run:" in it.read_text() for it in triggered.rglob("*.trigger.*.log")),
+    )
+    return run_id
+
+
+def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic) -> None:
+    """With the login of a connection, all is copied, proved equal, translated, and ready; who waits for it goes on."""
+    waiting = waits(users)
+    users.api.pause("load_orders", paused=False)
     users.api.pause("orders", paused=False)
     run_id = users.api.trigger("orders")
     states = users.finish("orders", run_id)
-    print(log_of(users, "orders", run_id, "replicate")[-6000:])
-    print(log_of(users, "orders", run_id, "ready")[-6000:])
-    assert dict.fromkeys(["replicate", "audit", "billing", "ready"], "success") == states
+    assert dict.fromkeys(["replicate", "audit", "billing", "ready"], "success") == states, all_logs(users)
+    results = {task: users.api.result("orders", run_id, task) for task in states}
+    assert ("done", 100, 0, "") == tuple(
+        results["replicate"][name] for name in ("state", "records", "lag_records", "left_to")
+    )
+    assert (True, 100) == (
+        results["audit"]["equal"],
+        sum(it["records"] for it in results["audit"]["partitions"]),
+    )
+    assert [("billing", f"home.{copied_topic}", 40, 40, True)] == [
+        (it["group"], it["topic"], it["upstream_offset"], it["downstream_offset"], it["exact"])
+        for it in results["billing"]["answers"]
+    ]
+    assert (True, "planned") == (results["ready"]["ready"], results["ready"]["mode"])
+    assert Path(results["ready"]["evidence"]).exists()
+    assert read(secure_cluster, copied_topic) == read(cluster_b, f"home.{copied_topic}")
+    assert {"ready": "success"} == users.finish("waiting", waiting), all_logs(users, "waiting")
+    heard = users.wait("load_orders", lambda: users.api.runs("load_orders"))
+    assert {"load": "success"} == users.finish("load_orders", heard[0]["dag_run_id"])
+    assert [f"home.{copied_topic}"] == users.api.result("load_orders", heard[0]["dag_run_id"], "load")
+
+
+@pytest.mark.long
+def test_a_mail_says_what_is_wrong(users, cluster_b, copied_topic, mailbox) -> None:
+    """A stranger's record on the target: the audit fails once, and its task's notifier writes what to do."""
+    produce(cluster_b, f"home.{copied_topic}", [Seen(b"k", b"stranger", int(time.time() * 1000))])
+    users.api.pause("weekly_audit", paused=False)
+    run_id = users.api.trigger("weekly_audit")
+    assert {"audit": "failed"} == users.finish("weekly_audit", run_id)
+    mail = users.wait("the mail", lambda: "".join(mailbox.mails))
+    assert f"twinlog home->away: weekly_audit.audit of run {run_id}" in mail
+    assert "are not equal to their source" in mail
+    assert "stranger" not in mail
