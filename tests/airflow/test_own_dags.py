@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, commit_group, create_topic, produce
+from lab import Seen, commit_group, create_topic, produce, read
 from twinlog.lab.demo.airflow_instance import COMPONENTS, TRIGGERER, AirflowInstance
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
@@ -105,9 +105,8 @@ def users(
     dags = folder / "dags"
     dags.mkdir()
     for name, text in examples(PAGE.read_text()).items():
-        for ours, theirs in (("A->B", "home->away"), ("twinlog B", "twinlog away"), ("://B", "://away")):
-            text = text.replace(ours, theirs)
-        (dags / name).write_text(text)
+        here = text.replace("A->B", "home->away").replace("twinlog B", "twinlog away")
+        (dags / name).write_text(here.replace("://B", "://away"))
     (dags / "waiting.py").write_text(WAITING)
     config = folder / "mm2.properties"
     told = CONFIGURATION.replace("AWAY", cluster_b.bootstrap_servers)
@@ -140,6 +139,13 @@ def users(
 def records(count: int) -> list[Seen]:
     now = int(time.time() * 1000)
     return [Seen(b"k", b"%d" % n, now) for n in range(count)]
+
+
+def finish(users: Any, dag_id: str, run_id: str) -> dict[str, str]:
+    """Wait for a run of up to three Spark jobs to end; return the states of its tasks."""
+    ended = {"success", "failed"}
+    users.wait(run_id, lambda: users.api.run(dag_id, run_id)["state"] in ended, timeout_s=900)
+    return users.finish(dag_id, run_id)
 
 
 def all_logs(users: Any, dag_id: str = "orders") -> str:
@@ -177,7 +183,7 @@ def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic) -> N
     users.api.pause("load_orders", paused=False)
     users.api.pause("orders", paused=False)
     run_id = users.api.trigger("orders")
-    states = users.finish("orders", run_id)
+    states = finish(users, "orders", run_id)
     assert dict.fromkeys(["replicate", "audit", "billing", "ready"], "success") == states, all_logs(users)
     results = {task: users.api.result("orders", run_id, task) for task in states}
     assert ("done", 100, 0, "") == tuple(
@@ -194,9 +200,9 @@ def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic) -> N
     assert (True, "planned") == (results["ready"]["ready"], results["ready"]["mode"])
     assert Path(results["ready"]["evidence"]).exists()
     assert read(secure_cluster, copied_topic) == read(cluster_b, f"home.{copied_topic}")
-    assert {"ready": "success"} == users.finish("waiting", waiting), all_logs(users, "waiting")
+    assert {"ready": "success"} == finish(users, "waiting", waiting), all_logs(users, "waiting")
     heard = users.wait("load_orders", lambda: users.api.runs("load_orders"))
-    assert {"load": "success"} == users.finish("load_orders", heard[0]["dag_run_id"])
+    assert {"load": "success"} == finish(users, "load_orders", heard[0]["dag_run_id"])
     assert [f"home.{copied_topic}"] == users.api.result("load_orders", heard[0]["dag_run_id"], "load")
 
 
@@ -206,7 +212,7 @@ def test_a_mail_says_what_is_wrong(users, cluster_b, copied_topic, mailbox) -> N
     produce(cluster_b, f"home.{copied_topic}", [Seen(b"k", b"stranger", int(time.time() * 1000))])
     users.api.pause("weekly_audit", paused=False)
     run_id = users.api.trigger("weekly_audit")
-    assert {"audit": "failed"} == users.finish("weekly_audit", run_id)
+    assert {"audit": "failed"} == finish(users, "weekly_audit", run_id)
     mail = users.wait("the mail", lambda: "".join(mailbox.mails))
     assert f"twinlog home->away: weekly_audit.audit of run {run_id}" in mail
     assert "are not equal to their source" in mail
