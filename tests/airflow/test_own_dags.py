@@ -12,6 +12,7 @@ import socketserver
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -52,6 +53,9 @@ def examples(page: str) -> dict[str, str]:
     """The Dag files of a page, by name: code blocks that begin with their path."""
     return dict(re.findall(r"```python\n# dags/(\w+\.py)\n(.*?)```", page, re.DOTALL))
 
+
+LINEAGE = any(distributions(name="apache-airflow-providers-openlineage"))
+"""Whether the extra `lineage` is installed."""
 
 WAITING = """\
 from airflow.sdk import DAG
@@ -125,6 +129,9 @@ def users(
         "AIRFLOW_CONN_KAFKA_HOME": json.dumps({"conn_type": "kafka", "extra": login}),
         "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp),
     }
+    if LINEAGE:
+        transport = {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
+        settings["AIRFLOW__OPENLINEAGE__TRANSPORT"] = json.dumps(transport)
     with AirflowInstance(
         folder / "airflow", config, dags=dags, settings=settings, components=(*COMPONENTS, TRIGGERER)
     ) as instance:
@@ -161,6 +168,23 @@ def copied_topic(users, secure_cluster) -> str:
     produce(secure_cluster, topic, records(100))
     commit_group(secure_cluster, "billing", topic, 40)
     return topic
+
+
+def datasets(users: Any, run_id: str, task: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """What OpenLineage was told of a task that is done: datasets read, datasets written."""
+    lines = (users.instance.home.parent / "lineage.json").read_text().splitlines()
+    done = [
+        event
+        for event in map(json.loads, lines)
+        if event["eventType"] == "COMPLETE"
+        and event["job"]["name"] == f"orders.{task}"
+        and run_id in json.dumps(event["run"])
+    ]
+    assert 1 == len(done)
+    inputs, outputs = (
+        [(it["namespace"], it["name"]) for it in done[0][kind]] for kind in ("inputs", "outputs")
+    )
+    return inputs, outputs
 
 
 def waits(users: Any) -> str:
@@ -201,6 +225,10 @@ def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic) -> N
     assert Path(results["ready"]["evidence"]).exists()
     assert read(secure_cluster, copied_topic) == read(cluster_b, f"home.{copied_topic}")
     assert {"ready": "success"} == finish(users, "waiting", waiting), all_logs(users, "waiting")
+    if LINEAGE:
+        source = (f"kafka://{secure_cluster.address('SASL_PLAINTEXT')}", copied_topic)
+        target = (f"kafka://{cluster_b.bootstrap_servers}", f"home.{copied_topic}")
+        assert ([source], [target]) == datasets(users, run_id, "replicate")
     heard = users.wait("load_orders", lambda: users.api.runs("load_orders"))
     assert {"load": "success"} == finish(users, "load_orders", heard[0]["dag_run_id"])
     assert [f"home.{copied_topic}"] == users.api.result("load_orders", heard[0]["dag_run_id"], "load")
