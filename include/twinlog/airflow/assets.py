@@ -64,12 +64,12 @@ def failed_over(source: str, target: str) -> Asset:
     return Asset(name=f"twinlog failover of {source}->{target}", uri=uri, group="twinlog")
 
 
-def with_outlet(arguments: dict[str, Any], flow: str, asset_of: Callable[[str], Asset]) -> dict[str, Any]:
+def with_outlet(arguments: dict[str, Any], flow: Any, asset_of: Callable[[str], Asset]) -> dict[str, Any]:
     """Return the arguments of an operator with one more outlet, the asset of the flow's target.
 
-    A flow whose name is a template has none: Airflow has to know outlets before it renders.
+    A flow whose name is a template, or another task's result, has none: Airflow has to know outlets before it renders.
     """
-    _, arrow, target = flow.partition("->")
+    _, arrow, target = flow.partition("->") if isinstance(flow, str) else ("", "", "")
     if not arrow or "{" in flow:
         return arguments
     return {**arguments, "outlets": [*(arguments.get("outlets") or ()), asset_of(target)]}

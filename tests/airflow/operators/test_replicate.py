@@ -99,6 +99,25 @@ class TestArguments:
         with pytest.raises(UsageError, match=message):
             AuditOperator(task_id="a", flow="A->B", **arguments)
 
+    def test_arguments_may_be_results_of_other_tasks(self) -> None:
+        """They are known when the task runs."""
+        from airflow.sdk import DAG, task
+
+        from twinlog.airflow.operators import AuditOperator, ReplicateOperator
+        from twinlog.airflow.sensors import FailoverReadinessSensor
+
+        with DAG("own", schedule=None) as dag:
+
+            @task
+            def choose() -> str:
+                return "A->B"
+
+            chosen = choose()
+            ReplicateOperator(task_id="a", flow=chosen, topics=chosen)
+            AuditOperator(task_id="b", flow=chosen, topics=chosen)
+            FailoverReadinessSensor(task_id="c", flow=chosen)
+        assert {"a", "b", "c"} == dag.get_task("choose").downstream_task_ids
+
     def test_topics_are_a_list(self) -> None:
         """A text would be taken for its letters, and an empty list for every topic."""
         from airflow.sdk.exceptions import AirflowSkipException

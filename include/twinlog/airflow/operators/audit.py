@@ -166,7 +166,7 @@ class AuditOperator(SparkStepOperator):
         self.sample = sample
         self.seed = seed
         self.topics = topics
-        audit_request(self._asked())  # a Dag file that asks for two things at once is not imported
+        audit_request({**self._asked(), "topics": None})  # a Dag file with a mistake is not imported
 
     def request(self, flow: FlowSettings, context: Context) -> Request:
         """Return what is asked for by the arguments, not by the run's form."""
