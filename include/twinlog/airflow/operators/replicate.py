@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
 from twinlog.airflow import gauges
@@ -37,11 +38,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Copied:
-    """The result of the copy as JSON, None if there was nothing to copy, and what kept it from being complete."""
+    """The result of the copy as JSON, None if there was nothing to copy, and what kept it from being complete.
+
+    `left_to` is the run that copies in its place; `held` says who suspended the flow and why.
+    """
 
     outcome: Json | None = None
     failure: Exception | None = None
     left_to: str = ""
+    held: str = ""
 
 
 class ReplicateOperator(SparkStepOperator):
@@ -56,7 +61,7 @@ class ReplicateOperator(SparkStepOperator):
     `topics` are source topics, None means all of the flow.  `flow` and `topics` are templates.  The XCom is the
     cycle's report as JSON, also of a cycle that failed: `state` (done, nothing, failed), `records`, `bytes`,
     `lag_records`, `rpo_seconds`, `topics`, and `left_to`, the run that copies in its place.  A success sends an event
-    of the asset `twinlog://B`.
+    of the asset `twinlog://B`.  A flow that is paused or was failed over is reported, and the task skipped.
 
     Raises UsageError for a flow or a topic that there is not, FencedError if another driver holds the flow, and
     TransientError or TerminalError if not everything is copied or a critical check fails.
@@ -97,7 +102,7 @@ class ReplicateOperator(SparkStepOperator):
             raise copied.failure from error
         self._tell(flow, done, board, overdue, context)
         document = shortened({**to_json(done.report), "left_to": copied.left_to}, REPORT)
-        if failure := copied.failure or wanting(done):
+        if failure := copied.failure or _held(flow, copied.held) or wanting(done):
             context["ti"].xcom_push("return_value", document)
             raise failure
         checks = {"checks": to_json(done.failed_checks)}
@@ -118,6 +123,8 @@ class ReplicateOperator(SparkStepOperator):
                 log.info("%s leads and follows %s: the copy is left to it", leader.place, flow.name)
                 return _Copied(left_to=leader.run_id)
             begun = _begun(flow, clusters, topics)
+        if held := begun.snapshot.discovery.stands_by:
+            return _Copied(held=held)
         refused = not_placed(begun)
         try:
             reason = why_no_job(to_json(begun.planned), CycleRequest(topics=topics or ()), try_number)
@@ -127,7 +134,10 @@ class ReplicateOperator(SparkStepOperator):
             log.info(reason)
             return _Copied(failure=refused)
         request = CopyRequest(config=configuration_path(), flow=flow.name, run_id=run_id, topics=topics or ())
-        outcome = self.run_on_spark(request, flow.copy.spark_master)
+        try:
+            outcome = self.run_on_spark(request, flow.copy.spark_master)
+        except TwinlogError as error:
+            return _Copied(reported_copy(None, ["copy"]), error)
         if (broken := error_of(outcome)) is not None or outcome is None:
             return _Copied(reported_copy(None, ["copy"]), broken)
         self.note_lineage(flow, outcome)
@@ -153,6 +163,14 @@ def _begun(flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...] | Non
         log.warning(line)
     shown(begun.planned)
     return begun
+
+
+def _held(flow: FlowSettings, held: str) -> Exception | None:
+    """Return the skip of a flow that is suspended: tasks after this one must not take it for copied."""
+    if not held:
+        return None
+    skipped: Exception = AirflowSkipException(f"{flow.name} is {held}: nothing is copied")
+    return skipped
 
 
 def not_placed(begun: Begun) -> TerminalError | None:
