@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from twinlog.cycle.begin import Begun
     from twinlog.cycle.conclude import Concluded
     from twinlog.monitoring.exporter import Board
+    from twinlog.spark.request import CopyRequest
 
 log = logging.getLogger(__name__)
 
@@ -134,11 +135,15 @@ class ReplicateOperator(SparkStepOperator):
             log.info(reason)
             return _Copied(failure=refused)
         request = CopyRequest(config=configuration_path(), flow=flow.name, run_id=run_id, topics=topics or ())
+        return self._on_spark(flow, request, refused)
+
+    def _on_spark(self, flow: FlowSettings, request: CopyRequest, refused: TerminalError | None) -> _Copied:
         try:
             outcome = self.run_on_spark(request, flow.copy.spark_master)
+            broken = error_of(outcome)
         except TwinlogError as error:
-            return _Copied(reported_copy(None, ["copy"]), error)
-        if (broken := error_of(outcome)) is not None or outcome is None:
+            outcome, broken = None, error
+        if broken is not None or outcome is None:
             return _Copied(reported_copy(None, ["copy"]), broken)
         self.note_lineage(flow, outcome)
         return _Copied(outcome, failure_of(outcome) or refused)
