@@ -38,6 +38,7 @@ home->away.enabled = true
 home->away.topics = owned-.*
 home->away.groups = billing.*
 home->away.sync.group.offsets.enabled = true
+home->away.twinlog.alert.url = ALARM
 sync.topic.acls.enabled = false
 twinlog.spark.master = local[2]
 twinlog.schedule = 0 0 1 1 *
@@ -58,14 +59,23 @@ LINEAGE = any(distributions(name="apache-airflow-providers-openlineage"))
 """Whether the extra `lineage` is installed."""
 
 WAITING = """\
-from airflow.sdk import DAG
+from datetime import timedelta
 
+from airflow.sdk import DAG, DeadlineAlert, DeadlineReference, SyncCallback
+
+from twinlog.airflow.notifiers import FlowNotifier
 from twinlog.airflow.sensors import FailoverReadinessSensor
 
-with DAG("waiting", schedule=None):
+late = DeadlineAlert(
+    reference=DeadlineReference.DAGRUN_QUEUED_AT,
+    interval=timedelta(seconds=1),
+    callback=SyncCallback(FlowNotifier, kwargs={"flow": "home->away"}),
+)
+
+with DAG("waiting", schedule=None, deadline=late):
     FailoverReadinessSensor(task_id="ready", flow="home->away", deferrable=True, poke_interval=3, timeout=1200)
 """
-"""The sensor of the first example is asked when all is well; this one has to wait."""
+"""The sensor of the first example is asked when all is well; this one has to wait, and its Dag is late."""
 
 
 class Mailbox(socketserver.StreamRequestHandler):
@@ -103,6 +113,7 @@ def users(
     tmp_path_factory: pytest.TempPathFactory,
     watching: Callable[..., Any],
     mailbox: Any,
+    alarm_address: str,
 ) -> Iterator[Any]:
     """An Airflow of a user: the examples are its Dags, and one more."""
     folder = tmp_path_factory.mktemp("own")
@@ -113,7 +124,7 @@ def users(
         (dags / name).write_text(here.replace("://B", "://away"))
     (dags / "waiting.py").write_text(WAITING)
     config = folder / "mm2.properties"
-    told = CONFIGURATION.replace("AWAY", cluster_b.bootstrap_servers)
+    told = CONFIGURATION.replace("AWAY", cluster_b.bootstrap_servers).replace("ALARM", alarm_address)
     config.write_text(told.replace("REPORTS", str(folder / "reports")))
     login = {
         "bootstrap.servers": secure_cluster.address("SASL_PLAINTEXT"),
@@ -201,7 +212,7 @@ def waits(users: Any) -> str:
     return run_id
 
 
-def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic) -> None:
+def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, alarms) -> None:
     """With the login of a connection, all is copied, proved equal, translated, and ready; who waits for it goes on."""
     waiting = waits(users)
     users.api.pause("load_orders", paused=False)
@@ -225,6 +236,8 @@ def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic) -> N
     assert Path(results["ready"]["evidence"]).exists()
     assert read(secure_cluster, copied_topic) == read(cluster_b, f"home.{copied_topic}")
     assert {"ready": "success"} == finish(users, "waiting", waiting), all_logs(users, "waiting")
+    late = users.wait("the deadline", lambda: [it["text"] for it in alarms if it["run"] == waiting])
+    assert late[0].startswith(f"twinlog home->away: waiting of run {waiting}\n- ")
     if LINEAGE:
         source = (f"kafka://{secure_cluster.address('SASL_PLAINTEXT')}", copied_topic)
         target = (f"kafka://{cluster_b.bootstrap_servers}", f"home.{copied_topic}")
