@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 from twinlog.airflow.assets import readiness, with_outlet
 from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.retries import with_retries
-from twinlog.airflow.sensors.trigger import ReadinessTrigger
 from twinlog.airflow.tasks.readiness import MODES, ask, asset_extra, gate_request, reasons
+from twinlog.airflow.triggers import ReadinessTrigger
 from twinlog.errors import TransientError, UsageError
 from twinlog.jsonable import Json
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -15,24 +17,24 @@ pytestmark = pytest.mark.airflow
 
 
 def result(ready: bool) -> SimpleNamespace:
-    return SimpleNamespace(ready=ready, headline="READY", checks=())
+    return SimpleNamespace(ready=ready, headline="READY", reasons=())
 
 
 def fired(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[Any, int]:
     """Run the trigger over these answers, each of which takes 0.2 s; return its event, and how often the loop ran."""
-    from twinlog.airflow.sensors import trigger
+    from twinlog.airflow import triggers
 
     left = list(answers)
 
-    def look(flow: str, request: object) -> Any:
+    def look(*_asked: object) -> Any:
         time.sleep(0.2)
         answer = left.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    monkeypatch.setattr(trigger, "look", look)
-    made = trigger.ReadinessTrigger(
+    monkeypatch.setattr(triggers, "look", look)
+    made = triggers.ReadinessTrigger(
         flow="A->B", failover_mode="planned", producers_stopped=False, canary=False, poke_interval=0
     )
     ticks = 0
@@ -71,7 +73,7 @@ def test_another_triggerer_makes_the_same(monkeypatch) -> None:
     """From what is in the database."""
     from airflow.sdk.module_loading import import_string
 
-    from twinlog.airflow.sensors.trigger import ReadinessTrigger
+    from twinlog.airflow.triggers import ReadinessTrigger
 
     told = {
         "flow": "A->B",
@@ -82,3 +84,17 @@ def test_another_triggerer_makes_the_same(monkeypatch) -> None:
     }
     path, arguments = ReadinessTrigger(**told).serialize()
     assert (path, told) == import_string(path)(**arguments).serialize()
+
+
+def test_the_loop_imports_nothing_that_takes_time() -> None:
+    """Airflow imports a trigger's module in the loop; clients and the gate are imported in the thread."""
+    heavy = [
+        "confluent_kafka",
+        "great_expectations",
+        "pandas",
+        "twinlog.gate.ask",
+        "twinlog.config.flow.load",
+    ]
+    script = f"import sys, twinlog.airflow.triggers; print([name for name in {heavy} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "[]" == answer.stdout.strip().splitlines()[-1]

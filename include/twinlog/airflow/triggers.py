@@ -1,25 +1,19 @@
 """Ask the readiness gate in Airflow's triggerer, in a thread: its event loop goes on meanwhile.
 
-Triggers of all Dags share that loop.  So the gate judges without Great Expectations, whose import takes seconds, with
-the same verdicts, and keeps nothing: the worker that goes on asks again.
+Triggers of all Dags share that loop.  So everything that takes time to import is imported in the thread, and the gate
+judges without Great Expectations, with the same verdicts.  It keeps nothing: the worker that goes on asks again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.secrets import ask_airflow
-from twinlog.airflow.tasks.readiness import gate_request, reasons
 from twinlog.errors import TransientError, TwinlogError
-
-if TYPE_CHECKING:
-    from twinlog.gate.answer import GateResult
-    from twinlog.gate.ask import GateRequest
 
 
 class ReadinessTrigger(BaseTrigger):  # type: ignore[misc]
@@ -48,31 +42,45 @@ class ReadinessTrigger(BaseTrigger):  # type: ignore[misc]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Ask every `poke_interval` seconds; the worker has asked just before."""
-        request = gate_request(self.failover_mode, self.producers_stopped, self.canary)
+        asked = (self.flow, self.failover_mode, self.producers_stopped, self.canary)
         while True:
             await asyncio.sleep(self.poke_interval)
             try:
-                result = await asyncio.to_thread(look, self.flow, request)
+                seen = await asyncio.to_thread(look, *asked)
             except TransientError as error:
                 self.log.warning("%s cannot be asked now: %s", self.flow, error)
             except TwinlogError as error:
                 yield TriggerEvent({"seen": str(error)})
                 return
             else:
-                if result.ready:
-                    yield TriggerEvent({"seen": result.headline})
+                if seen.ready:
+                    yield TriggerEvent({"seen": seen.headline})
                     return
                 self.log.info("%s is not ready for a failover (%s):", self.flow, self.failover_mode)
-                for line in reasons(result):
+                for line in seen.reasons:
                     self.log.info("%s", line)
 
 
-def look(flow_name: str, request: GateRequest) -> GateResult:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The gate's answer in short: the reasons are a line for each check that forbids the failover."""
+
+    ready: bool
+    headline: str
+    reasons: Sequence[str]
+
+
+def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bool) -> Seen:
     """Ask the gate; keep nothing."""
+    from twinlog.airflow.flows import read_configuration
+    from twinlog.airflow.secrets import ask_airflow
+    from twinlog.airflow.tasks.readiness import gate_request, reasons
     from twinlog.checks.great_expectations import validate_plainly
     from twinlog.cluster.open import open_clusters
     from twinlog.gate import ask as gate
 
+    request = gate_request(failover_mode, producers_stopped, canary)
     flow = read_configuration(ask_airflow).enabled_flow(flow_name)
     with open_clusters(flow) as clusters:
-        return gate.run(flow, clusters, request, by=validate_plainly).result
+        result = gate.run(flow, clusters, request, by=validate_plainly).result
+    return Seen(result.ready, result.headline, reasons(result))
