@@ -73,7 +73,7 @@ late = DeadlineAlert(
 )
 
 with DAG("waiting", schedule=None, deadline=late):
-    FailoverReadinessSensor(task_id="ready", flow="home->away", deferrable=True, poke_interval=3, timeout=1200)
+    FailoverReadinessSensor(task_id="ready", flow="home->away", deferrable=True, poke_interval=15, timeout=1800)
 """
 """The sensor of the first example is asked when all is well; this one has to wait, and its Dag is late."""
 
