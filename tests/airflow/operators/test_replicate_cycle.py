@@ -21,8 +21,6 @@ from twinlog.topics import pauses
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-NOW = int(time.time() * 1000)
-
 
 @pytest.fixture
 def topic(cluster_a, cluster_b, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -30,7 +28,8 @@ def topic(cluster_a, cluster_b, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     from twinlog.airflow.flows import CONFIG_VARIABLE
 
     name = create_topic(cluster_a, f"one-task-{uuid.uuid4().hex[:6]}")
-    produce(cluster_a, name, [Seen(b"k", b"%d" % n, NOW) for n in range(50)])
+    now = int(time.time() * 1000)
+    produce(cluster_a, name, [Seen(b"k", b"%d" % n, now) for n in range(50)])
     commit_group(cluster_a, f"readers-{name}", name, 20)
     settings = {
         "topics": name,
@@ -112,7 +111,8 @@ def test_a_retry_goes_on(topic, cluster_b) -> None:
     flow = flow_here()
     first = run(fails=FencedError("another driver holds the flow"))
     assert (FencedError, "failed", {}) == (type(first.error), first.pushed["state"], first.event)
-    assert ("done", 50) == tuple(run(try_number=2).result[name] for name in ("state", "records"))
+    second = run(try_number=2).result
+    assert ("done", 50) == (second["state"], second["records"])
     assert [b"%d" % n for n in range(50)] == values(cluster_b, f"{flow.source.alias}.{topic}")
 
 
