@@ -15,6 +15,7 @@ from twinlog.airflow.flows import dag_id_of, read_configuration
 from twinlog.airflow.plugin.links import page_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, short
+from twinlog.config.flow.load import enabled_flow
 from twinlog.errors import TwinlogError
 from twinlog.visible import visible
 
@@ -68,7 +69,7 @@ def troubles_now(flow_name: str) -> tuple[Trouble, ...]:
     from twinlog.airflow.plugin.troubles import Tone, Trouble, troubles_of
 
     try:
-        flow = read_configuration(ask_airflow).enabled_flow(flow_name)
+        flow = enabled_flow(read_configuration(ask_airflow), flow_name)
     except TwinlogError as error:
         return (Trouble(Tone.BAD, error.message, error.hint),)
     except Exception as error:  # noqa: BLE001  a secrets back end may raise anything, and people must be told

@@ -77,10 +77,11 @@ def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bo
     from twinlog.airflow.tasks.readiness import gate_request, reasons
     from twinlog.checks.great_expectations import validate_plainly
     from twinlog.cluster.open import open_clusters
+    from twinlog.config.flow.load import enabled_flow
     from twinlog.gate import ask as gate
 
     request = gate_request(failover_mode, producers_stopped, canary)
-    flow = read_configuration(ask_airflow).enabled_flow(flow_name)
+    flow = enabled_flow(read_configuration(ask_airflow), flow_name)
     with open_clusters(flow) as clusters:
         result = gate.run(flow, clusters, request, by=validate_plainly).result
     return Seen(result.ready, result.headline, reasons(result))

@@ -89,8 +89,10 @@ def _every_enabled(configuration: Configuration) -> tuple[FlowSettings, ...]:
 
 
 def _named(configuration: Configuration, name: str) -> FlowSettings:
+    from twinlog.config.flow.load import enabled_flow
+
     if name:
-        return configuration.enabled_flow(name)
+        return enabled_flow(configuration, name)
     known = ", ".join(flow.name for flow in configuration.enabled_flows) or "none"
     raise UsageError(
         "--flow is empty",

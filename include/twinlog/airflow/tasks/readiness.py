@@ -15,6 +15,7 @@ from twinlog.airflow.gauges import of_gate, send
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
+from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
@@ -105,7 +106,7 @@ def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     configuration = read_configuration(ask_airflow)
-    flow = configuration.enabled_flow(flow_name)
+    flow = enabled_flow(configuration, flow_name)
     key = signing_key(flow.gate.sign_with)
     document: Json = {}
     with opened(flow) as clusters:

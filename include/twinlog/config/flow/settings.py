@@ -49,7 +49,6 @@ from twinlog.config.flow.values import (
     whole,
 )
 from twinlog.config.security.connection import ClusterSettings
-from twinlog.errors import UsageError
 from twinlog.policy import state_topics
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.selection import NameFilter, is_drilled
@@ -449,23 +448,3 @@ class Configuration:
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
         """Return the flows that copy data, in the order of the file's `clusters`."""
         return tuple(flow for flow in self.flows.values() if flow.enabled)
-
-    def enabled_flow(self, name: str) -> FlowSettings:
-        """Return the enabled flow of a name.  Raises UsageError if the file does not have or does not enable it."""
-        flow = self.flows.get(name)
-        if flow is not None and flow.enabled:
-            return flow
-        known = ", ".join(it.name for it in self.enabled_flows) or "none"
-        if flow is not None:
-            raise UsageError(
-                f"flow {flow.name} of {self.path} is not enabled",
-                hint=f"set {flow.name}.enabled = true there, or choose one of: {known}",
-                flow=flow.name,
-                file=str(self.path),
-            )
-        raise UsageError(
-            f"{self.path} has no flow {name}",
-            hint=f"its enabled flows are: {known}",
-            flow=name,
-            file=str(self.path),
-        )
