@@ -140,6 +140,12 @@ class Scheduler:
         return str(runs[0]["dag_run_id"])
 
 
+@pytest.fixture(scope="session")
+def watching() -> type[Scheduler]:
+    """`watching(instance)` is how tests ask an Airflow of their own."""
+    return Scheduler
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -10,13 +10,14 @@ from fake_cluster import FakeCluster
 
 from twinlog.checks.check import Severity
 from twinlog.checks.great_expectations import CheckResult
-from twinlog.cli.cycle import FlowRun, GroupsRun, follow_failures
+from twinlog.cli.cycle import FlowRun, follow_failures
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of
+from twinlog.cycle.conclude import GroupsRun
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.kafka_types import PartitionIssue, TopicPartition

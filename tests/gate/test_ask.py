@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from twinlog import clock
-from twinlog.checks import evaluate
 from twinlog.checks.coverage import UnprovedCount
-from twinlog.checks.great_expectations import Validated
+from twinlog.checks.great_expectations import validate_plainly
 from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
@@ -90,14 +89,9 @@ def ask(flow, clusters):
     """`ask(request)` asks the gate, in plain Python; the sleep of the fence does `meanwhile`."""
 
     def answer(request=PLANNED, settings=flow, meanwhile=lambda _: None):
-        return gate.run(settings, clusters, request, by=plainly, sleep=meanwhile).result
+        return gate.run(settings, clusters, request, by=validate_plainly, sleep=meanwhile).result
 
     return answer
-
-
-def plainly(suite, rows):
-    """The other evaluator: GX takes a second a gate, and says the same (tests/checks/test_great_expectations.py)."""
-    return Validated(suite, len(rows), evaluate.judge(suite, rows), None)
 
 
 @pytest.mark.usefixtures("ran")
@@ -105,7 +99,7 @@ def plainly(suite, rows):
 def test_great_expectations_says_the_same(flow, clusters, request_):
     """Every check of the gate, through both evaluators."""
     by_gx = gate.run(flow, clusters, request_, sleep=lambda _: None).result
-    plain = gate.run(flow, clusters, request_, by=plainly, sleep=lambda _: None).result
+    plain = gate.run(flow, clusters, request_, by=validate_plainly, sleep=lambda _: None).result
     assert [(it.name, it.passed) for it in plain.checks] == [(it.name, it.passed) for it in by_gx.checks]
 
 

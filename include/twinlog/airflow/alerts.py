@@ -16,6 +16,7 @@ from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCall
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.monitoring.alarm import held_back, over_budget, send
@@ -70,8 +71,13 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
 
 def _sound(word: str, flow: str, text: str, context: Mapping[str, Any]) -> None:
     log.error("%s %s: %s", word, flow, text)
+    send_to_address(flow, text, context)
+
+
+def send_to_address(flow: str, text: str, context: Mapping[str, Any]) -> None:
+    """Send an alarm to `twinlog.alert.url`, if it is set; if that cannot be done, it is logged."""
     try:
-        url = read_configuration(ask_airflow).flows[flow].gate.alert_url
+        url = enabled_flow(read_configuration(ask_airflow), flow).gate.alert_url
     except TwinlogError as error:
         log.error("where the alarm goes is not known: %s", error)
         return

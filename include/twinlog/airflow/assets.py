@@ -5,6 +5,8 @@ Airflow sends events only for successful tasks: an event says that something wen
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias
@@ -60,3 +62,14 @@ def failed_over(source: str, target: str) -> Asset:
     """
     uri = f"twinlog://{quote(target, safe='')}/failover/{quote(source, safe='')}"
     return Asset(name=f"twinlog failover of {source}->{target}", uri=uri, group="twinlog")
+
+
+def with_outlet(arguments: dict[str, Any], flow: Any, asset_of: Callable[[str], Asset]) -> dict[str, Any]:
+    """Return the arguments of an operator with one more outlet, the asset of the flow's target.
+
+    A flow whose name is a template, or another task's result, has none: Airflow has to know outlets before it renders.
+    """
+    _, arrow, target = flow.partition("->") if isinstance(flow, str) else ("", "", "")
+    if not arrow or "{" in flow:
+        return arguments
+    return {**arguments, "outlets": [*(arguments.get("outlets") or ()), asset_of(target)]}

@@ -26,3 +26,8 @@ RETRY_POLICY = ExceptionRetryPolicy(
 )
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), "retry_policy": RETRY_POLICY}
+
+
+def with_retries(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an operator that retries by the table, unless they or the Dag's default_args differ."""
+    return {**arguments, "default_args": {**RETRIES, **(arguments.get("default_args") or {})}}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.render import shown
 from twinlog.cli.say import say, warn
-from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
+from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import PartitionIssue
 
@@ -19,20 +18,14 @@ if TYPE_CHECKING:
     from twinlog.checks.check import CheckResult
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.copying.ranges import RangePlan, StoppedPartition
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
+    from twinlog.cycle.begin import Begun
+    from twinlog.cycle.conclude import GroupsRun
     from twinlog.duties.plan import DutyReport
     from twinlog.duties.run import Duties
-    from twinlog.lifecycle.sync_topics import SyncTopicsResult
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
-    from twinlog.topics.discovery import Discovery
-    from twinlog.topics.snapshot import FlowSnapshot
-
-
-SHOWN = 10
-"""Positions of groups that are listed on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +39,6 @@ class Request:
     topics: frozenset[str] | None = None
     until_ms: int | None = None
     config: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupsRun:
-    """The results of a cycle for the groups of a flow; `states` counts positions by state.
-
-    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what failed.
-    """
-
-    groups: int = 0
-    committed: int = 0
-    checkpoints: int = 0
-    offset_syncs: int = 0
-    states: Mapping[str, int] = field(default_factory=dict)
-    refused: str = ""
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +133,12 @@ def run_cycle(
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
+    from twinlog.cycle.begin import begin
+    from twinlog.cycle.issues import not_copied, not_synced
     from twinlog.follow.leading import live_leader
-    from twinlog.lifecycle.sync_topics import as_left
     from twinlog.monitoring import heartbeats
     from twinlog.monitoring.exporter import Board
-    from twinlog.steps import copy, plan_ranges, sync_topics
-    from twinlog.topics.discovery import refuse_unknown_topics
-    from twinlog.topics.snapshot import FlowSnapshot
+    from twinlog.steps import copy
 
     started_ms = round(time.time() * 1000)
     if not_ready := heartbeats.make_ready(flow, clusters.source):
@@ -171,16 +147,15 @@ def run_cycle(
         say(f"{flow.name}: {leader.place} leads and follows this flow: the copy is left to it")
         left = conclude(flow, clusters, request, None, (), started_ms, Board(flow))
         return replace(left, left_to=leader.run_id)
-    snapshot = FlowSnapshot(flow, clusters)
-    discovery, until, topics = snapshot.discovery, request.until_ms, request.topics
-    refuse_unknown_topics(discovery, topics)
-    synced = sync_topics.run(flow, clusters, snapshot=snapshot)
-    snapshot = as_left(snapshot, synced)
-    planned = plan_ranges.run(flow, clusters, until_ms=until, topics=topics, snapshot=snapshot)
-    _say_planned(flow, discovery, synced, planned)
+    until, topics = request.until_ms, request.topics
+    begun = begin(
+        flow, clusters, topics, until, hint="--topics takes names of source topics, comma separated"
+    )
+    snapshot, planned = begun.snapshot, begun.planned
+    _say_planned(flow, begun)
     reported = snapshot.ledger.last_report
     copied = None
-    if planned.ranges or planned.unended:
+    if begun.has_work:
         with shown() as on_progress:
             copied = copy.run(
                 flow,
@@ -195,8 +170,8 @@ def run_cycle(
         say(
             f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
         )
-    refused = tuple(_not_synced(synced))
-    failures = (*refused, *_not_copied(copied.stopped if copied is not None else planned.stopped, copied))
+    refused = tuple(not_synced(begun.synced))
+    failures = (*refused, *not_copied(copied.stopped if copied is not None else planned.stopped, copied))
     board = Board(flow)
     done = conclude(flow, clusters, request, copied, failures, started_ms, board, refused=bool(refused))
     duties = duties_of(flow, request.run_id)
@@ -230,117 +205,51 @@ def conclude(
 
     `board` gets the numbers.  `refused`: some of `failures` are about topics that have no place on the target.
     """
-    from twinlog.monitoring import heartbeats, publish, samples, validate
-    from twinlog.topics.snapshot import FlowSnapshot
+    from twinlog.cycle import conclude as cycle
 
-    snapshot = FlowSnapshot(flow, clusters)
-    groups = run_groups(flow, clusters, snapshot, board)
-    beat = heartbeats.run(flow, clusters, begun=True)
-    if beat.warning:
-        warn(f"{flow.name}: {beat.warning}")
-    facts = validate.see(snapshot)
-    judged = validate.judge(flow, facts)
-    for check in judged.failed:
-        warn(f"{flow.name}: {check.name}: {check.message}")
-    board.tell("checks", samples.of_checks(judged.checks))
-    report = publish.run(
+    done = cycle.conclude(
         flow,
         clusters,
         request.run_id,
-        to_json(copied),
+        None if copied is None else to_json(copied),
         started_ms,
-        facts,
+        board,
+        lambda line: warn(f"{flow.name}: {line}"),
         failed=bool(failures),
-        board=board,
     )
     return FlowRun(
         flow=flow.name,
         run_id=request.run_id,
-        report=report,
+        report=done.report,
         failures=failures,
-        failed_checks=judged.failed,
-        latency_ms=beat.latency_ms,
-        groups=groups,
+        failed_checks=done.failed_checks,
+        latency_ms=done.latency_ms,
+        groups=done.groups,
         windows=windows,
         broke_off=copied is not None and copied.broke_off and not refused,
         copy_seconds=copied.seconds if copied is not None else 0.0,
     )
 
 
-def run_groups(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot, board: Board) -> GroupsRun:
-    """Write offset syncs and checkpoints, and commit positions of groups; the snapshot has no topics yet.
-
-    A failure here is in the result and on stderr; it costs no record of the copy.
-    """
-    from twinlog.monitoring import samples
-    from twinlog.steps import checkpoints, offset_syncs
-
-    try:
-        syncs = offset_syncs.run(flow, clusters, snapshot)
-        if syncs.warning:
-            warn(f"{flow.name}: {syncs.warning}")
-        result = checkpoints.run(flow, clusters, snapshot)
-    except ClusterRefused as error:
-        # A copy does not need the ACLs for it (`twinlog check`).
-        warn(f"{flow.name}: groups are not looked after: {error}")
-        return GroupsRun(refused=str(error))
-    except TwinlogError as error:
-        warn(f"{flow.name}: groups: {error}")
-        return GroupsRun(error=str(error))
-    board.tell("groups", samples.of_groups(result.groups, result.states, result.latency_ms))
-    for row in result.wrongly[:SHOWN]:
-        warn(f"{flow.name}: group {row.group} on {row.topic}-{row.partition}: {row.text}")
-    if len(result.wrongly) > SHOWN:
-        warn(f"{flow.name}: and {len(result.wrongly) - SHOWN} positions more; see `twinlog groups`")
-    states = Counter(row.state.value for row in result.rows)
-    return GroupsRun(result.groups, result.committed, result.checkpoints, syncs.syncs, dict(states))
-
-
-def _say_planned(
-    flow: FlowSettings, discovery: Discovery, synced: SyncTopicsResult, planned: RangePlan
-) -> None:
+def _say_planned(flow: FlowSettings, begun: Begun) -> None:
     """Print one line per cycle, also for an idle one, to show a watcher that twinlog lives."""
+    planned, synced = begun.planned, begun.synced
     for note in synced.notes:
         warn(f"{flow.name}: {note}")
     changes = f", {len(synced.changes):,} changes on {flow.target.alias}" if synced.changes else ""
     say(
-        f"{flow.name}: {len(discovery.topics):,} topics{changes},"
+        f"{flow.name}: {len(begun.snapshot.discovery.topics):,} topics{changes},"
         f" at most {planned.records:,} records to copy in {len(planned.ranges):,} partitions"
     )
 
 
 def follow_failures(copied: CopyResult) -> tuple[PartitionIssue, ...]:
     """Return the problems that a followed flow met, each once."""
+    from twinlog.cycle.issues import not_copied
+
     problems = (PartitionIssue(it.code, it.topic, it.message, it.hint) for it in copied.problems)
     refused = (PartitionIssue(it.code, it.name, it.message, it.hint) for it in copied.refused)
-    return (*problems, *refused, *_not_copied(copied.stopped, copied))
-
-
-def _not_synced(synced: SyncTopicsResult) -> Iterator[PartitionIssue]:
-    for problem in synced.problems:
-        if problem.blocking:
-            yield PartitionIssue(problem.code, problem.topic, problem.message, problem.hint)
-    for refusal in synced.refused:
-        yield PartitionIssue(refusal.code, refusal.name, refusal.message, refusal.hint)
-
-
-def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[PartitionIssue]:
-    from twinlog.copying.ranges import what_to_do
-
-    for it in stopped:
-        yield PartitionIssue(it.code, it.topic, it.message, it.hint, it.partition)
-    if copied is None:
-        return
-    carried = False
-    for partition in copied.partitions:
-        code, message = partition.error_code, partition.error
-        if message and f"{copied.error}; ".startswith(f"{message}; "):  # this problem is what ended the copy
-            carried, code, message = True, copied.error_code, copied.error
-        if message:
-            hint = what_to_do(code, partition.topic)
-            yield PartitionIssue(code, partition.topic, message, hint, partition.partition)
-    if copied.error and not carried:  # tasks that died report no partition, and others may be at their end
-        yield PartitionIssue(copied.error_code, "", copied.error)
+    return (*problems, *refused, *not_copied(copied.stopped, copied))
 
 
 def say_failures(failures: Iterable[PartitionIssue], flow: str) -> None:

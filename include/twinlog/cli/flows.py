@@ -89,27 +89,14 @@ def _every_enabled(configuration: Configuration) -> tuple[FlowSettings, ...]:
 
 
 def _named(configuration: Configuration, name: str) -> FlowSettings:
-    flow = configuration.flows.get(name)
-    if flow is not None and flow.enabled:
-        return flow
+    from twinlog.config.flow.load import enabled_flow
+
+    if name:
+        return enabled_flow(configuration, name)
     known = ", ".join(flow.name for flow in configuration.enabled_flows) or "none"
-    if not name:
-        raise UsageError(
-            "--flow is empty",
-            hint=f"name one of the enabled flows of {configuration.path}: {known}",
-            file=str(configuration.path),
-        )
-    if flow is not None:
-        raise UsageError(
-            f"flow {name} of {configuration.path} is not enabled",
-            hint=f"set {name}.enabled = true there, or choose one of: {known}",
-            flow=name,
-            file=str(configuration.path),
-        )
     raise UsageError(
-        f"{configuration.path} has no flow {name}",
-        hint=f"its enabled flows are: {known}",
-        flow=name,
+        "--flow is empty",
+        hint=f"name one of the enabled flows of {configuration.path}: {known}",
         file=str(configuration.path),
     )
 

@@ -1,18 +1,20 @@
-"""The two tasks of the audit's Dag: compare both sides, and apply the user's own rules to a sample.
+"""The audit as an operator, and the two tasks of its Dag: compare both sides, and apply the user's own rules.
 
 Neither stops the copy; a broken rule does if `twinlog.data.quality.stop` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow.cycle import source_topics
 from twinlog.airflow.flows import configuration_path
-from twinlog.airflow.operators.spark_job import Step
+from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
+from twinlog.airflow.retries import with_retries
 from twinlog.airflow.xcom import shortened
 from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.config.flow.settings import FlowSettings
@@ -57,7 +59,7 @@ def audit_request(params: Mapping[str, Any]) -> AuditRequest:
     """Return what the trigger form asks for.  Raises UsageError if the form asks for two things at once."""
     share = params.get("sample")
     if params.get("full") and share is not None:
-        raise UsageError("the form asks for a full audit and for a sample", hint="choose one of them")
+        raise UsageError("a full audit and a sample are asked for at once", hint="choose one of them")
     mode = AuditMode.INCREMENTAL if share is None else AuditMode.SAMPLE
     return AuditRequest(
         AuditMode.FULL if params.get("full") else mode,
@@ -124,9 +126,56 @@ def _rules(flow: FlowSettings, _context: Context) -> Request:
 
 
 AUDIT = Step(_audit, for_xcom, not_equal)
+
 DATA_RULES = Step(
     _rules,
     lambda outcome: shortened(outcome, "what jobs/run_step.py prints"),
     broken,
     connects=False,  # Great Expectations needs a classic session
 )
+
+
+class AuditOperator(SparkStepOperator):
+    """Compare the copy with its source on Spark, and remember what is proved, for the gate.
+
+        AuditOperator(task_id="audit", flow="A->B", full=True, topics=["orders"])
+
+    Compares what is new since the last audit; with `full` everything, with `sample` (0 to 1) that share of it, chosen
+    by `seed`.  `topics` are source topics, None means all of the flow.  `flow` and `topics` are templates.  The XCom is
+    the result as JSON, also if the copy is not equal: `equal`, `records`, `partitions`, `differences`.
+
+    Raises UsageError for a flow or a topic that there is not, and TerminalError `not-equal`.
+    """
+
+    template_fields = ("flow", "topics")
+
+    def __init__(
+        self,
+        *,
+        flow: str,
+        full: bool = False,
+        sample: float | None = None,
+        seed: int = 0,
+        topics: Sequence[str] | None = None,
+        **arguments: Any,
+    ) -> None:
+        super().__init__(step=AUDIT, flow=flow, **with_retries(arguments))
+        if sample is not None and not 0 < sample <= 1:
+            raise UsageError(f"sample={sample} is no share", hint="give more than 0, and 1 at most")
+        self.full = full
+        self.sample = sample
+        self.seed = seed
+        self.topics = topics
+        audit_request({**self._asked(), "topics": None})  # a Dag file with a mistake is not imported
+
+    def request(self, flow: FlowSettings, context: Context) -> Request:
+        """Return what is asked for by the arguments, not by the run's form."""
+        from twinlog.spark.request import AuditStepRequest
+
+        source_topics(self.topics)
+        return AuditStepRequest(
+            config=configuration_path(), flow=flow.name, audit=audit_request(self._asked())
+        )
+
+    def _asked(self) -> Mapping[str, Any]:
+        return {"full": self.full, "sample": self.sample, "seed": self.seed, "topics": self.topics}

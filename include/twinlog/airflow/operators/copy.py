@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from twinlog.airflow.cycle import CycleRequest, request_of
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
+from twinlog.airflow.lineage import lineage_of_copy
 from twinlog.airflow.operators.spark_job import Step
 from twinlog.airflow.xcom import all_of, shortened
 from twinlog.config.flow.settings import FlowSettings
@@ -76,7 +77,7 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
 
         passing = {item["code"] for item in plan["stopped"]} <= TRANSIENT_CODES
         kind = TransientError if passing else TerminalError
-        raise kind(_listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")
+        raise kind(listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")
     return "nothing to copy"
 
 
@@ -104,15 +105,16 @@ def failure_of(outcome: Json) -> TwinlogError | None:
     ]
     kind = TransientError if outcome["transient"] else TerminalError
     return kind(
-        f"{outcome['records']} records copied, but not everything: {_listed(reasons)}",
+        f"{outcome['records']} records copied, but not everything: {listed(reasons)}",
         hint=_STOPPED_HINT,
         code="copy",
     )
 
 
-def _listed(reasons: list[str]) -> str:
+def listed(reasons: list[str]) -> str:
+    """Join the first few reasons, and count the others.  Pure."""
     more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
     return "; ".join(reasons[:SHOWN]) + more
 
 
-COPY = Step(copy_request, for_xcom, failure_of)
+COPY = Step(copy_request, for_xcom, failure_of, lineage=lineage_of_copy)

@@ -15,8 +15,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from twinlog import errors
 from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
+from twinlog.airflow.lineage import Lineage
 from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.secrets import RememberedConnections
+from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import ALONE, AUTO
 from twinlog.errors import TerminalError, TransientError, TwinlogError
@@ -37,12 +39,14 @@ class Step:
     `request` says what to run; it raises AirflowSkipException if there is nothing to do, or the error of a wrong form.
     `for_xcom` cuts a result to what XCom holds.  `failure` returns the error that a result amounts to, None if all is
     in order.  Only a step that `connects` runs on a Connect server; the others run here if the master is one.
+    `lineage` tells what a result has read and written.
     """
 
     request: Callable[[FlowSettings, Context], Request]
     for_xcom: Callable[[Json], Json]
     failure: Callable[[Json], Exception | None]
     connects: bool = True
+    lineage: Callable[[FlowSettings, Json], Lineage] = lambda _flow, _outcome: Lineage()
 
 
 class SparkStepOperator(BaseOperator):  # type: ignore[misc]
@@ -59,14 +63,16 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         self.flow = flow
         self._hook: Any = None
         self._running: Running | None = None
+        self._lineage = Lineage()
 
     def execute(self, context: Context) -> Json:
         """Run the step if there is something to do.  Raises its error, as transient or terminal."""
         flow = self.settings()
-        outcome = self._run(self.step.request(flow, context), flow.copy.spark_master)
+        outcome = self.run_on_spark(self.request(flow, context), flow.copy.spark_master)
         failure: Exception | None = error_of(outcome)
         document = outcome or {}
         if failure is None:
+            self.note_lineage(flow, document)
             document, failure = self.step.for_xcom(document), self.step.failure(document)
         if failure is not None:
             if document:
@@ -90,6 +96,14 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
             cancelling.join(CANCEL_SECONDS)
         sys.exit(128 + signal.SIGTERM)
 
+    def note_lineage(self, flow: FlowSettings, outcome: Json) -> None:
+        """Remember what the step has read and written, for OpenLineage."""
+        self._lineage = self.step.lineage(flow, outcome)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """Return the topics that were read and written; OpenLineage's listener calls it, if it is installed."""
+        return self._lineage.facets()
+
     def started(self, running: Running) -> None:
         """Keep the jobs on a Connect server, to be ended with the task."""
         self._running = running
@@ -97,11 +111,15 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
     def settings(self) -> FlowSettings:
         """Read the flow, and hand the values of Airflow's connections to the processes that this task starts."""
         connections = RememberedConnections()
-        flow = read_configuration(connections).flows[self.flow]
+        flow = enabled_flow(read_configuration(connections), self.flow)
         os.environ.update(connections.environment())
         return flow
 
-    def _run(self, request: Request, configured: str) -> Json | None:
+    def request(self, flow: FlowSettings, context: Context) -> Request:
+        """Return what to run; as `Step.request`."""
+        return self.step.request(flow, context)
+
+    def run_on_spark(self, request: Request, configured: str) -> Json | None:
         """Return the result, or the error, of a step as JSON; None if spark-submit died without one."""
         master = self._choose_master(request, configured)
         if not master.startswith("sc://"):

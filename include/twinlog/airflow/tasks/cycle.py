@@ -187,7 +187,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         board = Board(flow)
-        overdue = _overdue_drills(flow, clusters)
+        overdue = overdue_drills(flow, clusters)
         made = step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons), board=board)
     report = shown(made)
     gauges.send(flow, board.now())
@@ -201,7 +201,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     return shortened(report, REPORT)
 
 
-def _overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
+def overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
     """Return the alarm if, since the last cycle's report, no drill has passed for too long, or for another day."""
     from twinlog import clock
     from twinlog.monitoring.alarm import drill_overdue

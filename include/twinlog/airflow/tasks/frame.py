@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.xcom import lines_of
+from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json, to_json
@@ -21,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def flow_of(name: str) -> FlowSettings:
-    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError."""
-    return read_configuration(ask_airflow).flows[name]
+    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError, UsageError for an unknown flow."""
+    return enabled_flow(read_configuration(ask_airflow), name)
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
 
@@ -14,15 +15,25 @@ from twinlog.airflow.gauges import of_gate, send
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
-from twinlog.errors import TerminalError
-from twinlog.jsonable import to_json
+from twinlog.config.flow.load import enabled_flow
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, UsageError
+from twinlog.jsonable import Json, to_json
+from twinlog.visible import visible
+
+if TYPE_CHECKING:
+    from twinlog.gate.answer import GateCheck, GateResult
+    from twinlog.gate.ask import GateRequest
 
 log = logging.getLogger(__name__)
+
+MODES = ("planned", "source-dead")
+"""The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
 
 PARAMS = {
     "mode": Param(
         "planned",
-        enum=["planned", "source-dead"],
+        enum=list(MODES),
         title="Mode",
         description="planned: the source is alive; source-dead: from the target alone.",
     ),
@@ -47,54 +58,87 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
 
     Raises TerminalError `not-ready` if the gate says no, after everything is kept.
     """
-    from twinlog.gate import ask as step
-    from twinlog.gate.evidence import signing_key
-    from twinlog.gate.record import keep
-    from twinlog.gate.suites.suites import Mode
-
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     context = get_current_context()
     params = context["params"]
-    mode = Mode(params["mode"])
-    planned = mode is Mode.PLANNED
-    request = step.GateRequest(
-        mode,
-        still_writing=planned and not params["producers_stopped"],
-        canary=planned and params["canary"],
-    )
-    configuration = read_configuration(ask_airflow)
-    flow = configuration.flows[flow_name]
-    key = signing_key(flow.gate.sign_with)
-    with opened(flow) as clusters:
-        answer = step.run(flow, clusters, request)
-        kept = keep(
-            flow,
-            clusters.target,
-            answer,
-            configuration=configuration.path,
-            configuration_sha256=configuration.sha256,
-            key=key,
-        )
-    result = answer.result
-    for check in result.checks:
-        log.log(
-            logging.INFO if check.passed else logging.ERROR if check.blocks else logging.WARNING,
-            "%s: %s",
-            check.name,
-            short(check.message, MOST_CHARACTERS),
-        )
-    log.info("page %s, evidence %s", kept.page, kept.evidence)
-    send(flow, of_gate(flow, result))
-    shown = shortened({**to_json(result), **to_json(kept)}, "page and evidence")
-    outlet_events[readiness(flow.target.alias)].extra = asset_extra(shown)
-    if not result.ready:
+    request = gate_request(params["mode"], params["producers_stopped"], params["canary"])
+    asked = ask(flow_name, request, keeps=lambda _: True)
+    for check in asked.result.checks:
+        log.log(_level(check), "%s", line_of(check))
+    shown = asked.document
+    log.info("page %s, evidence %s", shown["page"], shown["evidence"])
+    outlet_events[readiness(asked.flow.target.alias)].extra = asset_extra(shown)
+    if not asked.result.ready:
         context["ti"].xcom_push("return_value", shown)
         raise TerminalError(
-            f"{flow.name} is not ready for a failover ({mode.value}): {', '.join(result.blocking)}",
-            hint=f"see {kept.page}",
+            f"{asked.flow.name} is not ready for a failover ({request.mode.value}):"
+            f" {', '.join(asked.result.blocking)}",
+            hint=f"see {shown['page']}",
             code="not-ready",
         )
     return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An answer of the gate, and the document for XCom: the answer, and where page and evidence are if it was kept."""
+
+    flow: FlowSettings
+    result: GateResult
+    document: Mapping[str, Any]
+
+
+def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateRequest:
+    """Return what is asked of the gate.  Raises UsageError for an unknown mode."""
+    from twinlog.gate.ask import GateRequest
+    from twinlog.gate.suites.suites import Mode
+
+    if mode not in MODES:
+        raise UsageError(f"the gate has no mode {mode!r}", hint="use planned or source-dead")
+    planned = mode == Mode.PLANNED.value
+    return GateRequest(Mode(mode), still_writing=planned and not producers_stopped, canary=planned and canary)
+
+
+def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool]) -> Asked:
+    """Ask the gate, send its gauges, and keep page and evidence of an answer that is to be kept."""
+    from twinlog.gate import ask as step
+    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.record import keep
+
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
+    configuration = read_configuration(ask_airflow)
+    flow = enabled_flow(configuration, flow_name)
+    key = signing_key(flow.gate.sign_with)
+    document: Json = {}
+    with opened(flow) as clusters:
+        answer = step.run(flow, clusters, request)
+        if keeps(answer.result):
+            kept = keep(
+                flow,
+                clusters.target,
+                answer,
+                configuration=configuration.path,
+                configuration_sha256=configuration.sha256,
+                key=key,
+            )
+            document = to_json(kept)
+    send(flow, of_gate(flow, answer.result))
+    return Asked(flow, answer.result, shortened({**to_json(answer.result), **document}, "page and evidence"))
+
+
+def line_of(check: GateCheck) -> str:
+    """Write a check as one line of a log.  Pure."""
+    return visible(f"{check.name}: {short(check.message, MOST_CHARACTERS)}")
+
+
+def reasons(result: GateResult) -> list[str]:
+    """Return a line for each check that forbids the failover.  Pure."""
+    return [line_of(check) for check in result.checks if check.blocks]
+
+
+def _level(check: GateCheck) -> int:
+    if check.passed:
+        return logging.INFO
+    return logging.ERROR if check.blocks else logging.WARNING
 
 
 def asset_extra(shown: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from airflow.sdk import Param, get_current_context
+from airflow.sdk import Context, Param, get_current_context
 
 from twinlog.airflow.cycle import parse_time
 from twinlog.airflow.tasks.frame import flow_of, opened_own, shown
@@ -12,6 +13,9 @@ from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
+
+if TYPE_CHECKING:
+    from twinlog.client.group_positions import Groups
 
 DOC = """\
 ### Where a consumer group goes on
@@ -57,22 +61,28 @@ def form(flows: Sequence[FlowSettings]) -> dict[str, Param]:
 
 
 def translate_group() -> Json:
-    """Translate what the form asks for.
-
-    Raises UsageError if the form names no group and no time, and TerminalError if an offset has no translation.  The
-    result is returned in that case too, with the reason beside it.
-    """
+    """Translate what the form asks for; as `translate`.  Raises UsageError if the form names no group."""
     from twinlog.client.group_positions import Groups
-    from twinlog.client.translator import translate_groups
 
     context = get_current_context()
     params = context["params"]
     groups = Groups(tuple(params["groups"] or ()), params["pattern"] or "")
     if not groups:
         raise UsageError("the form names no group", hint="give Groups, or a Pattern")
-    flow = flow_of(params["flow"])
+    return translate(params["flow"], groups, params["at"], context)
+
+
+def translate(flow_name: str, groups: Groups, at: str | None, context: Context) -> Json:
+    """Translate the positions of groups, now or at a time.
+
+    Raises UsageError for a text that is no time, and TerminalError if an offset has no translation.  The result is an
+    XCom in that case too, with the reason beside it.
+    """
+    from twinlog.client.translator import translate_groups
+
+    at_ms, flow = _time(at), flow_of(flow_name)
     with opened_own(flow) as clusters:
-        found = translate_groups(flow, clusters, groups, _time(params["at"]))
+        found = translate_groups(flow, clusters, groups, at_ms)
     document = shortened(shown(found), "`twinlog translate`")
     if not found.complete:
         context["ti"].xcom_push("return_value", document)

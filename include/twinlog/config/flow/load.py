@@ -1,4 +1,4 @@
-"""Load an mm2.properties file into a Configuration."""
+"""Load an mm2.properties file into a Configuration, and find a flow in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from twinlog.config.file.providers import AirflowResolver, providers_of
 from twinlog.config.flow.flows import ResolvedFlow, cluster_by_itself, resolve_flow
 from twinlog.config.flow.lint import lint
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
-from twinlog.config.flow.settings import Configuration
+from twinlog.config.flow.settings import Configuration, FlowSettings
+from twinlog.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +104,25 @@ def _resolution(
     )
     return Resolution(
         configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
+    )
+
+
+def enabled_flow(configuration: Configuration, name: str) -> FlowSettings:
+    """Return the enabled flow of a name.  Raises UsageError if the file does not have it, or does not enable it."""
+    flow = configuration.flows.get(name)
+    if flow is not None and flow.enabled:
+        return flow
+    known = ", ".join(it.name for it in configuration.enabled_flows) or "none"
+    if flow is not None:
+        raise UsageError(
+            f"flow {name} of {configuration.path} is not enabled",
+            hint=f"set {name}.enabled = true there, or choose one of: {known}",
+            flow=name,
+            file=str(configuration.path),
+        )
+    raise UsageError(
+        f"{configuration.path} has no flow {name}",
+        hint=f"its enabled flows are: {known}",
+        flow=name,
+        file=str(configuration.path),
     )

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +20,7 @@ from twinlog.lab.demo.processes import Processes
 from twinlog.shipped import folder
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
+TRIGGERER = "triggerer"
 ADMIN = "admin"
 START_TIMEOUT_S = 300
 
@@ -28,8 +29,8 @@ class AirflowInstance:
     """Airflow working from this project's dags/ and plugins/ and one configuration file.
 
     `home` is its AIRFLOW_HOME.  It reads and writes nothing outside of it, and takes no setting (`AIRFLOW_...`) of
-    another Airflow from the environment.  Users log in with a password made for this instance.  If `watched`, it dies
-    with this process; otherwise `stop` must be called.
+    another Airflow from the environment.  Users log in with a password made for this instance.  Only deferrable tasks
+    need the TRIGGERER among the `components`.  If `watched`, it dies with this process; otherwise call `stop`.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class AirflowInstance:
         *,
         dags: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        components: Sequence[str] = COMPONENTS,
         watched: bool = True,
     ) -> None:
         self.home = home
         self._watched = watched
+        self._components = components
         self._port = _free_port()
         self._password = secrets.token_urlsafe(12)
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
@@ -89,7 +92,7 @@ class AirflowInstance:
         passwords.write_text(json.dumps({ADMIN: self._password, "viewer": self._password}))
         self.command("db", "migrate")
         self._processes = Processes(
-            {name: [sys.executable, "-m", "airflow", name] for name in COMPONENTS},
+            {name: [sys.executable, "-m", "airflow", name] for name in self._components},
             environment=self.environment,
             logs=self.home / "logs",
             watched=self._watched,

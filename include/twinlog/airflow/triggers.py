@@ -1,0 +1,87 @@
+"""Ask the readiness gate in Airflow's triggerer, in a thread: its event loop goes on meanwhile.
+
+Triggers of all Dags share that loop.  So everything that takes time to import is imported in the thread, and the gate
+judges without Great Expectations, with the same verdicts.  It keeps nothing: the worker that goes on asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from twinlog.errors import TransientError, TwinlogError
+
+
+class ReadinessTrigger(BaseTrigger):  # type: ignore[misc]
+    """Fire if the gate says yes, or if it cannot be asked for a reason that will not go away by itself."""
+
+    def __init__(
+        self, *, flow: str, failover_mode: str, producers_stopped: bool, canary: bool, poke_interval: float
+    ) -> None:
+        super().__init__()
+        self.flow = flow
+        self.failover_mode = failover_mode
+        self.producers_stopped = producers_stopped
+        self.canary = canary
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return what another triggerer makes the same trigger of."""
+        arguments = {
+            "flow": self.flow,
+            "failover_mode": self.failover_mode,
+            "producers_stopped": self.producers_stopped,
+            "canary": self.canary,
+            "poke_interval": self.poke_interval,
+        }
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Ask every `poke_interval` seconds; the worker has asked just before."""
+        asked = (self.flow, self.failover_mode, self.producers_stopped, self.canary)
+        while True:
+            await asyncio.sleep(self.poke_interval)
+            try:
+                seen = await asyncio.to_thread(look, *asked)
+            except TransientError as error:
+                self.log.warning("%s cannot be asked now: %s", self.flow, error)
+            except TwinlogError as error:
+                yield TriggerEvent({"seen": str(error)})
+                return
+            else:
+                if seen.ready:
+                    yield TriggerEvent({"seen": seen.headline})
+                    return
+                self.log.info("%s is not ready for a failover (%s):", self.flow, self.failover_mode)
+                for line in seen.reasons:
+                    self.log.info("%s", line)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The gate's answer in short: the reasons are a line for each check that forbids the failover."""
+
+    ready: bool
+    headline: str
+    reasons: Sequence[str]
+
+
+def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bool) -> Seen:
+    """Ask the gate; keep nothing."""
+    from twinlog.airflow.flows import read_configuration
+    from twinlog.airflow.secrets import ask_airflow
+    from twinlog.airflow.tasks.readiness import gate_request, reasons
+    from twinlog.checks.great_expectations import validate_plainly
+    from twinlog.cluster.open import open_clusters
+    from twinlog.config.flow.load import enabled_flow
+    from twinlog.gate import ask as gate
+
+    request = gate_request(failover_mode, producers_stopped, canary)
+    flow = enabled_flow(read_configuration(ask_airflow), flow_name)
+    with open_clusters(flow) as clusters:
+        result = gate.run(flow, clusters, request, by=validate_plainly).result
+    return Seen(result.ready, result.headline, reasons(result))

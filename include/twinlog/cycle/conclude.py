@@ -1,0 +1,109 @@
+"""Conclude a cycle after its copy: look after the groups, write heartbeats, judge the copies, report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.checks.check import CheckResult
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TransientError, TwinlogError
+from twinlog.jsonable import Json
+from twinlog.monitoring import heartbeats, publish, samples, validate
+from twinlog.monitoring.cycle_report import FlowReport
+from twinlog.monitoring.exporter import Board
+from twinlog.steps import checkpoints, offset_syncs
+from twinlog.topics.snapshot import FlowSnapshot
+
+SHOWN = 10
+"""Positions of groups that are warned of one by one."""
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsRun:
+    """The results of a cycle for the groups of a flow; `states` counts positions by state.
+
+    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what failed, `transient`
+    whether that may go away by itself.
+    """
+
+    groups: int = 0
+    committed: int = 0
+    checkpoints: int = 0
+    offset_syncs: int = 0
+    states: Mapping[str, int] = field(default_factory=dict)
+    refused: str = ""
+    error: str = ""
+    transient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """The outcome of everything that follows the copy."""
+
+    report: FlowReport
+    failed_checks: tuple[CheckResult, ...]
+    latency_ms: int | None
+    groups: GroupsRun
+
+
+def conclude(
+    flow: FlowSettings,
+    clusters: Clusters,
+    run_id: str,
+    copied: Json | None,
+    started_ms: int,
+    board: Board,
+    warn: Warn,
+    *,
+    failed: bool,
+) -> Concluded:
+    """Write heartbeats, judge and report what was copied since `started_ms` (epoch ms).
+
+    `copied` is a CopyResult as JSON, None if there was nothing to copy.  `failed` says that not everything was copied.
+    `board` gets the numbers, `warn` a line for everything that a person should know.
+    """
+    snapshot = FlowSnapshot(flow, clusters)
+    groups = run_groups(flow, clusters, snapshot, board, warn)
+    beat = heartbeats.run(flow, clusters, begun=True)
+    if beat.warning:
+        warn(beat.warning)
+    facts = validate.see(snapshot)
+    judged = validate.judge(flow, facts)
+    for check in judged.failed:
+        warn(f"{check.name}: {check.message}")
+    board.tell("checks", samples.of_checks(judged.checks))
+    report = publish.run(flow, clusters, run_id, copied, started_ms, facts, failed=failed, board=board)
+    return Concluded(report, judged.failed, beat.latency_ms, groups)
+
+
+def run_groups(
+    flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot, board: Board, warn: Warn
+) -> GroupsRun:
+    """Write offset syncs and checkpoints, and commit positions of groups; the snapshot has no topics yet.
+
+    A failure here is in the result and a warning; it costs no record of the copy.
+    """
+    try:
+        syncs = offset_syncs.run(flow, clusters, snapshot)
+        if syncs.warning:
+            warn(syncs.warning)
+        result = checkpoints.run(flow, clusters, snapshot)
+    except ClusterRefused as error:
+        # A copy does not need the ACLs for it (`twinlog check`).
+        warn(f"groups are not looked after: {error}")
+        return GroupsRun(refused=str(error))
+    except TwinlogError as error:
+        warn(f"groups: {error}")
+        return GroupsRun(error=str(error), transient=isinstance(error, TransientError))
+    board.tell("groups", samples.of_groups(result.groups, result.states, result.latency_ms))
+    for row in result.wrongly[:SHOWN]:
+        warn(f"group {row.group} on {row.topic}-{row.partition}: {row.text}")
+    if len(result.wrongly) > SHOWN:
+        warn(f"and {len(result.wrongly) - SHOWN} positions more; see `twinlog groups`")
+    states = Counter(row.state.value for row in result.rows)
+    return GroupsRun(result.groups, result.committed, result.checkpoints, syncs.syncs, dict(states))

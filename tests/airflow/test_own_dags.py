@@ -1,0 +1,260 @@
+"""The example Dags of docs/howto/airflow.md, as they stand there, on a real Airflow with a triggerer.
+
+Their flow is home->away here.  Its source wants a login, which lies in an Airflow connection of type kafka.  Costs
+about two minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socketserver
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from importlib.metadata import distributions
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from lab import Seen, commit_group, create_topic, produce, read
+from twinlog.lab.demo.airflow_instance import COMPONENTS, TRIGGERER, AirflowInstance
+
+pytestmark = [pytest.mark.airflow, pytest.mark.integration]
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "airflow.md"
+
+CONFIGURATION = """\
+clusters = home, away
+home.bootstrap.servers = ${airflow:kafka_home:bootstrap.servers}
+home.security.protocol = SASL_PLAINTEXT
+home.sasl.mechanism = SCRAM-SHA-512
+home.sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule required \
+    username="${airflow:kafka_home:sasl.username}" password="${airflow:kafka_home:sasl.password}";
+away.bootstrap.servers = AWAY
+home->away.enabled = true
+home->away.topics = owned-.*
+home->away.groups = billing.*
+home->away.sync.group.offsets.enabled = true
+home->away.twinlog.alert.url = ALARM
+sync.topic.acls.enabled = false
+twinlog.spark.master = local[2]
+twinlog.schedule = 0 0 1 1 *
+twinlog.gate.free.disk.percent = 0
+twinlog.gate.fence.seconds = 1
+twinlog.reports.folder = REPORTS
+heartbeats.replication.enabled = false
+replication.factor = 1
+"""
+
+
+def examples(page: str) -> dict[str, str]:
+    """The Dag files of a page, by name: code blocks that begin with their path."""
+    return dict(re.findall(r"```python\n# dags/(\w+\.py)\n(.*?)```", page, re.DOTALL))
+
+
+LINEAGE = any(distributions(name="apache-airflow-providers-openlineage"))
+"""Whether the extra `lineage` is installed."""
+
+WAITING = """\
+from datetime import timedelta
+
+from airflow.sdk import DAG, DeadlineAlert, DeadlineReference, SyncCallback
+
+from twinlog.airflow.notifiers import FlowNotifier
+from twinlog.airflow.sensors import FailoverReadinessSensor
+
+late = DeadlineAlert(
+    reference=DeadlineReference.DAGRUN_QUEUED_AT,
+    interval=timedelta(seconds=1),
+    callback=SyncCallback(FlowNotifier, kwargs={"flow": "home->away"}),
+)
+
+with DAG("waiting", schedule=None, deadline=late):
+    FailoverReadinessSensor(task_id="ready", flow="home->away", deferrable=True, poke_interval=15, timeout=1800)
+"""
+"""The sensor of the first example is asked when all is well; this one has to wait, and its Dag is late."""
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """Takes a mail (RFC 5321, as far as smtplib needs it)."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 here\r\n")
+        data = False
+        for line in iter(self.rfile.readline, b""):
+            if data:
+                self.server.mails.append(line.decode())
+                data = line.strip() != b"."
+            elif line.upper().startswith(b"DATA"):
+                data = True
+                self.wfile.write(b"354 go on\r\n")
+                continue
+            if not data:
+                self.wfile.write(b"250 well\r\n")
+
+
+@pytest.fixture(scope="module")
+def mailbox() -> Iterator[Any]:
+    """A mail server of this machine; `mails` are the lines that it took."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
+        server.mails = []
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def users(
+    secure_cluster,
+    cluster_b,
+    tmp_path_factory: pytest.TempPathFactory,
+    watching: Callable[..., Any],
+    mailbox: Any,
+    alarm_address: str,
+) -> Iterator[Any]:
+    """An Airflow of a user: the examples are its Dags, and one more."""
+    folder = tmp_path_factory.mktemp("own")
+    dags = folder / "dags"
+    dags.mkdir()
+    for name, text in examples(PAGE.read_text()).items():
+        here = text.replace("A->B", "home->away").replace("twinlog B", "twinlog away")
+        (dags / name).write_text(here.replace("://B", "://away"))
+    (dags / "waiting.py").write_text(WAITING)
+    config = folder / "mm2.properties"
+    told = CONFIGURATION.replace("AWAY", cluster_b.bootstrap_servers).replace("ALARM", alarm_address)
+    config.write_text(told.replace("REPORTS", str(folder / "reports")))
+    login = {
+        "bootstrap.servers": secure_cluster.address("SASL_PLAINTEXT"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": "wonder land!",
+    }
+    mail = {"disable_ssl": True, "disable_tls": True}
+    port = mailbox.server_address[1]
+    smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": mail}
+    settings = {
+        "AIRFLOW_CONN_KAFKA_HOME": json.dumps({"conn_type": "kafka", "extra": login}),
+        "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp),
+    }
+    if LINEAGE:
+        transport = {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
+        settings["AIRFLOW__OPENLINEAGE__TRANSPORT"] = json.dumps(transport)
+    with AirflowInstance(
+        folder / "airflow", config, dags=dags, settings=settings, components=(*COMPONENTS, TRIGGERER)
+    ) as instance:
+        instance.wait_until_healthy()
+        running = watching(instance)
+        names = {"orders", "weekly_audit", "load_orders", "waiting"}
+        running.wait("the examples", lambda: names <= instance.api.dag_ids(), 120)
+        assert [] == instance.api.import_errors()
+        yield running
+
+
+def records(count: int) -> list[Seen]:
+    now = int(time.time() * 1000)
+    return [Seen(b"k", b"%d" % n, now) for n in range(count)]
+
+
+def finish(users: Any, dag_id: str, run_id: str) -> dict[str, str]:
+    """Wait for a run of up to three Spark jobs to end; return the states of its tasks."""
+    ended = {"success", "failed"}
+    users.wait(run_id, lambda: users.api.run(dag_id, run_id)["state"] in ended, timeout_s=900)
+    return users.finish(dag_id, run_id)
+
+
+def all_logs(users: Any, dag_id: str = "orders") -> str:
+    """The logs of a Dag's tasks, all of their tries."""
+    files = sorted((users.instance.home / "logs" / f"dag_id={dag_id}").rglob("*.log*"))
+    return "\n".join(f"== {file}\n{file.read_text(errors='replace')}" for file in files)
+
+
+@pytest.fixture(scope="module")
+def copied_topic(users, secure_cluster) -> str:
+    """A topic of the source, and where billing stands in it."""
+    topic = create_topic(secure_cluster, f"owned-{uuid.uuid4().hex[:6]}")
+    produce(secure_cluster, topic, records(100))
+    commit_group(secure_cluster, "billing", topic, 40)
+    return topic
+
+
+def datasets(users: Any, run_id: str, task: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """What OpenLineage was told of a task that is done: datasets read, datasets written."""
+    lines = (users.instance.home.parent / "lineage.json").read_text().splitlines()
+    done = [
+        event
+        for event in map(json.loads, lines)
+        if event["eventType"] == "COMPLETE"
+        and event["job"]["name"] == f"orders.{task}"
+        and run_id in json.dumps(event["run"])
+    ]
+    assert 1 == len(done)
+    inputs, outputs = (
+        [(it["namespace"], it["name"]) for it in done[0][kind]] for kind in ("inputs", "outputs")
+    )
+    return inputs, outputs
+
+
+def waits(users: Any) -> str:
+    """Start a run that waits for a yes; the triggerer has asked, and logged a no with its reasons."""
+    users.api.pause("waiting", paused=False)
+    run_id = str(users.api.trigger("waiting"))
+    task = f"dags/waiting/dagRuns/{run_id}/taskInstances/ready"
+    users.wait("the triggerer", lambda: users.api.get(task)["state"] == "deferred")
+    triggered = users.instance.home / "logs" / "dag_id=waiting"
+    users.wait(
+        "a no of the triggerer",
+        lambda: any("flow-has-run:" in it.read_text() for it in triggered.rglob("*.trigger.*.log")),
+    )
+    return run_id
+
+
+def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, alarms) -> None:
+    """With the login of a connection, all is copied, proved equal, translated, and ready; who waits for it goes on."""
+    waiting = waits(users)
+    users.api.pause("load_orders", paused=False)
+    users.api.pause("orders", paused=False)
+    run_id = users.api.trigger("orders")
+    states = finish(users, "orders", run_id)
+    assert dict.fromkeys(["replicate", "audit", "billing", "ready"], "success") == states, all_logs(users)
+    results = {task: users.api.result("orders", run_id, task) for task in states}
+    assert ("done", 100, 0, "") == tuple(
+        results["replicate"][name] for name in ("state", "records", "lag_records", "left_to")
+    )
+    assert (True, 100) == (
+        results["audit"]["equal"],
+        sum(it["records"] for it in results["audit"]["partitions"]),
+    )
+    assert [("billing", f"home.{copied_topic}", 40, 40, True)] == [
+        (it["group"], it["topic"], it["upstream_offset"], it["downstream_offset"], it["exact"])
+        for it in results["billing"]["answers"]
+    ]
+    assert (True, "planned") == (results["ready"]["ready"], results["ready"]["mode"])
+    assert Path(results["ready"]["evidence"]).exists()
+    assert read(secure_cluster, copied_topic) == read(cluster_b, f"home.{copied_topic}")
+    assert {"ready": "success"} == finish(users, "waiting", waiting), all_logs(users, "waiting")
+    late = users.wait("the deadline", lambda: [it["text"] for it in alarms if it["run"] == waiting])
+    assert late[0].startswith(f"twinlog home->away: waiting of run {waiting}\n- ")
+    if LINEAGE:
+        source = (f"kafka://{secure_cluster.address('SASL_PLAINTEXT')}", copied_topic)
+        target = (f"kafka://{cluster_b.bootstrap_servers}", f"home.{copied_topic}")
+        assert ([source], [target]) == datasets(users, run_id, "replicate")
+    heard = users.wait("load_orders", lambda: users.api.runs("load_orders"))
+    assert {"load": "success"} == finish(users, "load_orders", heard[0]["dag_run_id"])
+    assert [f"home.{copied_topic}"] == users.api.result("load_orders", heard[0]["dag_run_id"], "load")
+
+
+@pytest.mark.long
+def test_a_mail_says_what_is_wrong(users, cluster_b, copied_topic, mailbox) -> None:
+    """A stranger's record on the target: the audit fails once, and its task's notifier writes what to do."""
+    produce(cluster_b, f"home.{copied_topic}", [Seen(b"k", b"stranger", int(time.time() * 1000))])
+    users.api.pause("weekly_audit", paused=False)
+    run_id = users.api.trigger("weekly_audit")
+    assert {"audit": "failed"} == finish(users, "weekly_audit", run_id)
+    mail = users.wait("the mail", lambda: "".join(mailbox.mails))
+    assert f"twinlog home->away: weekly_audit.audit of run {run_id}" in mail
+    assert "are not equal to their source" in mail
+    assert "stranger" not in mail
