@@ -4,7 +4,7 @@ Its flows have aliases that no other test uses, east for cluster A and west for 
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
 run comes in between.  Only the audit of east->west runs every minute, while it is not paused.  upper->lower, from A to
 B as well, is continuous: a run begins each minute.  left->right, from A to B too, is drilled and failed over by its one
-test.
+test.  north->south and south->north, with unchanged names, are failed over and go home.
 """
 
 import json
@@ -32,7 +32,7 @@ DAGS = Path(__file__).parents[2] / "dags"
 RUN_TIMEOUT_S = 300
 
 CONFIGURATION = """\
-clusters = east, west, upper, lower, left, right
+clusters = east, west, upper, lower, left, right, north, south
 east.bootstrap.servers = {a}
 west.bootstrap.servers = {b}
 upper.bootstrap.servers = {a}
@@ -44,6 +44,20 @@ left->right.topics = failing-.*
 left->right.groups = readers-failing-.*
 left->right.twinlog.spark.master = local[2]
 left->right.twinlog.gate.free.disk.percent = 0
+north.bootstrap.servers = {a}
+south.bootstrap.servers = {b}
+north->south.enabled = true
+north->south.topics = both-.*
+north->south.groups = readers-both-.*
+north->south.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+north->south.twinlog.spark.master = local[2]
+north->south.twinlog.gate.free.disk.percent = 0
+south->north.enabled = true
+south->north.topics = both-.*
+south->north.groups = readers-both-.*
+south->north.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+south->north.twinlog.spark.master = local[2]
+south->north.twinlog.gate.free.disk.percent = 0
 upper->lower.enabled = true
 upper->lower.topics = streamed-.*
 upper->lower.twinlog.spark.master = local[2]
@@ -233,7 +247,7 @@ def scheduler(
         instance.wait_until_healthy()
         running = Scheduler(instance)
         kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}
-        flows = ("east__west", "west__east", "upper__lower", "left__right")
+        flows = ("east__west", "west__east", "upper__lower", "left__right", "north__south", "south__north")
         dags = {f"{kind}__{flow}" for kind in kinds for flow in flows}
-        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids(), 60)
+        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids(), 90)
         yield running

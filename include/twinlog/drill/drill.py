@@ -37,11 +37,15 @@ from twinlog.topics.snapshot import FlowSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Tell who drills, and which groups: at most `most` of those that `groups` accepts."""
+    """Tell who drills, and which groups: at most `most` of those that `groups` accepts.
+
+    `driver` names what drills, if that is tried again when its process dies: the clones of an earlier try are deleted.
+    """
 
     by: str
     groups: NameFilter
     most: int
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,9 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     """
     _require_following(flow, read_ledger(flow, clusters.target))
     now_ms = clock.now_ms()
-    note = DrillRun(clock.new_run_name("drill"), DrillState.OPEN, request.by, now_ms, now_ms)
+    note = DrillRun(
+        clock.new_run_name("drill"), DrillState.OPEN, request.by, now_ms, now_ms, driver=request.driver
+    )
     work = _Work(flow, clusters, request, tools, note)
     ended = False
     try:
@@ -128,7 +134,7 @@ def _do(work: _Work, name: DrillStep, deed: Callable[[_Work], Outcome]) -> None:
 
 
 def _tidy(work: _Work) -> Outcome:
-    found = clones.tidy(work.flow, work.clusters.target, clock.now_ms())
+    found = clones.tidy(work.flow, work.clusters.target, clock.now_ms(), work.request.driver)
     spared = f"; may still run, and is left alone: {listed(found.running)}" if found.running else ""
     if found.left:
         return failed(f"{_undeleted(found.left)}{spared}")

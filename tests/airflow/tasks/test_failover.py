@@ -31,7 +31,7 @@ def report_of(state: State, *steps: StepReport, transient: bool = False) -> dict
 
 def test_a_promotion_with_all_its_steps_is_a_success() -> None:
     """Skipped steps are no failure."""
-    from twinlog.airflow.operators.failover import not_promoted
+    from twinlog.airflow.recovery import not_promoted
 
     hook = StepReport(StepName.SWITCH_CLIENTS, StepState.SKIPPED, 0.0, "no hook is set")
     assert not_promoted(report_of(State.PROMOTED, hook)) is None
@@ -57,7 +57,7 @@ def test_a_promotion_with_all_its_steps_is_a_success() -> None:
 )
 def test_all_else_fails_the_task_and_says_what_to_do(outcome: dict, kind: type, words: str) -> None:
     """In one line; only what may go away by itself is tried again."""
-    from twinlog.airflow.operators.failover import not_promoted
+    from twinlog.airflow.recovery import not_promoted
 
     error = not_promoted(outcome)
     assert (kind, True) == (type(error), words in str(error)), str(error)
@@ -65,7 +65,7 @@ def test_all_else_fails_the_task_and_says_what_to_do(outcome: dict, kind: type, 
 
 def test_nobody_fails_over_without_an_answer() -> None:
     """A task that was marked as a success by hand is no approval."""
-    from twinlog.airflow.operators.failover import approver
+    from twinlog.airflow.recovery import approver
 
     assert "ann" == approver(ANSWER)
     for answer in (None, {**ANSWER, "chosen_options": ["Reject"]}):
