@@ -103,9 +103,7 @@ def test_pages_inside_airflows_ui(scheduler, browser, tmp_path: Path) -> None:
     frame.get_by_role("link", name="All flows").click()
     frame.get_by_role("heading", name="west→east").wait_for(timeout=60_000)
     titles = {title.strip() for title in frame.locator("h2").all_inner_texts()}
-    assert {
-        *("east→west", "west→east", "upper→lower", "left→right", "north→south", "south→north")
-    } == titles
+    assert {*("east→west", "west→east", "upper→lower", "left→right", "north→south", "south→north")} == titles
     assert [] == [url for url in failures if "/twinlog" in url or "Content Security" in url]
     page.screenshot(path=tmp_path / "pages-in-airflow.png")
 
