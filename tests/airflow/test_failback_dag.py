@@ -34,10 +34,10 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     world.begin()
 
     run_id = scheduler.api.trigger(DAG, home=True)
-    assert "failed" == scheduler.finish(DAG, run_id)["preview"]
+    assert "failed" == scheduler.finish(DAG, run_id, timeout_s=900)["preview"]
     assert "is not promoted: failback before failover" in logged(scheduler, run_id, "preview")
     run_id = scheduler.api.trigger(DAG, tail="keep")
-    assert "failed" == scheduler.finish(DAG, run_id)["preview"]
+    assert "failed" == scheduler.finish(DAG, run_id, timeout_s=900)["preview"]
     assert "tail is about the way home; turn home on" in logged(scheduler, run_id, "preview")
 
     failed_over = world.fail_over()
@@ -46,14 +46,16 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     commit_group(cluster_b, world.group, world.topic, 30)
 
     run_id = scheduler.api.trigger(DAG, home=True, dry_run=True)
-    assert SKIPPED == scheduler.finish(DAG, run_id)
+    assert SKIPPED == scheduler.finish(DAG, run_id, timeout_s=900)
     seen = scheduler.api.result(DAG, run_id, "preview")
     assert (3, 10, failed_over) == (seen["only_on_source"], seen["only_on_target"], seen["failover"])
 
     run_id = scheduler.api.trigger(DAG)
     shown = scheduler.answer(DAG, run_id, "Approve")
     assert f"on the source alone: 3 records\n  3 of {world.topic}-0" in shown
-    assert {**dict.fromkeys(TASKS, "success"), "home": "skipped"} == scheduler.finish(DAG, run_id)
+    assert {**dict.fromkeys(TASKS, "success"), "home": "skipped"} == scheduler.finish(
+        DAG, run_id, timeout_s=900
+    )
     told = scheduler.api.result(DAG, run_id, "save")
     assert ("promoted", "admin", 3) == (told["state"], told["by"], told["only_on_source"])
     (tail,) = [it for it in told["tail_topics"] if world.topic in it]
@@ -64,13 +66,15 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     run_id = scheduler.api.trigger(DAG, home=True)
     shown = scheduler.answer(DAG, run_id, "Reject")
     assert "would wait: 3 records are on north alone" in shown
-    assert {**SKIPPED, "preview": "success", "approve": "success"} == scheduler.finish(DAG, run_id)
+    assert {**SKIPPED, "preview": "success", "approve": "success"} == scheduler.finish(
+        DAG, run_id, timeout_s=900
+    )
     assert "not approved: nothing was changed" in logged(scheduler, run_id, "report")
     assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == world.phases()
 
     run_id = scheduler.api.trigger(DAG, home=True)
     scheduler.answer(DAG, run_id, "Approve")
-    states = scheduler.finish(DAG, run_id)
+    states = scheduler.finish(DAG, run_id, timeout_s=900)
     assert ("failed", "upstream_failed") == (states["home"], states["report"])
     said = logged(scheduler, run_id, "home")
     assert "failback of north->south: waiting: bring-home: 3 records are on north alone" in said
@@ -78,7 +82,9 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
 
     run_id = scheduler.api.trigger(DAG, home=True, tail="keep")
     scheduler.answer(DAG, run_id, "Approve")
-    assert {**dict.fromkeys(TASKS, "success"), "save": "skipped"} == scheduler.finish(DAG, run_id)
+    assert {**dict.fromkeys(TASKS, "success"), "save": "skipped"} == scheduler.finish(
+        DAG, run_id, timeout_s=900
+    )
     told = scheduler.api.result(DAG, run_id, "report")
     assert ("following", "admin", failed_over) == (told["state"], told["by"], told["failover"])
     assert (FlowPhase.ACTIVE, FlowPhase.ACTIVE) == world.phases()

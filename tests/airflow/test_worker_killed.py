@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 from there_and_back import ThereAndBack, records
 
@@ -32,17 +31,13 @@ class Worker:
         self.killed = 0
         self._scheduler, self._task = scheduler, f"dags/{dag}/dagRuns/{run_id}/taskInstances/{task}"
 
-    def kill(self, once: Callable[[], Any], *, job_too: bool) -> None:
-        """Kill it by SIGKILL once something is true; `job_too` kills all that it has started."""
+    def kill(self, once: Callable[[], Any]) -> None:
+        """Kill it by SIGKILL once something is true."""
         self._scheduler.wait("the moment", once)
         found = self._scheduler.api.get(self._task)
         assert "running" == found["state"]
         self.killed = int(found["try_number"])
-        process = psutil.Process(found["pid"])
-        started = process.children(recursive=True) if job_too else []
-        os.kill(process.pid, signal.SIGKILL)
-        for it in started:
-            it.kill()
+        os.kill(found["pid"], signal.SIGKILL)
 
     @property
     def tried_again(self) -> bool:
@@ -51,7 +46,7 @@ class Worker:
 
 
 def finished(scheduler, dag: str, run_id: str) -> dict[str, str]:
-    states = scheduler.finish(dag, run_id)
+    states = scheduler.finish(dag, run_id, timeout_s=900)
     return {task: state for task, state in states.items() if state != "skipped"}
 
 
@@ -75,7 +70,7 @@ def test_the_next_try_goes_on(scheduler, cluster_a, cluster_b) -> None:
 
     run_id = scheduler.api.trigger(DRILL, groups=world.group)
     worker = Worker(scheduler, DRILL, run_id, "drill")
-    worker.kill(clones, job_too=True)
+    worker.kill(clones)
     assert {"drill": DONE} == finished(scheduler, DRILL, run_id)
     assert (True, set()) == (worker.tried_again, clones())
     killed, passed = world.ledger(world.there).drills[-2:]
@@ -86,7 +81,7 @@ def test_the_next_try_goes_on(scheduler, cluster_a, cluster_b) -> None:
     run_id = scheduler.api.trigger(OVER)
     scheduler.answer(OVER, run_id, "Approve")
     worker = Worker(scheduler, OVER, run_id, "failover")
-    worker.kill(lambda: world.ledger(world.there).phase is FlowPhase.FAILING_OVER, job_too=False)
+    worker.kill(lambda: world.ledger(world.there).phase is FlowPhase.PROMOTED)
     assert set(finished(scheduler, OVER, run_id).values()) == {DONE}
     told = scheduler.api.result(OVER, run_id, "report")
     run = world.ledger(world.there).present_recovery
@@ -100,7 +95,7 @@ def test_the_next_try_goes_on(scheduler, cluster_a, cluster_b) -> None:
     run_id = scheduler.api.trigger(HOME, home=True)
     scheduler.answer(HOME, run_id, "Approve")
     worker = Worker(scheduler, HOME, run_id, "home")
-    worker.kill(lambda: world.ledger(world.there).phase is FlowPhase.FAILING_BACK, job_too=True)
+    worker.kill(lambda: world.ledger(world.there).phase is FlowPhase.FAILING_BACK)
     assert set(finished(scheduler, HOME, run_id).values()) == {DONE}
     told = scheduler.api.result(HOME, run_id, "report")
     assert (True, "following") == (worker.tried_again, told["state"])

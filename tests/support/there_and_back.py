@@ -19,6 +19,9 @@ from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish
 from twinlog.recovery import failover
+from twinlog.recovery.failback import home
+from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.ledger import Ledger, read_ledger
@@ -67,6 +70,18 @@ class ThereAndBack:
             report = failover.run(self.there, clusters, failover.Request(Mode.PLANNED, "jo"), tools)
         assert "promoted" == report.state.value, report.steps
         return report.run
+
+    def go_home(self) -> None:
+        """Promote the north again."""
+        with (
+            open_clusters(self.there) as clusters,
+            open_clusters(self.back) as back,
+            opened_logs(self.there) as read,
+        ):
+            tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, self.file, "sha")
+            ways = Way(self.there, clusters), Way(self.back, back)
+            report = home.run(*ways, home.Request("jo", Tail.KEEP), tools, read)
+        assert "following" == report.state.value, report.steps
 
     def ledger(self, flow: FlowSettings) -> Ledger:
         """What the ledger of a flow says now."""

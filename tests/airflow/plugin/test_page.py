@@ -1,10 +1,8 @@
 """The pages in Airflow's UI: who may see them, and how they look."""
 
 import json
-import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,20 +63,6 @@ def test_json_for_those_who_are_logged_in(scheduler) -> None:
         name: flow["dag_id"] for name, flow in flows.items()
     }
     assert all(not flow["error"] for flow in flows.values())
-
-
-@pytest.fixture
-def browser() -> Iterator:
-    """Headless Chromium, the machine's own."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.browser
