@@ -255,7 +255,7 @@ def scheduler(
         kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}
         flows = ("east__west", "west__east", "upper__lower", "left__right", "north__south", "south__north")
         dags = {f"{kind}__{flow}" for kind in kinds for flow in flows}
-        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids(), 90)
+        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids())
         yield running
 
 
