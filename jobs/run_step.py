@@ -1,4 +1,4 @@
-"""Run one step of a flow as a Spark application: its copy, its audit, the user's own rules of its data, a failover.
+"""Run one step of a flow as a Spark application: copy, audit, the user's own rules of its data, failover, failback.
 
     spark-submit jobs/run_step.py '{"step": "copy", "config": "mm2.properties", "flow": "A->B"}'
 

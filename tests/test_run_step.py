@@ -29,6 +29,7 @@ from twinlog.spark.request import (
     AuditStepRequest,
     CopyRequest,
     DataRulesRequest,
+    FailbackRequest,
     FailoverRequest,
     as_json,
     read_request,
@@ -150,6 +151,18 @@ requests = st.one_of(
         by=st.text(),
         at_risk_records=st.integers(0, 2**53),
         last_ended=st.text(),
+        driver=st.text(),
+        groups_at_ms=st.none() | st.integers(0, 2**53),
+    ),
+    st.builds(
+        FailbackRequest,
+        config=st.just(Path("f")),
+        flow=st.text(),
+        by=st.text(),
+        failover=st.text(),
+        last_turned_back=st.text(),
+        tail=st.none() | st.just("keep"),
+        driver=st.text(),
     ),
 )
 

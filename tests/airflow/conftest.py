@@ -4,10 +4,11 @@ Its flows have aliases that no other test uses, east for cluster A and west for 
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
 run comes in between.  Only the audit of east->west runs every minute, while it is not paused.  upper->lower, from A to
 B as well, is continuous: a run begins each minute.  left->right, from A to B too, is drilled and failed over by its one
-test.
+test.  north->south and south->north, with unchanged names, are failed over and go home.
 """
 
 import json
+import shutil
 import socket
 import sys
 import time
@@ -32,7 +33,7 @@ DAGS = Path(__file__).parents[2] / "dags"
 RUN_TIMEOUT_S = 300
 
 CONFIGURATION = """\
-clusters = east, west, upper, lower, left, right
+clusters = east, west, upper, lower, left, right, north, south
 east.bootstrap.servers = {a}
 west.bootstrap.servers = {b}
 upper.bootstrap.servers = {a}
@@ -44,6 +45,20 @@ left->right.topics = failing-.*
 left->right.groups = readers-failing-.*
 left->right.twinlog.spark.master = local[2]
 left->right.twinlog.gate.free.disk.percent = 0
+north.bootstrap.servers = {a}
+south.bootstrap.servers = {b}
+north->south.enabled = true
+north->south.topics = both-.*
+north->south.groups = readers-both-.*
+north->south.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+north->south.twinlog.spark.master = sc://127.0.0.1:{connect_port}
+north->south.twinlog.gate.free.disk.percent = 0
+south->north.enabled = true
+south->north.topics = both-.*
+south->north.groups = readers-both-.*
+south->north.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+south->north.twinlog.spark.master = sc://127.0.0.1:{connect_port}
+south->north.twinlog.gate.free.disk.percent = 0
 upper->lower.enabled = true
 upper->lower.topics = streamed-.*
 upper->lower.twinlog.spark.master = local[2]
@@ -95,9 +110,9 @@ class Scheduler:
             time.sleep(0.5)
         raise AssertionError(f"{what}: not within {timeout_s} s")
 
-    def finish(self, dag_id: str, run_id: str) -> dict[str, str]:
+    def finish(self, dag_id: str, run_id: str, timeout_s: float = RUN_TIMEOUT_S) -> dict[str, str]:
         """Wait for a run to end; return the states of its tasks."""
-        self.wait(run_id, lambda: self.api.run(dag_id, run_id)["state"] in {"success", "failed"})
+        self.wait(run_id, lambda: self.api.run(dag_id, run_id)["state"] in {"success", "failed"}, timeout_s)
         return {task["task_id"]: task["state"] for task in self.api.tasks(dag_id, run_id)}
 
     def unpause(self, dag_id: str) -> str:
@@ -106,7 +121,14 @@ class Scheduler:
         return self.scheduled(dag_id)
 
     def answer(self, dag_id: str, run_id: str, choice: str) -> str:
-        """Wait for the request of task `approve`, answer it as a person would, and return what the person was shown.
+        """Wait for the request of task `approve`, answer it as a person would, and return what the person was shown."""
+        task = self.asked(dag_id, run_id)
+        request = self.api.get(f"{task}/-1/hitlDetails")
+        self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
+        return str(request["body"])
+
+    def asked(self, dag_id: str, run_id: str) -> str:
+        """Wait for the request of task `approve`; return the address of the task.
 
         Not before the scheduler has heard that the process that asked has ended: an answer in that moment goes astray
         (the task fails, and asks again).
@@ -117,9 +139,7 @@ class Scheduler:
         heard += f"task_id='approve', run_id='{run_id}'"
         log = self.instance.home / "logs" / "scheduler.log"
         self.wait("the scheduler", lambda: heard in log.read_text(errors="replace"))
-        request = self.api.get(f"{task}/-1/hitlDetails")
-        self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
-        return str(request["body"])
+        return task
 
     def backfill(self, dag_id: str, *words: str) -> None:
         """Create a backfill.
@@ -233,7 +253,21 @@ def scheduler(
         instance.wait_until_healthy()
         running = Scheduler(instance)
         kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}
-        flows = ("east__west", "west__east", "upper__lower", "left__right")
+        flows = ("east__west", "west__east", "upper__lower", "left__right", "north__south", "south__north")
         dags = {f"{kind}__{flow}" for kind in kinds for flow in flows}
-        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids(), 60)
+        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids())
         yield running
+
+
+@pytest.fixture
+def browser() -> Iterator:
+    """Headless Chromium, the machine's own."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

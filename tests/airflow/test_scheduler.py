@@ -64,7 +64,8 @@ def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
 
     listed = json.loads(said.splitlines()[-1])  # warnings come before
     ids = {dag["dag_id"] for dag in listed}
-    flows = {BY_CONNECT, BY_SUBMIT, CONTINUOUS, "replicate__left__right"}
+    both = {"replicate__north__south", "replicate__south__north"}
+    flows = {BY_CONNECT, BY_SUBMIT, CONTINUOUS, "replicate__left__right", *both}
     assert flows == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
     assert {"translate_group", "sync_metadata__east__west", "sync_metadata__west__east"} <= ids
     assert [] == scheduler.api.import_errors()

@@ -28,7 +28,7 @@ def test_one_dag_per_enabled_flow(dags) -> None:
     assert {"failover__us_east__B", "failover__B__C"} == set(dags)
     dag = dags["failover__us_east__B"]
     assert (1, "NullTimetable") == (dag.max_active_runs, type(dag.timetable).__name__)
-    assert {"mode": "planned", "dry_run": False} == dag.params.dump()
+    assert {"mode": "planned", "groups_at": None, "dry_run": False} == dag.params.dump()
 
 
 def test_a_person_stands_between_preview_and_failover(dags) -> None:

@@ -319,6 +319,43 @@ class TestCleanUp:
         assert (DrillState.PASSED, {f"{LEFT}-billing"}) == (report.state, stage.clones)
         assert LEFT in report.steps[0].message
 
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    def test_the_next_try_of_a_killed_drill_leaves_nothing(
+        self, make_stage: Callable[[], Stage], after: bool
+    ):
+        """At once, without the silence that tells of a drill of others."""
+        for at in range(1, 30):
+            stage = make_stage()
+            target = Mortal(stage.world.clusters.target, at, after=after, stays_dead=True)
+            try:
+                stage.drill(Clusters(stage.world.clusters.source, target), driver="drill__A__B/monday")
+            except KeyboardInterrupt:
+                assert DrillState.PASSED is stage.drill(driver="drill__A__B/monday").state
+                assert set() == stage.clones
+                assert not any(it.clones or it.state is DrillState.OPEN for it in stage.drills)
+            else:
+                break
+        assert 5 < at < 30
+
+    def test_the_next_try_waits_until_a_dead_consumer_is_gone(self, stage: Stage):
+        """The brokers hold it for a member of its clone until its session ends."""
+        target, driver = stage.world.clusters.target, "drill__A__B/monday"
+        clone = f"{LEFT}-billing"
+        target.commit(clone, COPY, 1)
+        target.refuse("delete_groups", clone, ClusterRefused("it has members"))
+        left = DrillRun(LEFT, DrillState.OPEN, "jo", 7, clock.now_ms(), clones=(clone,), driver=driver)
+        write_ledger(stage.world.flow, target, [left])
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 9:
+                target.allow("delete_groups", clone)
+
+        report = stage.drill(driver=driver, sleep=sleep)
+        assert (DrillState.PASSED, set(), 9) == (report.state, stage.clones, len(slept))
+        assert "1 clones of earlier drills deleted" == report.steps[0].message
+
     def test_the_ledger_keeps_the_last_fifty(self, stage: Stage):
         """The oldest make room."""
         runs = [

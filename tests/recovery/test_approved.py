@@ -20,12 +20,17 @@ from twinlog.state.ledger import read_ledger
 
 
 def fail_over(
-    world: World, mode: Mode = Mode.PLANNED, at_risk: int = 0, ended: str = "", by: str = "ann"
+    world: World,
+    mode: Mode = Mode.PLANNED,
+    at_risk: int = 0,
+    ended: str = "",
+    by: str = "ann",
+    driver: str = "failover__A__B/monday",
 ) -> FailoverReport:
     tools = Tools(
         SimpleNamespace, lambda _: Answer.NOBODY, lambda _: None, world.folder / "mm2.properties", "sha"
     )
-    return approved.run(world.flow, world.clusters, mode, Approval(by, at_risk, ended), tools)
+    return approved.run(world.flow, world.clusters, mode, Approval(by, at_risk, ended, driver), tools)
 
 
 def phase(world: World) -> FlowPhase:
@@ -50,6 +55,42 @@ def test_an_abort_ends_the_approval(world: World) -> None:
     assert ("approval-expired", FlowPhase.ACTIVE) == (caught.value.code, phase(world))
     seen = last_ended(read_ledger(world.flow, world.clusters.target))
     assert State.PROMOTED is fail_over(world, ended=seen).state
+
+
+def test_a_try_tells_how_an_earlier_one_has_ended_it(world: World) -> None:
+    """Its process died before it could tell: nothing is done again, and what is told is what the ledger knows."""
+    first = fail_over(world)
+    before = read_ledger(world.flow, world.clusters.target)
+    again = fail_over(world)
+    assert before == read_ledger(world.flow, world.clusters.target)
+    names = ("flow", "run", "mode", "state", "rto_seconds", "rpo_seconds", "evidence", "by", "next")
+    assert {name: first.document[name] for name in names} == {name: again.document[name] for name in names}
+    steps = [[(it.name, it.state, it.message) for it in report.steps] for report in (first, again)]
+    assert steps[0] == steps[1]
+    assert ((), (), 0) == (again.topics, again.groups, again.exit_code)
+
+
+def test_a_failover_of_others_is_refused(world: World) -> None:
+    """Of another Dag run, or by a person with the command."""
+    assert State.PROMOTED is fail_over(world).state
+    with pytest.raises(TerminalError) as caught:
+        fail_over(world, driver="failover__A__B/tuesday")
+    assert "promoted" == caught.value.code
+
+
+def test_the_command_ends_what_the_dag_began(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the next try of the Dag has nothing to tell of: it was not its own."""
+
+    def fail(_scene):
+        raise ClusterRefused("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(failover, "_DEEDS", {**failover._DEEDS, (Mode.PLANNED, StepName.CANARY): fail})
+        assert (State.PROMOTED, 3) == ((found := fail_over(world)).state, found.exit_code)
+    assert State.PROMOTED is world.fail_over(by="jo").state
+    with pytest.raises(TerminalError) as caught:
+        fail_over(world)
+    assert "promoted" == caught.value.code
 
 
 def test_a_larger_loss_is_not_approved(world: World) -> None:

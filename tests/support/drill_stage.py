@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +35,17 @@ class Stage:
         found = target.read_records(starts, 1)
         return {at: First(it[0] if it else None, self.seconds) for at, it in found.items()}
 
-    def drill(self, clusters: Clusters | None = None, groups: str = ".*", most: int = 20) -> DrillReport:
+    def drill(
+        self,
+        clusters: Clusters | None = None,
+        groups: str = ".*",
+        most: int = 20,
+        driver: str = "",
+        sleep: Callable[[float], object] = lambda _: None,
+    ) -> DrillReport:
         """Drill as a process of its own."""
-        request = drill.Request("jo", NameFilter((groups,)), most)
-        tools = drill.Tools(self.reader, lambda _: None)
+        request = drill.Request("jo", NameFilter((groups,)), most, driver)
+        tools = drill.Tools(self.reader, sleep)
         return drill.run(self.world.flow, clusters or self.world.clusters, request, tools)
 
     @property

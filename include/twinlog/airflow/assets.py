@@ -64,6 +64,20 @@ def failed_over(source: str, target: str) -> Asset:
     return Asset(name=f"twinlog failover of {source}->{target}", uri=uri, group="twinlog")
 
 
+def went_home(flow: str) -> AssetAlias:
+    """Return the placeholder of `failed_back` in a flow's Dag: an event is sent only if clients went home."""
+    return AssetAlias(name=f"twinlog {flow} failback", group="twinlog")
+
+
+def failed_back(source: str, target: str) -> Asset:
+    """Return the asset of a flow whose clients went home, `twinlog://<source>/failback/<target>`.
+
+    Its event says that the source is promoted again; the extra is as that of a failover.
+    """
+    uri = f"twinlog://{quote(source, safe='')}/failback/{quote(target, safe='')}"
+    return Asset(name=f"twinlog failback of {source}->{target}", uri=uri, group="twinlog")
+
+
 def with_outlet(arguments: dict[str, Any], flow: Any, asset_of: Callable[[str], Asset]) -> dict[str, Any]:
     """Return the arguments of an operator with one more outlet, the asset of the flow's target.
 

@@ -44,14 +44,18 @@ def delete(target: Cluster, run: DrillRun) -> Mapping[str, TwinlogError]:
     return target.delete_groups(names).refused if names else {}
 
 
-def tidy(flow: FlowSettings, target: Cluster, now_ms: int) -> Tidied:
-    """Delete what drills have left whose processes died, or that could not delete it, and forget the oldest drills."""
+def tidy(flow: FlowSettings, target: Cluster, now_ms: int, driver: str = "") -> Tidied:
+    """Delete what drills have left whose processes died, or that could not delete it, and forget the oldest drills.
+
+    One that is still open may run, unless it was silent for `SILENT_MS`, or is an earlier try of the same `driver`.
+    """
     left: dict[str, TwinlogError] = {}
     running: list[str] = []
     deleted = 0
     for run in read_ledger(flow, target).drills:
         opened = run.state is DrillState.OPEN
-        if opened and now_ms - run.at_ms < SILENT_MS:
+        tried_again = bool(driver) and run.driver == driver
+        if opened and not tried_again and now_ms - run.at_ms < SILENT_MS:
             running.append(run.run)
         elif opened or run.clones:
             refused = delete(target, run)

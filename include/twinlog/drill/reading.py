@@ -21,6 +21,9 @@ from twinlog.kafka_types import ReadRecord, TopicPartition
 READ_SECONDS = 30.0
 """The longest that one clone waits for its first records."""
 
+SESSION_SECONDS = 10
+"""How long the brokers hold a consumer whose process has died for a member of its group."""
+
 _POLL_SECONDS = 0.1
 _SAID_OF_A_PARTITION = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
 
@@ -102,6 +105,6 @@ def _properties(cluster: ClusterSettings, group: str) -> dict[str, Any]:
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
         "fetch.message.max.bytes": FETCH_BYTES,
-        "session.timeout.ms": 10_000,
+        "session.timeout.ms": SESSION_SECONDS * 1000,
         "log_level": 0,
     }

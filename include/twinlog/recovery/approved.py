@@ -1,7 +1,8 @@
 """Fail over with an approval that a person gave beforehand, to a preview: it holds for what that preview said.
 
-An approval outlives its process: the same failover is tried again with it after a crash or an error.  It does not
-outlive an abort, and it does not cover a loss that is larger than the one that was shown.
+An approval outlives its process: the same failover is tried again with it after a crash or an error.  A try whose
+failover was ended by an earlier one, which died before it could tell, tells of it.  An approval does not outlive an
+abort, and it does not cover a loss that is larger than the one that was shown.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from twinlog.recovery import failover
 from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger
 
 _AGAIN = "look at what a failover would do now, and approve that"
@@ -24,11 +26,17 @@ _AGAIN = "look at what a failover would do now, and approve that"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back."""
+    """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back.
+
+    `driver` names what was approved, such as a Dag run: every try of it works for the same failover.  `groups_at_ms` is
+    the time to which groups go back (epoch ms), None if they go on where they stand.
+    """
 
     by: str
     at_risk_records: int
     last_ended: str
+    driver: str
+    groups_at_ms: int | None = None
 
 
 def last_ended(ledger: Ledger) -> str:
@@ -42,8 +50,8 @@ def run(
 ) -> FailoverReport:
     """Fail over, or go on with the failover that is under way, as `failover.run` does.
 
-    Raises TerminalError `approval-expired` if a failover was aborted since, and `relieved` if another process has taken
-    over: a second try would take it back from a person.
+    Raises TerminalError `approval-expired` if a failover was aborted since, `promoted` if the flow was failed over by
+    others, and `relieved` if another process has taken over: a second try would take it back from a person.
     """
     if last_ended(read_ledger(flow, clusters.target)) != approval.last_ended:
         raise TerminalError(
@@ -57,14 +65,16 @@ def run(
             _require_shown(flow, clusters, approval)
         return Answer.YES
 
+    asked = failover.Request(mode, approval.by, groups_at_ms=approval.groups_at_ms, driver=approval.driver)
     try:
-        return failover.run(
-            flow, clusters, failover.Request(mode, approval.by), replace(tools, approve=approve)
-        )
-    except FencedError as error:
-        if error.code != "relieved":
+        return failover.run(flow, clusters, asked, replace(tools, approve=approve))
+    except (FencedError, TerminalError) as error:
+        if error.code == "relieved":
+            raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
+        ended = read_ledger(flow, clusters.target).present_recovery if error.code == "promoted" else None
+        if ended is None or not (ended.cleared and Actor(ended.by, ended.holder).works_for(approval.driver)):
             raise
-        raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
+        return failover.report_of(flow, ended)
 
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:

@@ -62,13 +62,14 @@ class Request:
     """Tell who fails over, in which mode; with `dry_run` nothing is changed.
 
     `groups_at_ms` is the time to which groups go back (epoch ms); None: they go on where they stand, or as the failover
-    that is under way says.
+    that is under way says.  `driver` is what the names of the processes that work for one request begin with.
     """
 
     mode: Mode
     by: str
     dry_run: bool = False
     groups_at_ms: int | None = None
+    driver: str = "failover"
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
@@ -101,10 +102,10 @@ def source_needed(flow: FlowSettings, mode: Mode) -> Iterator[None]:
 
 def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
     ledger = read_ledger(flow, clusters.target)
-    actor = Actor(request.by, f"failover-{uuid.uuid4().hex[:12]}")
+    actor = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}")
     promoted = ledger.phase is FlowPhase.PROMOTED
     if request.groups_at_ms is not None:
-        _require_time(flow, ledger, request.groups_at_ms)
+        require_time(flow, ledger, request.groups_at_ms)
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode
     journal = Journal(flow, clusters, actor, ask_source=mode is Mode.PLANNED and not promoted)
@@ -135,7 +136,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     return walk(scene, todo, steps)
 
 
-def _require_time(flow: FlowSettings, ledger: Ledger, at_ms: int) -> None:
+def require_time(flow: FlowSettings, ledger: Ledger, at_ms: int) -> None:
     """Raise UsageError if groups cannot go back to a time: it is not known, or the target is promoted."""
     run = ledger.present_recovery
     if ledger.phase is FlowPhase.PROMOTED and (run is None or run.groups_at_ms != at_ms):
@@ -204,6 +205,24 @@ def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     ]
 
 
+def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
+    """Return the report of a failover that is over, as the ledger tells it: without its topics and groups.  Pure."""
+    mode = Mode(run.mode)
+    return FailoverReport(
+        flow=flow.name,
+        run=run.run,
+        mode=mode,
+        state=State.PROMOTED,
+        dry_run=False,
+        steps=tuple(done_before(run)),
+        rto_seconds=_rto(run, run.at_ms),
+        rpo_seconds=run.rpo_seconds,
+        evidence=run.evidence,
+        by=run.by,
+        next=_next(flow, mode, None, promoted=True),
+    )
+
+
 def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | None) -> FailoverReport:
     run: RecoveryRun | None = None
     promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
@@ -232,7 +251,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
         evidence=run.evidence if run is not None else "",
         by=scene.journal.actor.by,
-        next=_next(scene, last, promoted=promoted),
+        next=_next(scene.flow, scene.mode, last, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
         transient=ended and last is not None and last.transient,
@@ -245,13 +264,13 @@ def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
     return clock.seconds_since(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
 
 
-def _next(scene: Scene, last: Outcome | None, *, promoted: bool) -> str:
+def _next(flow: FlowSettings, mode: Mode, last: Outcome | None, *, promoted: bool) -> str:
     """Say what can be done now."""
-    again = f"twinlog failover --mode {scene.mode.value} --flow '{scene.flow.name}'"
+    again = f"twinlog failover --mode {mode.value} --flow '{flow.name}'"
     if last is not None and last.ends:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
         return f"{again} goes on; twinlog recovery abort lets the flow follow again"
-    denied = scene.mode is Mode.PLANNED
-    stays = f"; {scene.flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
-    return f"start consumers, then producers, on {scene.flow.target.alias}{stays}"
+    denied = mode is Mode.PLANNED
+    stays = f"; {flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
+    return f"start consumers, then producers, on {flow.target.alias}{stays}"

@@ -51,6 +51,10 @@ class Actor:
     by: str
     holder: str
 
+    def works_for(self, driver: str) -> bool:
+        """Say whether the process is one of those of `driver`."""
+        return self.holder.rpartition("-")[0] == driver
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

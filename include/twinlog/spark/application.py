@@ -29,11 +29,12 @@ from twinlog.follow import follow
 from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
 from twinlog.follow.report import RunState
 from twinlog.jsonable import Json, to_json
+from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.report import FailoverReport
 from twinlog.spark import session as spark_session
 from twinlog.spark.build import BUILD
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import AuditStepRequest, CopyRequest, FailoverRequest, Request
+from twinlog.spark.request import AuditStepRequest, CopyRequest, FailbackRequest, FailoverRequest, Request
 from twinlog.spark.runner import open_audit_runner, open_runner
 from twinlog.spark.running import OnStart, Running
 from twinlog.spark.sample_task import SCHEMA, sample
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
 
-Result = CopyResult | AuditResult | DataRulesResult | FailoverReport
+Result = CopyResult | AuditResult | DataRulesResult | FailoverReport | FailbackReport
 
 
 def _nobody(_runner: Running) -> None:
@@ -71,13 +72,17 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
             from twinlog.spark import failing_over  # seldom needed, and a copy waits for its imports
 
             return failing_over.run(configuration, flow, request, master, on_start)
+        case FailbackRequest():
+            from twinlog.spark import failing_back
+
+            return failing_back.run(configuration, flow, request, master, on_start)
         case _:
             return _apply_rules(flow, master)
 
 
 def outcome(result: Result) -> Json:
     """Return a result as JSON without contents of records: a log, or Airflow's database, keeps it."""
-    if isinstance(result, FailoverReport):
+    if isinstance(result, FailoverReport | FailbackReport):
         return {**result.document, "transient": result.transient}
     told: Json = to_json(result.without_contents() if isinstance(result, AuditResult) else result)
     return told
@@ -91,7 +96,7 @@ def exit_code(result: Result) -> ExitCode:
             return ExitCode.CLUSTER if result.broke_off else code
         case AuditResult():
             return ExitCode.DONE if result.equal else ExitCode.SAYS_NO
-        case FailoverReport():
+        case FailoverReport() | FailbackReport():
             return result.exit_code
         case _:
             return ExitCode.DONE if result.success else ExitCode.SAYS_NO

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from twinlog.checks.great_expectations import load_early
 from twinlog.cluster.open import open_clusters
@@ -17,7 +18,7 @@ from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport, Outcome
-from twinlog.recovery.reverse import opened_reverse
+from twinlog.recovery.reverse import Way, opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailoverRequest
@@ -31,36 +32,51 @@ def run(
     configuration: Configuration, flow: FlowSettings, request: FailoverRequest, master: str, on_start: OnStart
 ) -> FailoverReport:
     """Fail over; a session is opened once there is something to copy."""
-    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
-    key = signing_key(flow.gate.sign_with)
-    approval = Approval(request.by, request.at_risk_records, request.last_ended)
-    load_early()
+    approval = Approval(
+        request.by, request.at_risk_records, request.last_ended, request.driver, request.groups_at_ms
+    )
     with (
-        ExitStack() as session,
         open_clusters(flow) as clusters,
         opened_reverse(configuration, flow) as reverse,
+        opened_tools(configuration, flow, master, on_start, reverse) as tools,
     ):
+        return approved.run(flow, clusters, Mode(request.mode), approval, tools)
+
+
+@contextmanager
+def opened_tools(
+    configuration: Configuration,
+    flow: FlowSettings,
+    master: str,
+    on_start: OnStart,
+    reverse: Way | None = None,
+) -> Iterator[Tools]:
+    """Give what a failover or a way home needs, for as long as it runs; a person has approved it beforehand."""
+    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
+    key = signing_key(flow.gate.sign_with)
+    load_early()
+    with ExitStack() as session:
 
         @functools.cache
         def copies() -> LaneRunner:
-            runner = session.enter_context(open_runner(master, f"twinlog failover {flow.name}"))
+            runner = session.enter_context(open_runner(master, f"twinlog recovery {flow.name}"))
             on_start(runner)
             return runner
 
-        tools = Tools(
+        yield Tools(
             copies=copies,
             approve=lambda _question: Answer.NOBODY,  # the approval takes its place
             sleep=time.sleep,
             configuration=configuration.path,
             configuration_sha256=configuration.sha256,
             key=key,
-            told=_log_step,
+            told=log_step,
             reverse=reverse,
         )
-        return approved.run(flow, clusters, Mode(request.mode), approval, tools)
 
 
-def _log_step(name: StepName, outcome: Outcome | None) -> None:
+def log_step(name: StepName, outcome: Outcome | None) -> None:
+    """Write a step that begins, or has ended, to the log."""
     if outcome is None:
         log.info("%s ...", name.value)
     else:

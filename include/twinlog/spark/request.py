@@ -65,7 +65,8 @@ class DataRulesRequest:
 class FailoverRequest:
     """Fail over, as the person `by` has approved after a preview that showed `at_risk_records`.
 
-    `last_ended` is the newest failover that had been taken back by then.
+    `last_ended` is the newest failover that had been taken back by then, `groups_at_ms` the time to which groups go
+    back (epoch ms).  `driver` names what was approved: whatever goes on with it has the same.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -76,9 +77,29 @@ class FailoverRequest:
     by: str
     at_risk_records: int
     last_ended: str = ""
+    driver: str = "failover"
+    groups_at_ms: int | None = None
 
 
-Request = CopyRequest | AuditStepRequest | DataRulesRequest | FailoverRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailbackRequest:
+    """Bring the flow home from `failover`, as the person `by` has approved; `tail` as `twinlog failback --tail`.
+
+    `last_turned_back` is the newest way home that had been given up by then; `driver` as of a failover.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    step: Literal["failback"] = "failback"
+    config: Path
+    flow: str
+    by: str
+    failover: str
+    last_turned_back: str = ""
+    tail: Literal["keep"] | None = None
+    driver: str = "failback"
+
+
+Request = CopyRequest | AuditStepRequest | DataRulesRequest | FailoverRequest | FailbackRequest
 
 
 def read_request(text: str) -> Request:

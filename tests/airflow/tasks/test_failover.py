@@ -1,76 +1,19 @@
-"""The tasks around a failover: they say what was done, and fail if a person has to act."""
+"""The tasks around a failover: they say to the person who approves what would be done."""
 
 from __future__ import annotations
 
 import pytest
 
-from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import (
     FailoverReport,
     PartitionAtRisk,
     PlacedGroup,
     State,
-    StepReport,
     TopicAtRisk,
 )
 
 pytestmark = pytest.mark.airflow
-
-ANSWER = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}
-GATE = StepReport(StepName.GATE, StepState.FAILED, 1.0, "not ready, lag-records")
-WAITS = StepReport(StepName.FENCE_PRODUCERS, StepState.WAITING, 1.0, "still written to on A: orders")
-
-
-def report_of(state: State, *steps: StepReport, transient: bool = False) -> dict:
-    found = FailoverReport("A->B", "run", Mode.PLANNED, state, False, steps)
-    return {**found.document, "transient": transient}
-
-
-def test_a_promotion_with_all_its_steps_is_a_success() -> None:
-    """Skipped steps are no failure."""
-    from twinlog.airflow.operators.failover import not_promoted
-
-    hook = StepReport(StepName.SWITCH_CLIENTS, StepState.SKIPPED, 0.0, "no hook is set")
-    assert not_promoted(report_of(State.PROMOTED, hook)) is None
-
-
-@pytest.mark.parametrize(
-    ("outcome", "kind", "words"),
-    [
-        (
-            report_of(State.REFUSED, GATE),
-            TerminalError,
-            "refused: gate: not ready, lag-records; clear this task",
-        ),
-        (
-            report_of(State.WAITING, WAITS),
-            TerminalError,
-            "waiting: fence-producers: still written to on A: orders",
-        ),
-        (report_of(State.FAILED, GATE, transient=True), TransientError, "recovery abort --flow 'A->B'"),
-        (report_of(State.PROMOTED, GATE), TerminalError, "no way back but a failback"),
-        (report_of(State.FAILED), TerminalError, "steps are left"),
-    ],
-)
-def test_all_else_fails_the_task_and_says_what_to_do(outcome: dict, kind: type, words: str) -> None:
-    """In one line; only what may go away by itself is tried again."""
-    from twinlog.airflow.operators.failover import not_promoted
-
-    error = not_promoted(outcome)
-    assert (kind, True) == (type(error), words in str(error)), str(error)
-
-
-def test_nobody_fails_over_without_an_answer() -> None:
-    """A task that was marked as a success by hand is no approval."""
-    from twinlog.airflow.operators.failover import approver
-
-    assert "ann" == approver(ANSWER)
-    for answer in (None, {**ANSWER, "chosen_options": ["Reject"]}):
-        with pytest.raises(TerminalError, match="nobody has approved"):
-            approver(answer)
 
 
 def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:

@@ -11,16 +11,15 @@ from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.assets import drilled
-from twinlog.airflow.tasks.frame import flow_of, opened
+from twinlog.airflow.recovery import driver_of
+from twinlog.airflow.tasks.frame import flow_of, log_step, opened
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
-    from twinlog.drill.procedure import DrillStep
     from twinlog.drill.report import DrillReport
-    from twinlog.recovery.report import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +58,9 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
         require_ledger(flow, clusters)
         if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
             raise AirflowSkipException(f"{flow.name} is {phase}: a drill is for a flow that follows")
-        request = drill.Request(who(context["dag_run"]), _groups(params["groups"]), params["most"])
-        report = drill.run(flow, clusters, request, drill.Tools(reader(flow.target), time.sleep, _told))
+        run = context["dag_run"]
+        request = drill.Request(who(run), _groups(params["groups"]), params["most"], driver_of(run))
+        report = drill.run(flow, clusters, request, drill.Tools(reader(flow.target), time.sleep, log_step))
     told = shortened(report.document, WHOLE)
     last = visible(short(f"drill {report.state.value}: {report.message}", MOST_CHARACTERS))
     if report.state is DrillState.PASSED:
@@ -82,13 +82,6 @@ def _groups(pattern: str) -> Any:
     from twinlog.policy.selection import NameFilter
 
     return NameFilter((pattern,))
-
-
-def _told(name: DrillStep, outcome: Outcome | None) -> None:
-    """Write a step that ended to the task log."""
-    if outcome is not None:
-        level = logging.ERROR if outcome.ends else logging.INFO
-        log.log(level, "%s: %s", name.value, visible(short(outcome.message, MOST_CHARACTERS)))
 
 
 def asset_extra(report: DrillReport) -> Mapping[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.assets import failed_over
+from twinlog.airflow.recovery import groups_at_ms
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
@@ -34,6 +35,13 @@ PARAMS = {
         title="Mode",
         description="planned: the source is alive and nothing is lost; source-dead: from the target alone.",
     ),
+    "groups_at": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title="Groups at",
+        description="Put groups where they stood at this time; empty: they go on where they stand.",
+    ),
     "dry_run": Param(
         False,
         type="boolean",
@@ -46,33 +54,42 @@ PARAMS = {
 def preview(flow_name: str) -> Json:
     """Say what a failover would do now, and change nothing; a dry run ends here.
 
-    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do.
+    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do, and UsageError for a
+    time at which nobody knows where groups stood.
     """
     from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import preview as looking
     from twinlog.recovery.approved import last_ended
-    from twinlog.recovery.failover import require_ledger, source_needed
+    from twinlog.recovery.failover import require_ledger, require_time, source_needed
     from twinlog.recovery.report import at_risk
     from twinlog.state.ledger import read_ledger
 
     context = get_current_context()
-    flow, mode = flow_of(flow_name), Mode(context["params"]["mode"])
+    params = context["params"]
+    flow, mode, at_ms = flow_of(flow_name), Mode(params["mode"]), groups_at_ms(params)
     with opened(flow) as clusters:
         require_ledger(flow, clusters)
         _require_something_to_do(flow, clusters)
-        ended = last_ended(read_ledger(flow, clusters.target))
+        ledger = read_ledger(flow, clusters.target)
+        if at_ms is not None:
+            require_time(flow, ledger, at_ms)
         with source_needed(flow, mode):
-            found = looking.run(flow, clusters, mode, by="")
-    lines = [visible(line) for line in note_lines(found)]
-    for line in lines:
-        log.info(line)
-    context["ti"].xcom_push(NOTE_KEY, code_block(shortened_text(lines, WHOLE).splitlines()))
-    document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": ended}
+            found = looking.run(flow, clusters, mode, by="", groups_at_ms=at_ms)
+    push_note(context, note_lines(found), WHOLE)
+    document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)
-    if context["params"]["dry_run"]:
+    if params["dry_run"]:
         context["ti"].xcom_push("return_value", told)
         raise AirflowSkipException("dry run: nothing was changed")
     return told
+
+
+def push_note(context: Any, lines: Iterable[str], whole_in: str) -> None:
+    """Write to the log, and keep for the request of the approval, what a person has to know."""
+    seen = [visible(line) for line in lines]
+    for line in seen:
+        log.info(line)
+    context["ti"].xcom_push(NOTE_KEY, code_block(shortened_text(seen, whole_in).splitlines()))
 
 
 def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.airflow.xcom import lines_of
+from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
 from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json, to_json
+from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
+    from twinlog.recovery.report import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +47,13 @@ def opened_own(flow: FlowSettings) -> Iterator[Clusters]:
     collect_rarely()
     with open_own_clusters(flow) as clusters:
         yield clusters
+
+
+def log_step(name: StrEnum, outcome: Outcome | None) -> None:
+    """Write a step that ended to the task log."""
+    if outcome is not None:
+        level = logging.ERROR if outcome.ends else logging.INFO
+        log.log(level, "%s: %s", name.value, visible(short(outcome.message, MOST_CHARACTERS)))
 
 
 def shown(result: object) -> Json:

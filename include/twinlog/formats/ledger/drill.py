@@ -29,7 +29,8 @@ class DrillRun(LedgerEntry):
     """One drill, begun by `by`; `at_ms` is when its process was last heard of.
 
     `clones` are the groups that it may have left on the target: all of them are written here before the first is
-    committed, and none once they are deleted.  `groups` counts the groups that were read on the target.
+    committed, and none once they are deleted.  `groups` counts the groups that were read on the target.  `driver`
+    names what drills, such as a Dag run: the next try of it knows that this one is over.
     """
 
     KIND: ClassVar[str] = "drill"
@@ -44,6 +45,7 @@ class DrillRun(LedgerEntry):
     rto_seconds: float | None = None
     rpo_seconds: float | None = None
     message: str = ""
+    driver: str = ""
 
 
 def last_proof(drills: Iterable[DrillRun]) -> DrillRun | None:

@@ -53,6 +53,7 @@ class FailbackReport:
     """The contract of docs/failover.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
+    `transient` says that running it again may be all that is needed.
     """
 
     flow: str
@@ -77,12 +78,13 @@ class FailbackReport:
     files: tuple[WrittenFile, ...] = ()
     notes: tuple[str, ...] = ()
     exit_code: ExitCode = field(default=ExitCode.DONE)
+    transient: bool = False
 
     @property
     def document(self) -> dict[str, Any]:
         """Return the JSON document that other programs rely on."""
         found: dict[str, Any] = to_json(self)
-        del found["exit_code"]
+        del found["exit_code"], found["transient"]
         return found
 
 
@@ -102,6 +104,8 @@ class Work:
     evidence: str = ""
     steps: list[StepReport[StepName]] = field(default_factory=list)
     exit_code: ExitCode = ExitCode.DONE
+    lasting: bool = False
+    """A step has failed for a reason that will not go away by itself."""
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) -> FailbackReport:
@@ -150,6 +154,7 @@ def _do(work: Work, name: StepName, deed: Callable[[Work], Outcome]) -> None:
     outcome, row = timed(name, lambda: deed(work), work.request.told)
     if outcome.ends:
         work.exit_code = max(work.exit_code, outcome.exit_code)
+        work.lasting = work.lasting or not outcome.transient
     work.steps.append(row)
 
 
@@ -274,6 +279,7 @@ def report_of(work: Work) -> FailbackReport:
         files=tuple(work.files),
         notes=(*found.notes, *found.unseen) if found is not None else (),
         exit_code=work.exit_code,
+        transient=bool(bad) and not work.lasting,
     )
 
 

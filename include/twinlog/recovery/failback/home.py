@@ -36,11 +36,15 @@ from twinlog.topics.snapshot import FlowSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Tell who goes home, and what becomes of records that the source alone has; with `dry_run` nothing is changed."""
+    """Tell who goes home, and what becomes of records that the source alone has; with `dry_run` nothing is changed.
+
+    `driver` as of a failover.
+    """
 
     by: str
     tail: Tail | None = None
     dry_run: bool = False
+    driver: str = "failback"
 
 
 def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSettings:
@@ -68,7 +72,7 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     ledger = read_ledger(flow, clusters.target)
     under_way = transitions.way_home(ledger)
     name = under_way.run if under_way is not None else clock.new_run_name("failback")
-    actor, now = Actor(request.by, f"failback-{uuid.uuid4().hex[:12]}"), clock.now_ms()
+    actor, now = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}"), clock.now_ms()
     begun = transitions.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
     failover.require_ledger(back.flow, back.clusters)

@@ -20,6 +20,7 @@ from twinlog.metadata import sync
 from twinlog.recovery import evidence, transitions
 from twinlog.recovery.failback import failback
 from twinlog.recovery.failback.failback import FailbackReport, Work
+from twinlog.recovery.failover import done_before
 from twinlog.recovery.procedure import HOME, StepName, Tail
 from twinlog.recovery.report import Outcome, State, StepReport, done, failed, waiting
 from twinlog.recovery.steps import canary, ending, planned
@@ -241,6 +242,29 @@ def report(journey: Journey, last: Outcome | None) -> FailbackReport:
         tail_topics=tuple(sorted({there.flow.tail_topic(it.topic) for it in exported})),
         next=_next(there.flow, arrived=arrived, ended=ended),
         exit_code=last.exit_code if last is not None and last.ends else ExitCode.DONE,
+        transient=last is not None and last.ends and last.transient,
+    )
+
+
+def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackReport:
+    """Return the report of a way home that is over, as the ledger tells it: without what was compared.  Pure."""
+    exported = tuple(it for it in ledger.tails if it.run == run.failover)
+    until = run.ended_ms if run.ended_ms is not None else run.at_ms
+    return FailbackReport(
+        flow=flow.name,
+        run=run.run,
+        mode=FAILBACK,
+        state=State.FOLLOWING,
+        dry_run=False,
+        steps=tuple(done_before(run)),
+        rto_seconds=clock.seconds_since(run.started_ms, until),
+        rpo_seconds=run.rpo_seconds,
+        evidence=run.evidence,
+        by=run.by,
+        next=_next(flow, arrived=True, ended=False),
+        failover=run.failover,
+        exported=exported,
+        tail_topics=tuple(sorted({flow.tail_topic(it.topic) for it in exported})),
     )
 
 

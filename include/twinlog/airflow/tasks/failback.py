@@ -1,0 +1,216 @@
+"""The tasks around the way home: show what each side alone has, save what was never copied, and tell of the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.assets import failed_back, went_home
+from twinlog.airflow.operators.failback import WHOLE
+from twinlog.airflow.recovery import approver, goes_home, not_home, not_saved
+from twinlog.airflow.tasks.failover import push_note
+from twinlog.airflow.tasks.frame import log_step, opened, shown
+from twinlog.airflow.xcom import shortened
+from twinlog.errors import ExitCode
+from twinlog.jsonable import Json
+
+if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import Configuration, FlowSettings
+    from twinlog.recovery.failback.failback import FailbackReport, Request
+
+PARAMS = {
+    "home": Param(
+        False,
+        type="boolean",
+        title="Home",
+        description="Go on to the end: clients work on the source again. Off: save what the source alone has.",
+    ),
+    "tail": Param(
+        None,
+        type=["null", "string"],
+        enum=[None, "keep"],
+        title="Tail",
+        description="With home: keep lets records that the source alone has stay there, and copies them. Empty: if"
+        " there are any, it waits for this choice.",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be done, with the numbers of now; ask nobody, and change nothing.",
+    ),
+}
+
+
+def preview(flow_name: str) -> Json:
+    """Say what a failback would do now, and change nothing; a dry run ends here.
+
+    Raises UsageError for a form that contradicts itself, and what `failback.run` and `home.run` refuse.
+    """
+    from twinlog.recovery.failback.approved import last_turned_back
+    from twinlog.recovery.failover import require_ledger
+    from twinlog.state.ledger import read_ledger
+
+    context = get_current_context()
+    params = context["params"]
+    homeward = goes_home(params)
+    configuration, flow = _chosen(flow_name)
+    with opened(flow) as clusters:
+        require_ledger(flow, clusters)
+        turned_back = last_turned_back(read_ledger(flow, clusters.target))
+        look = _look_home if homeward else _look
+        found = look(configuration, flow, clusters, params["tail"])
+    push_note(context, note_lines(found), "`twinlog failback --dry-run`")
+    told = shortened({**found.document, "last_turned_back": turned_back}, "`twinlog failback --dry-run`")
+    if homeward and found.exit_code is not ExitCode.DONE:
+        context["ti"].xcom_push("return_value", told)
+        failure = not_home({**found.document, "transient": found.transient})
+        assert failure is not None
+        raise failure
+    if params["dry_run"]:
+        context["ti"].xcom_push("return_value", told)
+        raise AirflowSkipException("dry run: nothing was changed")
+    return told
+
+
+def _chosen(flow_name: str) -> tuple[Configuration, FlowSettings]:
+    from twinlog.airflow.flows import read_configuration
+    from twinlog.airflow.secrets import ask_airflow
+
+    configuration = read_configuration(ask_airflow)
+    return configuration, configuration.flows[flow_name]
+
+
+def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:
+    from twinlog.recovery.failback import failback
+    from twinlog.recovery.failback.one_sided import opened_logs
+
+    with opened_logs(flow) as read:
+        return failback.run(flow, clusters, _asked(configuration, flow, by="", dry_run=True), read)
+
+
+def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run: bool) -> Request:
+    from twinlog.gate.evidence import signing_key
+    from twinlog.recovery.failback.failback import Request
+    from twinlog.recovery.reverse import reverse_of
+
+    return Request(
+        by=by,
+        configuration=configuration.path,
+        configuration_sha256=configuration.sha256,
+        dry_run=dry_run,
+        reverse=reverse_of(configuration, flow),
+        key=None if dry_run else signing_key(flow.gate.sign_with),
+        told=log_step,
+    )
+
+
+def _look_home(
+    configuration: Configuration, flow: FlowSettings, clusters: Clusters, tail: Any
+) -> FailbackReport:
+    import time
+
+    from twinlog.cluster.open import open_clusters
+    from twinlog.copying.rounds import LaneRunner
+    from twinlog.recovery.failback import home
+    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.procedure import Tail
+    from twinlog.recovery.reverse import Way, reverse_of
+    from twinlog.recovery.steps.scene import Answer, Tools
+
+    def nothing_to_copy() -> LaneRunner:
+        raise AssertionError("a dry run copies nothing")
+
+    back = home.require_reverse(flow, reverse_of(configuration, flow))
+    tools = Tools(
+        copies=nothing_to_copy,
+        approve=lambda _question: Answer.NOBODY,
+        sleep=time.sleep,
+        configuration=configuration.path,
+        configuration_sha256=configuration.sha256,
+    )
+    request = home.Request("", Tail(tail) if tail else None, dry_run=True)
+    with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
+        return home.run(Way(flow, clusters), Way(back, reversed_ones), request, tools, read)
+
+
+def note_lines(found: FailbackReport) -> Iterator[str]:
+    """Yield what a person has to know before a yes: the steps, and what each side alone has.  Pure."""
+    homeward = any(it.name == "begin" for it in found.steps)
+    what = "the way home" if homeward else "save what was never copied"
+    yield f"{found.flow}: {what}; the flow is {found.state.value} now"
+    yield from (
+        f"  {it.name.value}: {'failed: ' if it.state == 'failed' else ''}{it.message}" for it in found.steps
+    )
+    if found.only_on_source is None:
+        return
+    yield f"on the source alone: {found.only_on_source:,} records"
+    yield from _places(found, "at_risk_records", copies=False)
+    strayed = f", of which {found.strayed:,} do not come home by themselves" if found.strayed else ""
+    yield f"on the target alone: {found.only_on_target:,} records{strayed}"
+    yield from _places(found, "only_on_target_records", copies=True)
+    yield from found.notes
+    if homeward:
+        yield f"groups: {len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
+        yield "  how many records are read again is known once everything is home; the journal says it"
+
+
+def _places(found: FailbackReport, field: str, *, copies: bool) -> Iterator[str]:
+    rows = sorted(
+        (
+            (getattr(part, field) or 0, topic.remote_topic if copies else topic.topic, part.partition)
+            for topic in found.topics
+            for part in topic.partitions
+        ),
+        reverse=True,
+    )
+    yield from (f"  {count:,} of {topic}-{number}" for count, topic, number in rows if count)
+
+
+def save(flow_name: str) -> Json:
+    """Save what the source alone has; skipped if the way home does it.
+
+    Run again, it goes on: no record is exported twice.  Raises the error that the report amounts to, after it is kept.
+    """
+    from twinlog.recovery.failback import failback
+    from twinlog.recovery.failback.one_sided import opened_logs
+
+    context = get_current_context()
+    if goes_home(context["params"]):
+        raise AirflowSkipException("the way home saves it")
+    by = approver(context["ti"].xcom_pull(task_ids="approve"))
+    configuration, flow = _chosen(flow_name)
+    with opened(flow) as clusters, opened_logs(flow) as read:
+        found = failback.run(flow, clusters, _asked(configuration, flow, by=by, dry_run=False), read)
+    told = shortened(found.document, WHOLE)
+    failure = not_saved({**found.document, "transient": found.transient})
+    if failure is not None:
+        context["ti"].xcom_push("return_value", told)
+        raise failure
+    return told
+
+
+def report(flow_name: str, outlet_events: Any) -> Json:
+    """Tell how it ended, with an event if clients went home; if nothing was done, say why, and be skipped."""
+    from twinlog.airflow.flows import read_configuration
+
+    context = get_current_context()
+    homeward = context["ti"].xcom_pull(task_ids="home")
+    done = homeward or context["ti"].xcom_pull(task_ids="save")
+    if done is None:
+        raise AirflowSkipException(
+            "dry run: nothing was changed"
+            if context["params"]["dry_run"]
+            else f"not approved: nothing was changed, and {flow_name} is as it was"
+        )
+    names = ("flow", "run", "mode", "state", "by", "failover", "rto_seconds", "rpo_seconds", "evidence")
+    told = {name: done[name] for name in names}
+    if homeward:
+        flow = read_configuration().flows[flow_name]
+        asset = failed_back(flow.source.alias, flow.target.alias)
+        outlet_events[went_home(flow.name)].add(asset, extra=told)
+    return shown({**told, "next": done["next"]})
