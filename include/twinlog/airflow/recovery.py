@@ -9,6 +9,9 @@ from twinlog.clock import moment_ms
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json
 
+WHOLE_FAILBACK = "the evidence, and `twinlog recovery status`"
+"""Where all of a failback's report is that Airflow's database has no room for."""
+
 
 def driver_of(run: Any) -> str:
     """Name a Dag run: in a flow's ledger every try of its tasks works for the same driver."""

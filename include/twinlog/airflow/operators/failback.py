@@ -12,15 +12,13 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import Step
-from twinlog.airflow.recovery import approver, driver_of, goes_home, not_home
+from twinlog.airflow.recovery import WHOLE_FAILBACK, approver, driver_of, goes_home, not_home
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.spark.request import Request
-
-WHOLE = "the evidence, and `twinlog recovery status`"
 
 
 def _request(flow: FlowSettings, context: Context) -> Request:
@@ -41,7 +39,7 @@ def _request(flow: FlowSettings, context: Context) -> Request:
 
 
 def _for_xcom(outcome: Json) -> Json:
-    return shortened(outcome, WHOLE)
+    return shortened(outcome, WHOLE_FAILBACK)
 
 
 HOME = Step(_request, _for_xcom, not_home)

@@ -9,8 +9,7 @@ from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.assets import failed_back, went_home
-from twinlog.airflow.operators.failback import WHOLE
-from twinlog.airflow.recovery import approver, goes_home, not_home, not_saved
+from twinlog.airflow.recovery import WHOLE_FAILBACK, approver, goes_home, not_home, not_saved
 from twinlog.airflow.tasks.failover import push_note
 from twinlog.airflow.tasks.frame import log_step, opened, shown
 from twinlog.airflow.xcom import shortened
@@ -186,7 +185,7 @@ def save(flow_name: str) -> Json:
     configuration, flow = _chosen(flow_name)
     with opened(flow) as clusters, opened_logs(flow) as read:
         found = failback.run(flow, clusters, _asked(configuration, flow, by=by, dry_run=False), read)
-    told = shortened(found.document, WHOLE)
+    told = shortened(found.document, WHOLE_FAILBACK)
     failure = not_saved({**found.document, "transient": found.transient})
     if failure is not None:
         context["ti"].xcom_push("return_value", told)
