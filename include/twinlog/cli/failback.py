@@ -94,11 +94,11 @@ def _home(
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import home
     from twinlog.recovery.failback.one_sided import opened_logs
-    from twinlog.recovery.reverse import Way, reverse_of
+    from twinlog.recovery.reverse import Way, way_home
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key = signing_key(sign_with or chosen.gate.sign_with)
-    back = home.require_reverse(chosen, reverse_of(configuration, chosen))
+    back = way_home(configuration, chosen)
     if not dry_run:
         load_early()
     with (

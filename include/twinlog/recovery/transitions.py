@@ -36,6 +36,7 @@ from twinlog.formats.ledger.recovery import (
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.procedure import StepName, left
 from twinlog.state.ledger import Ledger
+from twinlog.state.progress import SourceIncarnation
 
 MOST_ENTRIES = 200
 """Journal entries that a run keeps, the newest: a failover that is tried for days must not fill the ledger."""
@@ -57,16 +58,26 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Upstream offsets [start, end) of a partition that the flow is known not to copy."""
+
+    life: SourceIncarnation
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """The records of one transaction: the run, the flow's state if it changes, and old runs to forget.
 
-    `ended` is the failover that is over with this move.
+    `ended` is the failover that is over with this move.  `passed_over` is what the flow will not copy.
     """
 
     run: RecoveryRun
     state: FlowState | None = None
     forgotten: tuple[RecoveryRun, ...] = ()
     ended: RecoveryRun | None = None
+    passed_over: tuple[PassedOver, ...] = ()
 
 
 def open_run(ledger: Ledger) -> RecoveryRun | None:

@@ -224,7 +224,8 @@ class FlowSettings:
     If a flow is not `enabled` but `emit_heartbeats`, it only writes heartbeats, as in MM2 (MirrorMakerConfig).
     `reverse_heartbeats` is the reverse flow if that one only writes heartbeats; `other_heartbeats` are pairs without a
     flow in either direction for which this flow writes them; `source_heartbeats` is a flow that writes heartbeats on
-    the source (pairs.py).  `progress_on_source` are the topics of the source in which flows into it keep their
+    the source (pairs.py).  `homes` is set for a flow that only brings records home (recovery/reverse.py): topics of the
+    target, by the names that their copies have on the source.  `progress_on_source` are the topics of the source in which flows into it keep their
     progress, if they were given names.  `aliases` are those of all clusters of the file.
     """
 
@@ -373,6 +374,7 @@ class FlowSettings:
     aliases: frozenset[str] = frozenset()
     failover: FailoverSettings = section(FailoverSettings)
     recovery_run: str = ""
+    homes: Mapping[str, str] | None = None
 
     def tier_of(self, topic: str) -> Tier:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
