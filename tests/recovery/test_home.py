@@ -30,20 +30,28 @@ from twinlog.topics import pauses
 HOMEWARD = [it.name.value for it in HOME]
 
 
+@pytest.fixture(params=[True, False], ids=["same-names", "other-names"])
+def keeps_names(request: pytest.FixtureRequest) -> bool:
+    """Whether `orders` is called the same on B, or `A.orders`."""
+    return request.param
+
+
 @pytest.fixture
-def make_promoted(flow: FlowSettings, tmp_path: Path, monkeypatch) -> Callable[[], BothWays]:
+def make_promoted(
+    flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool
+) -> Callable[[], BothWays]:
     """`make_promoted()` is a flow that was failed over; clients have written four records to B, and read three."""
     monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
 
     def make() -> BothWays:
-        world = new_world(flow, tmp_path)
+        world = new_world(flow, tmp_path, keeps_names=keeps_names)
         replace_what_needs_brokers(world, monkeypatch)
-        for it in (world.there, world.back):
+        for it in (world.there, world.usual):
             world.cycle(it)
         report = world.fail_over()
         assert State.PROMOTED is report.state, steps_of(report)
         world.write(world.b, 4)
-        world.b.commit("billing", ORDERS, world.position(world.b) + 3)
+        world.b.commit("billing", world.copied, world.position(world.b) + 3)
         return world
 
     return make
@@ -86,7 +94,7 @@ def require_home(world: BothWays, records: int = 9, unread: int = 1) -> None:
     assert list(range(records)) == world.values(world.a) == world.values(world.b)
     assert unread == len(world.unread(world.a))
     world.write(world.a, 2)
-    assert (2, 0) == (world.cycle(world.there), world.cycle(world.back))
+    assert (2, 0) == (world.cycle(world.there), world.cycle(world.usual))
     assert list(range(records + 2)) == world.values(world.a) == world.values(world.b)
 
 
@@ -182,7 +190,7 @@ class TestTail:
         """They are copied to B while its clients work there."""
         assert State.REFUSED is with_tail.home(Answer.NO, tail=Tail.KEEP).state
         assert list(range(11)) == with_tail.values(with_tail.b)
-        with_tail.b.commit("billing", ORDERS, 11)
+        with_tail.b.commit("billing", with_tail.copied, 11)
         report = with_tail.home(tail=Tail.KEEP)
         assert State.FOLLOWING is report.state, told(report)
         assert [0] == [it.again for it in report.groups]
@@ -319,10 +327,10 @@ class TestWaits:
 
     def test_a_group_that_still_reads_on_b(self, world: BothWays):
         """It is waited for, until it has read to the end."""
-        world.b.commit("billing", ORDERS, world.position(world.b)).state = GroupState.STABLE
+        world.b.commit("billing", world.copied, world.position(world.b)).state = GroupState.STABLE
         report = world.home()
         assert "still reading on B: billing" in said(report, "groups")
-        world.b.commit("billing", ORDERS, world.position(world.b) + 1)
+        world.b.commit("billing", world.copied, world.position(world.b) + 1)
         assert State.FOLLOWING is world.home().state
         require_home(world, unread=0)
 
@@ -330,7 +338,7 @@ class TestWaits:
         """A group that commits while a person thinks is not left with its old position."""
 
         def commit() -> Answer:
-            world.b.commit("billing", ORDERS, world.position(world.b) + 1)
+            world.b.commit("billing", world.copied, world.position(world.b) + 1)
             return Answer.YES
 
         report = world.home(commit)

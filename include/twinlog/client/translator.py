@@ -18,8 +18,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.translate import (
-    before_the_end_of,
     Position,
+    before_the_end_of,
     begun_empty,
     never_copied,
     positions,

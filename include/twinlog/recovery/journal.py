@@ -58,10 +58,13 @@ class Journal:
             records.append(StateRecord.of_ledger(topic, found.state))
         if found.ended is not None:
             records.append(StateRecord.of_ledger(topic, found.ended))
+        records += [StateRecord.of_ledger(topic, it) for it in found.begun]
         for it in found.passed_over:
-            nothing = encode_segment(MapSegment(it.start, it.end, ()))
-            records.append(progress_record(state, it.life.topic, it.life.partition, it.end - 1))
-            records.append(map_record(state, MapKey(*it.life, it.start), nothing))
+            last = it.end - 1 if it.end else None
+            records.append(progress_record(state, it.life.topic, it.life.partition, last))
+            if it.start < it.end:
+                nothing = encode_segment(MapSegment(it.start, it.end, ()))
+                records.append(map_record(state, MapKey(*it.life, it.start), nothing))
         gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
         owned.write([*records, *gone])
         return found.run

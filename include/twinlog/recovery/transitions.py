@@ -33,6 +33,7 @@ from twinlog.formats.ledger.recovery import (
     RunState,
     StepState,
 )
+from twinlog.formats.ledger.topics import Incarnation
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.procedure import StepName, left
 from twinlog.state.ledger import Ledger
@@ -59,7 +60,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Upstream offsets [start, end) of a partition that the flow is known not to copy."""
+    """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`."""
 
     life: SourceIncarnation
     start: int
@@ -70,7 +71,8 @@ class PassedOver:
 class Move:
     """The records of one transaction: the run, the flow's state if it changes, and old runs to forget.
 
-    `ended` is the failover that is over with this move.  `passed_over` is what the flow will not copy.
+    `ended` is the failover that is over with this move.  `passed_over` is what the flow will not copy, of topics
+    whose incarnations are `begun` with this move.
     """
 
     run: RecoveryRun
@@ -78,6 +80,7 @@ class Move:
     forgotten: tuple[RecoveryRun, ...] = ()
     ended: RecoveryRun | None = None
     passed_over: tuple[PassedOver, ...] = ()
+    begun: tuple[Incarnation, ...] = ()
 
 
 def open_run(ledger: Ledger) -> RecoveryRun | None:

@@ -225,8 +225,8 @@ class FlowSettings:
     `reverse_heartbeats` is the reverse flow if that one only writes heartbeats; `other_heartbeats` are pairs without a
     flow in either direction for which this flow writes them; `source_heartbeats` is a flow that writes heartbeats on
     the source (pairs.py).  `homes` is set for a flow that only brings records home (recovery/reverse.py): topics of the
-    target, by the names that their copies have on the source.  `progress_on_source` are the topics of the source in which flows into it keep their
-    progress, if they were given names.  `aliases` are those of all clusters of the file.
+    target, by the names that their copies have on the source.  `progress_on_source` are the topics of the source in
+    which flows into it keep their progress, if they were given names.  `aliases` are those of all clusters of the file.
     """
 
     source: ClusterSettings

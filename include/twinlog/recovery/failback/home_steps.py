@@ -69,8 +69,7 @@ def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
     )
     if back.flow.homes is None:
         return move
-    over = homes.passed_over(_way(there), _way(back), journey.work.failover, ledger)
-    return replace(move, passed_over=over)
+    return homes.begin(move, _way(there), _way(back), journey.work.failover, ledger)
 
 
 def _way(scene: Scene) -> Way:

@@ -9,29 +9,39 @@ the flow home passes over it, once for each failover, before anything else is co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
+from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.recovery.reverse import Way, with_homes
-from twinlog.recovery.transitions import PassedOver
+from twinlog.recovery.transitions import Move, PassedOver
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
-from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
+from twinlog.state.progress import SourceIncarnation, read_progress
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
+from twinlog.topics.incarnations import differ
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import FlowSnapshot
 
 
 def named(there: Way, back: Way) -> Way:
-    """Return the way home of every topic of the promoted flow that it could copy; heartbeats do not go home."""
+    """Return the way home of every topic of the promoted flow that it could copy; heartbeats do not go home.
+
+    Raises TerminalError `no-way-home` if a cluster does not tell its id.
+    """
     flow, clusters = there.flow, there.clusters
+    if not clusters.source.cluster_id() or not clusters.target.cluster_id():
+        raise TerminalError(
+            f"{flow.name} cannot go home: a cluster does not tell its id, and by it what came home is told from the rest",
+            code="no-way-home",
+            flow=flow.name,
+        )
     topics = [it for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
     beats = own_heartbeats(flow, clusters.source, [it.topic for it in topics])
     return with_homes(
@@ -64,50 +74,99 @@ def make_known(there: Way, back: Way) -> None:
         write_ledger(there.flow, there.clusters.target, [note])
 
 
-def passed_over(there: Way, back: Way, failover: str, ledger: Ledger) -> tuple[PassedOver, ...]:
-    """Return what the flow home has to pass over; nothing if a way home of this failover has begun before.
+def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> Move:
+    """Let the move that begins the way home also say what is passed over, unless one of this failover has said it.
 
     `ledger` is that of the flow home, read behind its fence, while the promoted flow copies nothing.  Raises
-    TerminalError `no-way-home` if a map does not say where the copies end.
+    TerminalError `no-way-home` if a map does not say where the copies end, or if records came home to another
+    incarnation of a topic.
     """
-    runs = {
-        it.run for it in read_ledger(there.flow, there.clusters.target).recoveries if it.failover == failover
-    }
+    before = read_ledger(there.flow, there.clusters.target)
+    runs = {it.run for it in before.recoveries if it.failover == failover}
     if any(it.run in runs for it in ledger.recoveries):
-        return ()
-    return tuple(_passed_over(there, back.flow, back.clusters))
-
-
-def _passed_over(there: Way, home: FlowSettings, clusters: Clusters) -> Iterator[PassedOver]:
+        return move
     snapshot = FlowSnapshot(there.flow, there.clusters).read_state()
-    maps = read_maps(there.flow, there.clusters.target)
-    come_to = read_progress(home, clusters.target)
-    for topic in snapshot.discovery.topics:
-        if topic.remote is None or home.homes is None or topic.remote_topic not in home.homes:
-            continue
+    topics = [
+        it
+        for it in snapshot.discovery.topics
+        if it.remote is not None and it.remote_topic in homes_of(back.flow)
+    ]
+    begun = [life for it in topics if (life := _begun(it, back, ledger)) is not None]
+    anew = {it.topic for it in begun}
+    over = _passed_over(snapshot, topics, read_progress(back.flow, back.clusters.target), anew)
+    return replace(move, passed_over=tuple(over), begun=tuple(begun))
+
+
+def homes_of(flow: FlowSettings) -> Mapping[str, str]:
+    """Return the topics that a flow brings home, by their copies; none for another flow."""
+    return flow.homes or {}
+
+
+def _begun(topic: DiscoveredTopic, back: Way, ledger: Ledger) -> Incarnation | None:
+    """Return the incarnation of the copy if the flow home does not know it yet.
+
+    A copy that was made anew since a way home is copied from as another topic.
+    """
+    assert topic.remote is not None
+    known = ledger.incarnations.get(topic.remote_topic)
+    if known is not None and not differ(known.topic_id, topic.remote.topic_id):
+        if differ(known.remote_topic_id, topic.topic_id):
+            raise TerminalError(
+                f"{topic.topic} was deleted and created again on {back.flow.target.alias} since records came home to it,"
+                " so which of them it holds is not known",
+                hint="`twinlog failback` saves what there is; docs/failover.md says how clients go home by hand",
+                code="no-way-home",
+                topic=topic.topic,
+            )
+        return None
+    return Incarnation(
+        topic.remote_topic,
+        topic.remote.topic_id,
+        clock.now_ms(),
+        topic.topic,
+        topic.topic_id,
+        back.clusters.source.cluster_id(),
+        1 if known is None else known.number + 1,
+        IncarnationReason.FIRST_SEEN if known is None else IncarnationReason.APPEND,
+    )
+
+
+def _passed_over(
+    snapshot: FlowSnapshot,
+    topics: Iterable[DiscoveredTopic],
+    come_to: Mapping[TopicPartition, int],
+    anew: Collection[str],
+) -> Iterator[PassedOver]:
+    for topic in topics:
+        assert topic.remote is not None
         for it in topic.partitions:
             if it.target is None:
                 continue
-            life = SourceIncarnation(topic.topic, topic.topic_id, it.partition)
-            end = _copied_end(snapshot.progress, maps.get(life), topic, it)
-            start = come_to.get(TopicPartition(topic.remote_topic, it.partition), -1) + 1
-            if start < end:
-                copy = SourceIncarnation(topic.remote_topic, topic.remote.topic_id, it.partition)
+            place = TopicPartition(topic.remote_topic, it.partition)
+            copy = SourceIncarnation(topic.remote_topic, topic.remote.topic_id, it.partition)
+            start, end = come_to.get(place, -1) + 1, _copied_end(snapshot, topic, it)
+            if topic.remote_topic in anew:
+                yield PassedOver(copy, 0, end)
+            elif start < end:
                 yield PassedOver(copy, start, end)
 
 
-def _copied_end(
-    progress: Mapping[TopicPartition, int],
-    known: OffsetMap | None,
-    topic: DiscoveredTopic,
-    it: DiscoveredPartition,
-) -> int:
-    """Return the downstream offset behind the last copy, 0 if nothing was copied."""
-    if known is not None and len(known.length):
-        return known.end_downstream
-    last = progress.get(TopicPartition(topic.topic, it.partition))
+def _copied_end(snapshot: FlowSnapshot, topic: DiscoveredTopic, it: DiscoveredPartition) -> int:
+    """Return the downstream offset behind the last copy of any incarnation of the topic, 0 if nothing was copied."""
+    remote_id = topic.remote.topic_id if topic.remote is not None else ""
+    lives = [
+        SourceIncarnation(life.topic, life.topic_id, it.partition)
+        for life in snapshot.ledger.every_incarnation
+        if (life.topic, life.remote_topic) == (topic.topic, topic.remote_topic)
+        and not differ(life.remote_topic_id, remote_id)
+    ]
+    found = [snapshot.maps[life].open() for life in lives if snapshot.maps.seen(life) is not None]
+    end = max((known.end_downstream for known in found), default=0)
+    if end:
+        return end
+    last = snapshot.progress.get(TopicPartition(topic.topic, it.partition))
     first = it.begins if it.begins is not None else it.source.log_start
-    if last is None or last < first or (known is not None and known.covers_all(first, last + 1)):
+    if last is None or last < first or any(known.covers_all(first, last + 1) for known in found):
         return 0
     raise TerminalError(
         f"{topic.topic}-{it.partition} was copied, and its map does not say where the copies in {topic.remote_topic}"
