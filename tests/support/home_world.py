@@ -161,7 +161,7 @@ class BothWays:
             if record.offset in new:
                 at = target.append(copy, key=record.key, value=record.value, timestamp=record.timestamp)
                 extents.append(Extent(record.offset, at, 1))
-        key = source_offset_key(flow.connector_name, flow.source.alias, 0, place.topic)
+        key = source_offset_key(flow.connector_name, flow.state_alias, 0, place.topic)
         number = partition_for(key, flow.offset_storage_partitions)
         target.append(TopicPartition(flow.offsets_topic, number), key=key, value=offset_value(end - 1))
         map_key = encode_map_key(MapKey(place.topic, source.topic_id, 0, start))

@@ -129,7 +129,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     wanted = {it for offsets in committed.found.values() for it in offsets}
     ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
-    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    topic = flow.policy.checkpoints_topic(flow.state_alias)
     return GroupView(
         positions=positions,
         uncovered=(*_uncovered(positions.listed), *_refused(committed.refused)),

@@ -17,9 +17,6 @@ from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee,
 from twinlog.errors import TerminalError
 from twinlog.transforms.chain import NO_CHAIN
 
-HOME = ".home"
-"""Follows the alias of the cluster from which records come home, in the name of the flow that brings them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -72,7 +69,6 @@ def homeward(usual: FlowSettings, flow: FlowSettings) -> FlowSettings:
             )
     return replace(
         usual,
-        source=replace(usual.source, alias=f"{usual.source.alias}{HOME}"),
         enabled=True,
         homes={},
         transforms=NO_CHAIN,

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from twinlog.config.flow.settings import HOME
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import (
@@ -372,7 +373,7 @@ def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     state = ledger.flow_state
     there, _, here = flow.partition("->")
     run = way_home(ledger)
-    home = flow if run is not None else f"{here}->{there}"
+    home = flow if run is not None else f"{here}->{there.removesuffix(HOME)}"
     arrived = run is not None and run.state is RunState.PROMOTED
     back = "" if arrived else f"; `twinlog recovery abort --flow '{home}'` turns back"
     return TerminalError(

@@ -217,6 +217,10 @@ class LifecycleSettings:
     `forget-after:30d` (also `m`, `h`); see [topics](topics.md#forgetting-a-topic)"""
 
 
+HOME = ".home"
+"""Follows the source's alias in the name of a flow that only brings records home."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, and groups of twinlog's own.
@@ -392,7 +396,15 @@ class FlowSettings:
     @property
     def name(self) -> str:
         """Return `A->B`."""
-        return f"{self.source.alias}->{self.target.alias}"
+        return f"{self.state_alias}->{self.target.alias}"
+
+    @property
+    def state_alias(self) -> str:
+        """Return the alias under which the flow keeps its state on the target: the source's.
+
+        A flow that only brings records home keeps state of its own beside that of the flow in the same direction.
+        """
+        return self.source.alias if self.homes is None else f"{self.source.alias}{HOME}"
 
     @property
     def continuous(self) -> bool:
@@ -402,7 +414,7 @@ class FlowSettings:
     @property
     def offsets_topic(self) -> str:
         """Return the target topic where Connect would keep this flow's offsets (MirrorMakerConfig.workerConfig)."""
-        return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
+        return self.offset_storage_topic or f"mm2-offsets.{self.state_alias}.internal"
 
     @property
     def progress_topics(self) -> frozenset[str]:
@@ -415,17 +427,17 @@ class FlowSettings:
     @property
     def offset_map_topic(self) -> str:
         """Return the topic on the target with the exact offset map of this flow."""
-        return state_topics.offset_map_topic(self.source.alias)
+        return state_topics.offset_map_topic(self.state_alias)
 
     @property
     def ledger_topic(self) -> str:
         """Return the topic on the target with gaps, incarnations, lanes and state of this flow."""
-        return state_topics.ledger_topic(self.source.alias)
+        return state_topics.ledger_topic(self.state_alias)
 
     @property
     def quarantine_topic(self) -> str:
         """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
-        return f"mm2-quarantine.{self.source.alias}.internal"
+        return f"mm2-quarantine.{self.state_alias}.internal"
 
     def tail_topic(self, topic: str) -> str:
         """Return the topic on the target for records of a source topic that a failover left behind."""

@@ -1,8 +1,8 @@
 """Bring a promoted flow home: what `failback` saves first, then a planned failover of the reverse flow.
 
 `B->A` copies home what clients wrote on B, and `A->B` leaves it out by the maps: the flow of the file if topics keep
-their names, else one of its own (recovery/reverse.py), from each copy into its topic.  As a failover, it goes on wherever it was
-stopped; what comes before the promotion of A is done again.
+their names, else one of its own (recovery/reverse.py), from each copy into its topic.  As a failover, it goes on
+wherever it was stopped; what comes before the promotion of A is done again.
 """
 
 from __future__ import annotations

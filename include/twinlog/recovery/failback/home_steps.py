@@ -110,7 +110,18 @@ def bring_home(journey: Journey) -> Outcome:
     text = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
     if not_there:
         there.notes.append(not_there)
-    return done("; ".join(filter(None, [text, not_there])))
+    return done("; ".join(filter(None, [text, not_there, _staying(journey)])))
+
+
+def _staying(journey: Journey) -> str:
+    """Name the topics that stay on the target, if the flow home is one that was made for it; "" if there are none."""
+    there, back = journey.there, journey.back
+    usual = there.tools.reverse.flow if there.tools.reverse is not None else None
+    if back.flow.homes is None or not (names := homes.staying(_way(there), _way(back), usual)):
+        return ""
+    stay = f"no flow brings {planned.listed(names)} to {there.flow.source.alias}"
+    there.notes.append(stay)
+    return stay
 
 
 def audit(journey: Journey) -> Outcome:
@@ -203,8 +214,8 @@ def try_source(journey: Journey) -> Outcome:
 
 
 def _as_clients_know(journey: Journey) -> FlowSettings:
-    """Return the reverse flow under the name that the cluster it comes from has in the file."""
-    return replace(journey.back.flow, source=journey.there.flow.target)
+    """Return the reverse flow under the name that it has in the file."""
+    return replace(journey.back.flow, homes=None)
 
 
 def write_evidence(journey: Journey) -> Outcome:

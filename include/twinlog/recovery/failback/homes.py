@@ -19,13 +19,15 @@ from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats
+from twinlog.policy.selection import is_internal
 from twinlog.recovery.reverse import Way, with_homes
 from twinlog.recovery.transitions import Move, PassedOver
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import SourceIncarnation, read_progress
+from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
-from twinlog.topics.incarnations import differ
+from twinlog.topics.incarnations import differ, sources_of_copies
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -38,7 +40,8 @@ def named(there: Way, back: Way) -> Way:
     flow, clusters = there.flow, there.clusters
     if not clusters.source.cluster_id() or not clusters.target.cluster_id():
         raise TerminalError(
-            f"{flow.name} cannot go home: a cluster does not tell its id, and by it what came home is told from the rest",
+            f"{flow.name} cannot go home: a cluster does not tell its id, so what came home could not be told from the"
+            " rest",
             code="no-way-home",
             flow=flow.name,
         )
@@ -51,6 +54,25 @@ def named(there: Way, back: Way) -> Way:
             for it in topics
             if it.topic not in beats and not comes_from_elsewhere(flow, it.topic)
         },
+    )
+
+
+def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...]:
+    """Return the topics of the target that no flow brings to the source: those that clients made there, above all.
+
+    `usual` is the enabled flow in the other direction, None without one.  Raises errors of the target.
+    """
+    known = sources_of_copies(there.flow, read_ledger(there.flow, there.clusters.target))
+    return tuple(
+        sorted(
+            name
+            for name in there.clusters.target.topic_names()
+            if name not in homes_of(back.flow)
+            and known(name) is None
+            and not is_internal(name, there.flow.policy)
+            and not there.flow.policy.is_heartbeats_topic(name)
+            and (usual is None or left_out_reason(usual, name) is not None)
+        )
     )
 
 
@@ -112,8 +134,8 @@ def _begun(topic: DiscoveredTopic, back: Way, ledger: Ledger) -> Incarnation | N
     if known is not None and not differ(known.topic_id, topic.remote.topic_id):
         if differ(known.remote_topic_id, topic.topic_id):
             raise TerminalError(
-                f"{topic.topic} was deleted and created again on {back.flow.target.alias} since records came home to it,"
-                " so which of them it holds is not known",
+                f"{topic.topic} was deleted and created again on {back.flow.target.alias} since records came home to"
+                " it, so which of them it holds is not known",
                 hint="`twinlog failback` saves what there is; docs/failover.md says how clients go home by hand",
                 code="no-way-home",
                 topic=topic.topic,
