@@ -15,7 +15,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.records import LedgerRecord
-from twinlog.formats.ledger.writers import ReverseFlow
+from twinlog.formats.ledger.writers import ReverseFlow, source_ids
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
@@ -223,7 +223,7 @@ def maps_home(
             for it in ledger.every_incarnation
             if it.topic in copies and not differ(it.topic_id, copies[it.topic])
         }
-        if source_id not in ledger.source_ids or not lives:
+        if not lives or source_id not in source_ids((*ledger.claims, *ledger.every_incarnation)):
             continue
         topic = offset_map_topic(alias)
         maps = packed_maps(topic, latest_records_or_empty(clusters.target, topic))
