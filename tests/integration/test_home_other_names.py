@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from test_failback import ended_at, write
-from test_failover import PARTITIONS, Reader, numbers_in, steps_of
+from test_failover import PARTITIONS, Reader, Writer, numbers_in, steps_of
 
 from lab import ThreadRunner, configure, create_topic, cycle
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -56,9 +62,13 @@ class Pair:
                 **more,
             },
         )
-        self.configuration = load(self.file)
-        self.there = self.configuration.flows[f"{a}->{b}"]
-        self.usual = self.configuration.flows[f"{b}->{a}"]
+        self.names = f"{a}->{b}", f"{b}->{a}"
+        self.take(self.file)
+
+    def take(self, file: Path) -> None:
+        """Work with the flows of this file."""
+        self.file, self.configuration = file, load(file)
+        self.there, self.usual = (self.configuration.flows[it] for it in self.names)
 
     def cycle(self, flow: FlowSettings | None = None) -> int:
         """Copy, pass groups on, report, audit; return how many records were copied."""
@@ -80,7 +90,7 @@ class Pair:
             request = failover.Request(Mode.PLANNED, "jo")
             report = failover.run(self.there, clusters, request, self.tools(Answer.YES))
         assert "promoted" == report.state.value, steps_of(report)
-        assert [0] * PARTITIONS == [it.again for it in report.groups]
+        assert {0} >= {it.again for it in report.groups}, report.groups
 
     def home(self, answer: Answer = Answer.YES, tail: Tail | None = None, **changes: bool) -> FailbackReport:
         """Go home, or go on with that."""
@@ -158,3 +168,85 @@ def test_the_way_home_with_other_names_loses_nothing_and_reads_nothing_twice(
     assert 0 == pair.cycle()
     assert (every, every) == pair.both()
     assert pair.equal()
+
+
+def test_over_and_home_under_load_again_and_again(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """Producers and a group work where clients are, and `B->A` follows: nothing is lost, doubled or read twice."""
+    pair = Pair(tmp_path, cluster_a, cluster_b)
+    invoices = pair.topic.replace("orders", "invoices")
+    create_topic(cluster_b, invoices, PARTITIONS)
+    both = configure(
+        tmp_path,
+        {
+            it.alias: cluster
+            for it, cluster in ((pair.there.source, cluster_a), (pair.there.target, cluster_b))
+        },
+        [pair.there.name, pair.usual.name],
+        topics=f"{pair.topic},{pair.copy},{invoices}",
+        groups=pair.group,
+        heartbeats__replication__enabled="false",
+        sync__group__offsets__enabled="true",
+        twinlog__gate__fence__seconds="1",
+        twinlog__failover__wait__seconds="60",
+        twinlog__gate__free__disk__percent="0",
+        twinlog__reports__folder=str(tmp_path),
+    )
+    pair.take(both)
+    on_a, on_b = (cluster_a, pair.topic), (cluster_b, pair.copy)
+    read: list[int] = []
+    acknowledged: set[int] = set()
+
+    def work(place: tuple[EmbeddedKafka, str], first: int, move: Callable[[], None]) -> None:
+        writer, reader = Writer(*place, first), Reader(*place, pair.group)
+        time.sleep(2)
+        for flow in (pair.there, pair.usual):
+            pair.cycle(flow)
+        Thread(target=lambda: (time.sleep(3), writer.stop())).start()
+        move()
+        reader.stop()
+        acknowledged.update(writer.acknowledged)
+        read.extend(reader.read)
+
+    def home() -> None:
+        report = pair.home()
+        assert "following" == report.state.value, steps_of(report)
+        assert {0} == {it.again for it in report.groups}, report.groups
+
+    for number in range(2):
+        work(on_a, number * 2_000_000, pair.fail_over)
+        write(cluster_b, invoices, range(number * 10, number * 10 + 10))
+        work(on_b, number * 2_000_000 + 1_000_000, home)
+    for flow in (pair.there, pair.usual):
+        pair.cycle(flow)
+        assert 0 == pair.cycle(flow)
+    left, right = pair.both()
+    assert (len(set(left)), left) == (len(left), right)
+    assert acknowledged <= set(left)
+    assert left == sorted(read)
+    assert list(range(20)) == numbers_in(cluster_a, f"{pair.there.target.alias}.{invoices}")
+    assert pair.equal()
+
+
+def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """A dry run by the command, and a waiver of the gate of the way home."""
+    pair = Pair(tmp_path, cluster_a, cluster_b)
+    write(cluster_a, pair.topic, range(10))
+    pair.cycle()
+    pair.fail_over()
+    write(cluster_b, pair.copy, range(100, 107))
+    code, found = command(pair, "failback", "--home", "--dry-run")
+    assert (0, 0, 7, 0) == (code, found["only_on_source"], found["only_on_target"], found["strayed"])
+    name = f"{pair.there.target.alias}.home->{pair.there.source.alias}"
+    words = "waiver", "add", "free-disk", "--reason", "a lab", "--by", "jo", "--until", "1h", "--flow", name
+    assert 0 == command(pair, *words)[0]
+    assert "refused" == pair.home(Answer.NO).state.value
+    code, done = command(pair, "recovery", "abort", "--reason", "not today")
+    assert (0, "promoted") == (code, done["state"])
+
+
+def command(pair: Pair, *words: str) -> tuple[int, dict]:
+    """Run one command line in this process; its exit code and JSON document."""
+    out = StringIO()
+    with redirect_stdout(out):
+        code = main([*words, "--config", str(pair.file), "--output", "json"])
+    return code, json.loads(out.getvalue() or "{}")
