@@ -204,6 +204,14 @@ class TestOtherNames:
         assert State.FOLLOWING is report.state, told(report)
         require_home(world, 12, 4)
 
+    def test_what_has_expired_on_b_meanwhile_is_named(self, world: BothWays):
+        """Clients stayed there for longer than the topic keeps records: the rest comes home."""
+        world.b.topics["A.orders"].logs[0].delete_before(7)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        assert "A.orders-0: 2 offsets behind the copies had expired on B" in said(report, "bring-home")
+        assert [*range(5), 7, 8] == world.values(world.a)
+
     def test_the_usual_flow_never_copies_home(self, world: BothWays):
         """`B->A` leaves copies of A's topics out, as MM2 does, before, on and after the way home."""
         assert 0 == world.cycle(world.usual)
@@ -283,7 +291,7 @@ class TestOtherNames:
         world.b.topics[world.there.offset_map_topic].logs = [FakeLog() for _ in range(16)]
         with pytest.raises(TerminalError, match=r"does not say where the copies in A\.orders end") as refused:
             world.home()
-        assert "no-way-home" == refused.value.code
+        assert ("no-way-home", FlowPhase.PROMOTED) == (refused.value.code, world.ledger(world.there).phase)
         assert 5 == len(world.a.topics["orders"].logs[0].records)
 
 

@@ -61,11 +61,15 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`."""
+    """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`.
+
+    `expired` of them, at the end, the source has deleted before anybody could copy them.
+    """
 
     life: SourceIncarnation
     start: int
     end: int
+    expired: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,10 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
-        transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
+        lent = transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
         _require_way(there, back)
+        if back.flow.homes is not None:
+            homes.begin(lent, there, back, begun.failover, reverse)
     work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
     if request.dry_run:
         return _preview(there, back, work, request, under_way)

@@ -69,7 +69,14 @@ def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
     )
     if back.flow.homes is None:
         return move
-    return homes.begin(move, _way(there), _way(back), journey.work.failover, ledger)
+    begun = homes.begin(move, _way(there), _way(back), journey.work.failover, ledger)
+    there.notes += [
+        f"{it.life.topic}-{it.life.partition}: {it.expired:,} offsets behind the copies had expired on"
+        f" {back.flow.source.alias} before they came home"
+        for it in begun.passed_over
+        if it.expired
+    ]
+    return begun
 
 
 def _way(scene: Scene) -> Way:
@@ -107,7 +114,8 @@ def bring_home(journey: Journey) -> Outcome:
         if found.only_on_source and not not_there
         else ""
     )
-    text = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
+    brought = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
+    text = "; ".join([brought, *there.notes])
     if not_there:
         there.notes.append(not_there)
     return done("; ".join(filter(None, [text, not_there, _staying(journey)])))

@@ -9,7 +9,7 @@ the flow home passes over it, once for each failover, before anything else is co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from twinlog import clock
@@ -97,7 +97,9 @@ def make_known(there: Way, back: Way) -> None:
 
 
 def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> Move:
-    """Let the move that begins the way home also say what is passed over, unless one of this failover has said it.
+    """Let the move that begins the way home, or goes on with it, also say what is passed over.
+
+    Up to the copied end that is said once for each failover; what has expired meanwhile, each time.
 
     `ledger` is that of the flow home, read behind its fence, while the promoted flow copies nothing.  Raises
     TerminalError `no-way-home` if a map does not say where the copies end, or if records came home to another
@@ -105,8 +107,7 @@ def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> M
     """
     before = read_ledger(there.flow, there.clusters.target)
     runs = {it.run for it in before.recoveries if it.failover == failover}
-    if any(it.run in runs for it in ledger.recoveries):
-        return move
+    fresh = not any(it.run in runs for it in ledger.recoveries)
     snapshot = FlowSnapshot(there.flow, there.clusters).read_state()
     topics = [
         it
@@ -115,7 +116,12 @@ def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> M
     ]
     begun = [life for it in topics if (life := _begun(it, back, ledger)) is not None]
     anew = {it.topic for it in begun}
-    over = _passed_over(snapshot, topics, read_progress(back.flow, back.clusters.target), anew)
+    come_to = read_progress(back.flow, back.clusters.target)
+    over = [
+        it
+        for topic in topics
+        for it in _passed_over(snapshot, topic, come_to, topic.remote_topic in anew, fresh)
+    ]
     return replace(move, passed_over=tuple(over), begun=tuple(begun))
 
 
@@ -155,22 +161,25 @@ def _begun(topic: DiscoveredTopic, back: Way, ledger: Ledger) -> Incarnation | N
 
 def _passed_over(
     snapshot: FlowSnapshot,
-    topics: Iterable[DiscoveredTopic],
+    topic: DiscoveredTopic,
     come_to: Mapping[TopicPartition, int],
-    anew: Collection[str],
+    anew: bool,
+    fresh: bool,
 ) -> Iterator[PassedOver]:
-    for topic in topics:
-        assert topic.remote is not None
-        for it in topic.partitions:
-            if it.target is None:
-                continue
-            place = TopicPartition(topic.remote_topic, it.partition)
-            copy = SourceIncarnation(topic.remote_topic, topic.remote.topic_id, it.partition)
-            start, end = come_to.get(place, -1) + 1, _copied_end(snapshot, topic, it)
-            if topic.remote_topic in anew:
-                yield PassedOver(copy, 0, end)
-            elif start < end:
-                yield PassedOver(copy, start, end)
+    """Yield what the flow home passes over in each partition: up to the copied end, and what has expired.
+
+    `anew`: it knows no such incarnation yet.  `fresh`: no way home of this failover has begun before.
+    """
+    assert topic.remote is not None
+    for it in topic.partitions:
+        if it.target is None:
+            continue
+        copy = SourceIncarnation(topic.remote_topic, topic.remote.topic_id, it.partition)
+        start = 0 if anew else come_to.get(copy.topic_partition, -1) + 1
+        end = _copied_end(snapshot, topic, it) if fresh or anew else 0
+        gone = it.target.log_start
+        if anew or start < max(end, gone):
+            yield PassedOver(copy, start, max(end, gone), max(0, gone - max(start, end)))
 
 
 def _copied_end(snapshot: FlowSnapshot, topic: DiscoveredTopic, it: DiscoveredPartition) -> int:
