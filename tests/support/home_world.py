@@ -343,7 +343,7 @@ def replace_what_needs_brokers(made: BothWays, monkeypatch: pytest.MonkeyPatch) 
 
     def audited(flow: FlowSettings, *_: Any) -> SimpleNamespace:
         made.audit(flow)
-        return SimpleNamespace(equal=True, records=1, coverage=1.0)
+        return SimpleNamespace(equal=True, records=1, coverage=1.0, differences=())
 
     def take(flow: FlowSettings, *_: Any) -> Held:
         taken[flow.name] += 1

@@ -136,7 +136,7 @@ def audit(journey: Journey) -> Outcome:
     """Audit both flows: each compares what it copied."""
     texts = []
     for scene in (journey.back, journey.there):
-        outcome = planned.prove_tail(scene)
+        outcome = planned.prove_tail(scene, again=journey.back.flow.homes is not None)
         if outcome.ends:
             return replace(outcome, message=f"{scene.flow.name}: {outcome.message}")
         texts.append(f"{scene.flow.name}: {outcome.message}")
