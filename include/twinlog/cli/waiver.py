@@ -123,7 +123,7 @@ def remove(
 
 def _waivable(config: Path, name: str | None) -> FlowSettings:
     """Return a flow of the file, or the one by which a flow with other names goes home: `B.home->A`."""
-    from twinlog.config.flow.settings import HOME
+    from twinlog.policy.state_topics import HOME
     from twinlog.recovery.reverse import way_home
 
     if name is None or f"{HOME}->" not in name:

@@ -193,7 +193,7 @@ def _with_loopback(
         and (same or not differ(incarnation.topic_id, item.remote_topic_id))
     ]
     compared = [(it.compared, it.end) for it in taken_over]
-    return replace(item, both_ways=True, loopback=_spans(item, maps, compared))
+    return replace(item, both_ways=not same, loopback=_spans(item, maps, compared))
 
 
 def _spans(

@@ -12,6 +12,9 @@ from collections.abc import Iterable
 
 from twinlog.policy.replication import ReplicationPolicy
 
+HOME = ".home"
+"""Follows the source's alias in the names of a flow that only brings records home, and of the topics with its state."""
+
 _LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
 _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twinlog.config.flow.settings import HOME
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import (
@@ -36,6 +35,7 @@ from twinlog.formats.ledger.recovery import (
 )
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.gate.suites.suites import Mode
+from twinlog.policy.state_topics import HOME
 from twinlog.recovery.procedure import StepName, left
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation

@@ -217,10 +217,6 @@ class LifecycleSettings:
     `forget-after:30d` (also `m`, `h`); see [topics](topics.md#forgetting-a-topic)"""
 
 
-HOME = ".home"
-"""Follows the source's alias in the name of a flow that only brings records home."""
-
-
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, and groups of twinlog's own.
@@ -228,9 +224,8 @@ class FlowSettings:
     If a flow is not `enabled` but `emit_heartbeats`, it only writes heartbeats, as in MM2 (MirrorMakerConfig).
     `reverse_heartbeats` is the reverse flow if that one only writes heartbeats; `other_heartbeats` are pairs without a
     flow in either direction for which this flow writes them; `source_heartbeats` is a flow that writes heartbeats on
-    the source (pairs.py).  `homes` is set for a flow that only brings records home (recovery/reverse.py): topics of the
-    target, by the names that their copies have on the source.  `progress_on_source` are the topics of the source in
-    which flows into it keep their progress, if they were given names.  `aliases` are those of all clusters of the file.
+    the source (pairs.py).  `progress_on_source` are its topics in which flows into it keep progress under given names.
+    `aliases` are those of all clusters.  `homes` are target topics by their copies, of a flow that only brings home.
     """
 
     source: ClusterSettings
@@ -400,11 +395,8 @@ class FlowSettings:
 
     @property
     def state_alias(self) -> str:
-        """Return the alias under which the flow keeps its state on the target: the source's.
-
-        A flow that only brings records home keeps state of its own beside that of the flow in the same direction.
-        """
-        return self.source.alias if self.homes is None else f"{self.source.alias}{HOME}"
+        """Return the alias under which the flow keeps its state on the target; one with `homes` has its own."""
+        return f"{self.source.alias}{'' if self.homes is None else state_topics.HOME}"
 
     @property
     def continuous(self) -> bool:
@@ -418,10 +410,7 @@ class FlowSettings:
 
     @property
     def progress_topics(self) -> frozenset[str]:
-        """Return the names of source topics that are never copied.
-
-        Flows keep their progress in a topic of that name, on the source or on the target.
-        """
+        """Return the names under which flows keep their progress, on either side: such topics are never copied."""
         return self.progress_on_source | {self.offsets_topic}
 
     @property
@@ -448,8 +437,7 @@ class FlowSettings:
 class Configuration:
     """One configuration file: its clusters by alias, and its flows (enabled, or only writing heartbeats) by name.
 
-    `warnings` are lines for people: what MM2 would silently drop, likely mistakes, deprecated names.  `sha256`
-    identifies the file in reports and evidence.
+    `warnings` are what MM2 would silently drop, likely mistakes, deprecated names; `sha256` identifies the file.
     """
 
     path: Path
