@@ -258,6 +258,15 @@ class TestOtherNames:
         found = with_loopback(world.there, world.clusters(world.there), ResolvedRanges((spec,), ()))
         assert [(True, ((5, 9),))] == [(it.both_ways, it.loopback) for it in found.ranges]
 
+    def test_the_flow_home_leaves_out_what_a_to_b_wrote(self, world: BothWays):
+        """Also the first time, and behind its own progress: a tail that is kept is copied to B meanwhile."""
+        assert State.REFUSED is world.home(Answer.NO).state
+        back = replace(world.back, homes={"A.orders": "orders"})
+        ids = world.b.topics["A.orders"].topic_id, world.a.topics["orders"].topic_id
+        spec = RangeSpec("A.orders", ids[0], "orders", 0, 0, 20, remote_topic_id=ids[1])
+        found = with_loopback(back, world.clusters(back), ResolvedRanges((spec,), ()))
+        assert [(True, ((0, 5),))] == [(it.both_ways, it.loopback) for it in found.ranges]
+
     def test_a_copy_that_is_not_the_one_they_came_from_lacks_them(self, world: BothWays):
         """Deleted by hand and made anew, it gets everything."""
         assert State.FOLLOWING is world.home().state

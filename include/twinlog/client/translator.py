@@ -193,7 +193,7 @@ class FlowTranslator:
 
     def _may_be_both_ways(self, pair: Pair) -> bool:
         """Say whether records of the target may lie in the topic too: both names are one, or some came home."""
-        return pair.same_name or bool(self._ledger.reverse_flows)
+        return pair.same_name or self._ledger.came_home
 
     def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:
         base = Answer(

@@ -28,7 +28,7 @@ from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
-from twinlog.policy.state_topics import source_of_ledger
+from twinlog.policy.state_topics import comes_home, source_of_ledger
 from twinlog.state.ledger import ledger_in, read_ledger, write_ledger
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import ReverseState, gone_reverse_flows, read_reverse_states
@@ -87,7 +87,7 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
     Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
     has a reverse flow: only lanes that write in transactions can be told from other writers.
     """
-    came_home = read_ledger(flow, clusters.target).reverse_flows
+    came_home = read_ledger(flow, clusters.target).came_home or flow.homes is not None
     ids = {it.topic: it.topic_id for it in resolved.ranges if came_home or it.remote_topic == it.topic}
     if not ids:
         return resolved
@@ -115,7 +115,8 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
             continue
         same = item.remote_topic == item.topic
         theirs = taken_over[item.topic, item.topic_id, item.partition] if same else []
-        why = _stopped_by(flow, item, firsts.get(item.topic), gone) or uncompared(item, theirs)
+        lost = gone if same else [it for it in gone if comes_home(it.ledger_topic)]
+        why = _stopped_by(flow, item, firsts.get(item.topic), lost) or uncompared(item, theirs)
         if why is not None:
             stopped.append(why)
             continue

@@ -187,8 +187,7 @@ def _gone(
 
 def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
-    came_home = bool(snapshot.ledger.reverse_flows)
-    reverse_maps = _reverse_maps(flow, clusters, discovery, came_home=came_home)
+    reverse_maps = _reverse_maps(flow, clusters, discovery, came_home=snapshot.ledger.came_home)
     gaps = never_copied(snapshot.ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:

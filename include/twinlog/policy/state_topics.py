@@ -35,6 +35,11 @@ def source_of_ledger(topic: str) -> str | None:
     return named[1] if named else None
 
 
+def comes_home(topic: str) -> bool:
+    """Say whether a topic is named as the ledger of a flow that only brings records home."""
+    return (source_of_ledger(topic) or "").endswith(HOME)
+
+
 def source_of_offset_map(topic: str) -> str | None:
     """Return the source's alias if a topic is named as a flow's offset map, else None."""
     named = _OFFSET_MAP.fullmatch(topic)

@@ -24,7 +24,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
-from twinlog.state.ledger import latest_records_or_empty, ledger_in, read_ledger
+from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_in, read_ledger
 from twinlog.state.progress import packed_maps
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.incarnations import differ
@@ -50,13 +50,15 @@ class OtherWriters:
     shared: frozenset[str] = frozenset()
 
 
-def read_other_writers(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> OtherWriters:
+def read_other_writers(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger | None = None
+) -> OtherWriters:
     """Find the reverse flow's records, and other flows that write into the same copies.
 
     If the state of another flow may not, or cannot, be read, it is skipped: records of that flow are then not known to
     be its own. Raises FormatError for unreadable state of the reverse flow, and errors of the clusters.
     """
-    came_home = read_ledger(flow, clusters.target).reverse_flows or flow.homes is not None
+    came_home = (ledger or read_ledger(flow, clusters.target)).came_home or flow.homes is not None
     topics = [it for it in discovery.topics if came_home or it.remote_topic == it.topic]
     ids = {it.topic: it.topic_id for it in topics}
     ways = read_reverse_states(flow, clusters, ids) if ids else ()
@@ -112,7 +114,7 @@ def other_writers(
     into another incarnation of the copy has no records in this one. Raises ClusterUnreachable.
     """
     found: list[str] = []
-    if remote_topic == topic or read_ledger(flow, clusters.target).reverse_flows:
+    if remote_topic == topic or read_ledger(flow, clusters.target).came_home:
         found += _reverse_writers(flow, clusters, topic, remote_topic, remote_topic_id)
     named = remote_topic != topic and flow.policy.topic_source(remote_topic) == flow.source.alias
     for name in clusters.target.topic_names():
