@@ -92,8 +92,8 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
     if not ids:
         return resolved
     flows = read_reverse_states(flow, clusters, ids)
-    pairs = {it.topic: it for it in resolved.ranges if it.topic in ids}
-    both_ways = [way for way in flows if any(way.concerns(*_names(it)) for it in pairs.values())]
+    pairs = {_names(it) for it in resolved.ranges if it.topic in ids}
+    both_ways = [way for way in flows if any(way.concerns(*names) for names in pairs)]
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and both_ways:
         raise TerminalError(
             f"{flow.name} and its reverse flow copy the same topics, and {flow.name} copies at_least_once",
