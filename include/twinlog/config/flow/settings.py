@@ -1,8 +1,7 @@
 """The configuration as the rest of twinlog sees it: typed, resolved, frozen.
 
-`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file; tests build them by hand.  Each
-field says which key it is read from (values.py); no other code needs to know how a value was written or where it came
-from (`twinlog.config.flow.explain` does).  Times are in ms, sizes in bytes, unless the name says otherwise.
+`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file.  Each field says which key it is
+read from (values.py), `explain` where a value came from.  Times are in ms, sizes in bytes, unless a name says not.
 """
 
 from __future__ import annotations
@@ -128,8 +127,7 @@ class CopySettings:
     """Tell how the copy works.
 
     Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
-    uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None means that the amount of work
-    decides.
+    uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None: the amount of work decides.
     """
 
     guarantee: Guarantee = setting(choice(Guarantee), "twinlog.guarantee", "exactly_once")
