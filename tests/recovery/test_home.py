@@ -8,42 +8,56 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from fake_log import FakeLog
 from home_world import BothWays, denied, lose, new_world, replace_what_needs_brokers
 from recovery_world import ORDERS, WRITES, Blows, Killed
 
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee
+from twinlog.copying.loopback import with_loopback
+from twinlog.copying.ranges import ResolvedRanges
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import FAILBACK, RunState
 from twinlog.gate.suites.suites import Mode
+from twinlog.lane.spec import RangeSpec
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
-from twinlog.recovery.failback import export, failback, home
+from twinlog.recovery.failback import export, failback
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedure import HOME, Tail
 from twinlog.recovery.report import State
+from twinlog.recovery.reverse import require_reverse, way_home
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import write_ledger
 from twinlog.topics import pauses
+from twinlog.topics.other_writers import other_writers
 
 HOMEWARD = [it.name.value for it in HOME]
 
 
+@pytest.fixture(params=[True, False], ids=["same-names", "other-names"])
+def keeps_names(request: pytest.FixtureRequest) -> bool:
+    """Whether `orders` is called the same on B, or `A.orders`."""
+    return request.param
+
+
 @pytest.fixture
-def make_promoted(flow: FlowSettings, tmp_path: Path, monkeypatch) -> Callable[[], BothWays]:
+def make_promoted(
+    flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool
+) -> Callable[[], BothWays]:
     """`make_promoted()` is a flow that was failed over; clients have written four records to B, and read three."""
     monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
 
     def make() -> BothWays:
-        world = new_world(flow, tmp_path)
+        world = new_world(flow, tmp_path, keeps_names=keeps_names)
         replace_what_needs_brokers(world, monkeypatch)
-        for it in (world.there, world.back):
+        for it in (world.there, world.usual):
             world.cycle(it)
         report = world.fail_over()
         assert State.PROMOTED is report.state, steps_of(report)
         world.write(world.b, 4)
-        world.b.commit("billing", ORDERS, world.position(world.b) + 3)
+        world.b.commit("billing", world.copied, world.position(world.b) + 3)
         return world
 
     return make
@@ -86,7 +100,7 @@ def require_home(world: BothWays, records: int = 9, unread: int = 1) -> None:
     assert list(range(records)) == world.values(world.a) == world.values(world.b)
     assert unread == len(world.unread(world.a))
     world.write(world.a, 2)
-    assert (2, 0) == (world.cycle(world.there), world.cycle(world.back))
+    assert (2, 0) == (world.cycle(world.there), world.cycle(world.usual))
     assert list(range(records + 2)) == world.values(world.a) == world.values(world.b)
 
 
@@ -146,6 +160,150 @@ class TestHome:
         assert f"goes on with {run}" in report.next
 
 
+@pytest.mark.parametrize("keeps_names", [False], indirect=True)
+class TestOtherNames:
+    """`orders` is `A.orders` on B: what is different from names that stay."""
+
+    def test_goes_over_and_home_again_and_again(self, world: BothWays):
+        """Each time only what clients wrote since the failover comes home, once; the group reads each record once."""
+        assert State.FOLLOWING is world.home().state
+        require_home(world)
+        world.a.commit("billing", ORDERS, 11)
+        assert State.PROMOTED is world.fail_over().state
+        assert [] == world.unread(world.b)
+        world.write(world.b, 3)
+        world.b.commit("billing", world.copied, world.position(world.b) + 1)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        assert [0] == [it.again for it in report.groups]
+        require_home(world, 14, 2)
+
+    def test_what_lay_between_the_copies_before_the_failover_stays_there(self, make_promoted):
+        """The gate of the failover has judged it: only what was written behind the copied end comes home."""
+        world = make_promoted()
+        world.follow()
+        world.a.acls = {WRITES}
+        world.write(world.a, 1)
+        world.cycle(world.there)  # behind what clients wrote: a person has written that home by hand
+        assert State.PROMOTED is world.fail_over().state
+        world.write(world.b, 2)
+        report = world.home(dry_run=True)
+        assert 2 == report.only_on_target
+        assert State.FOLLOWING is world.home().state
+        assert [*range(5), 9, 10, 11] == world.values(world.a)
+
+    def test_turned_back_and_home_later_nothing_is_passed_over(self, world: BothWays):
+        """The second way home of one failover goes on where the first one stood."""
+        world.home(Answer.NO)
+        world.turn_back()
+        world.write(world.b, 2)
+        assert State.REFUSED is world.home(Answer.NO).state
+        world.turn_back()
+        world.write(world.b, 1)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        require_home(world, 12, 4)
+
+    def test_what_has_expired_on_b_meanwhile_is_named(self, world: BothWays):
+        """Clients stayed there for longer than the topic keeps records: the rest comes home."""
+        world.b.topics["A.orders"].logs[0].delete_before(7)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        assert "A.orders-0: 2 offsets behind the copies had expired on B" in said(report, "bring-home")
+        assert [*range(5), 7, 8] == world.values(world.a)
+
+    def test_the_usual_flow_never_copies_home(self, world: BothWays):
+        """`B->A` leaves copies of A's topics out, as MM2 does, before, on and after the way home."""
+        assert 0 == world.cycle(world.usual)
+        assert State.REFUSED is world.home(Answer.NO).state
+        assert 0 == world.cycle(world.usual)
+        assert State.FOLLOWING is world.home().state
+        assert 0 == world.cycle(world.usual)
+        assert not [it for it in world.a.topics if it.startswith("B.A.")]
+        require_home(world)
+
+    def test_groups_of_the_copy_are_placed_by_both_maps_in_normal_life(self, world: BothWays):
+        """A group that has not read what came home is not placed behind it, on neither side."""
+        world.home()
+        world.write(world.a, 2)
+        world.cycle(world.there)
+        for at, unread in ((5, 6), (6, 5), (8, 3), (9, 2), (10, 1), (11, 0)):
+            world.b.commit("late", world.copied, at)
+            world.cycle(replace(world.usual, sync_group_offsets=True))
+            there = world.a.committed_offsets(["late"]).found["late"][ORDERS].offset
+            assert unread == sum(it.offset >= there for it in world.a.topics["orders"].logs[0].records)
+
+    def test_a_rebuild_is_refused(self, world: BothWays):
+        """It would leave out what came home: the copy holds the only records of B's own producers."""
+        assert State.FOLLOWING is world.home().state
+        names = "orders", "A.orders", world.b.topics["A.orders"].topic_id
+        (writers,) = other_writers(world.there, world.clusters(world.there), *names)
+        assert "producers of B" in writers
+
+    def test_a_lost_ledger_of_the_way_home_stops_the_topic(self, world: BothWays):
+        """Nobody knows any more which records came home."""
+        assert State.FOLLOWING is world.home().state
+        del world.a.topics[world.back.ledger_topic]
+        spec = RangeSpec("orders", world.a.topics["orders"].topic_id, "A.orders", 0, 9, 20)
+        found = with_loopback(world.there, world.clusters(world.there), ResolvedRanges((spec,), ()))
+        assert [("orders", "reverse-flow-gone")] == [(it.topic, it.code) for it in found.stopped]
+
+    def test_lanes_leave_out_what_came_home(self, world: BothWays):
+        """By the map, and behind it by the producer."""
+        assert State.FOLLOWING is world.home().state
+        topic = world.b.topics["A.orders"].topic_id
+        spec = RangeSpec(
+            "orders", world.a.topics["orders"].topic_id, "A.orders", 0, 0, 20, remote_topic_id=topic
+        )
+        found = with_loopback(world.there, world.clusters(world.there), ResolvedRanges((spec,), ()))
+        assert [(True, ((5, 9),))] == [(it.both_ways, it.loopback) for it in found.ranges]
+
+    def test_the_flow_home_leaves_out_what_a_to_b_wrote(self, world: BothWays):
+        """Also the first time, and behind its own progress: a tail that is kept is copied to B meanwhile."""
+        assert State.REFUSED is world.home(Answer.NO).state
+        back = replace(world.back, homes={"A.orders": "orders"})
+        ids = world.b.topics["A.orders"].topic_id, world.a.topics["orders"].topic_id
+        spec = RangeSpec("A.orders", ids[0], "orders", 0, 0, 20, remote_topic_id=ids[1])
+        found = with_loopback(back, world.clusters(back), ResolvedRanges((spec,), ()))
+        assert [(True, ((0, 5),))] == [(it.both_ways, it.loopback) for it in found.ranges]
+
+    def test_a_copy_that_is_not_the_one_they_came_from_lacks_them(self, world: BothWays):
+        """Deleted by hand and made anew, it gets everything."""
+        assert State.FOLLOWING is world.home().state
+        spec = RangeSpec(
+            "orders", world.a.topics["orders"].topic_id, "A.orders", 0, 0, 20, remote_topic_id="new"
+        )
+        found = with_loopback(world.there, world.clusters(world.there), ResolvedRanges((spec,), ()))
+        assert (spec,) == found.ranges
+
+    def test_partitions_that_were_added_on_b_come_home(self, world: BothWays):
+        """The topic grows on A as well."""
+        world.b.create_partitions({"A.orders": 2})
+        assert State.FOLLOWING is world.home().state
+        assert 2 == len(world.a.topics["orders"].logs)
+
+    def test_needs_no_flow_that_is_enabled(self, world: BothWays):
+        """The file has to say how `B->A` would copy, nothing more."""
+        flows = {world.usual.name: replace(world.usual, enabled=False)}
+        configuration = Configuration(world.folder, "sha", {}, flows, ())
+        assert "B.home->A" == way_home(configuration, world.there).name
+        with pytest.raises(TerminalError, match="the file has no flow B->A") as refused:
+            way_home(replace(configuration, flows={}), world.there)
+        assert "no-way-home" == refused.value.code
+        loose = replace(world.there, copy=replace(world.there.copy, guarantee=Guarantee.AT_LEAST_ONCE))
+        with pytest.raises(TerminalError, match="A->B copies at_least_once") as refused:
+            way_home(configuration, loose)
+        assert "two-way" == refused.value.code
+
+    def test_a_map_that_does_not_say_where_the_copies_end(self, world: BothWays):
+        """Nothing is taken for a client's record that may be a copy."""
+        world.b.topics[world.there.offset_map_topic].logs = [FakeLog() for _ in range(16)]
+        with pytest.raises(TerminalError, match=r"does not say where the copies in A\.orders end") as refused:
+            world.home()
+        assert ("no-way-home", FlowPhase.PROMOTED) == (refused.value.code, world.ledger(world.there).phase)
+        assert 5 == len(world.a.topics["orders"].logs[0].records)
+
+
 class TestTail:
     """Records that A alone has: clients that nobody denied WRITE to wrote them after the failover."""
 
@@ -182,7 +340,7 @@ class TestTail:
         """They are copied to B while its clients work there."""
         assert State.REFUSED is with_tail.home(Answer.NO, tail=Tail.KEEP).state
         assert list(range(11)) == with_tail.values(with_tail.b)
-        with_tail.b.commit("billing", ORDERS, 11)
+        with_tail.b.commit("billing", with_tail.copied, 11)
         report = with_tail.home(tail=Tail.KEEP)
         assert State.FOLLOWING is report.state, told(report)
         assert [0] == [it.again for it in report.groups]
@@ -223,25 +381,29 @@ class TestRefusals:
         write_ledger(world.there, world.b, [state])
         self.require_refused(world, "not-promoted", "failback before failover")
 
+    @pytest.mark.parametrize("keeps_names", [True], indirect=True)
     def test_no_reverse_flow(self, world: BothWays):
         """The line says which flow to enable."""
         for reverse in (None, replace(world.back, enabled=False)):
             with pytest.raises(TerminalError, match="no flow B->A is enabled") as refused:
-                home.require_reverse(world.there, reverse)
+                require_reverse(world.there, reverse)
             assert "no-way-home" == refused.value.code
             assert "B->A.enabled = true" in refused.value.hint
 
+    @pytest.mark.parametrize("keeps_names", [True], indirect=True)
     def test_a_reverse_flow_that_leaves_a_topic_out(self, world: BothWays):
         """What was written to it would stay on B."""
         world.back = replace(world.back, topics=NameFilter(("invoices",)))
         error = self.require_refused(world, "no-way-home", "B->A does not bring it home to orders")
         assert "docs/failover.md" in error.hint
 
+    @pytest.mark.parametrize("keeps_names", [True], indirect=True)
     def test_a_reverse_flow_that_has_never_run(self, world: BothWays):
         """It has no ledger on A that could say who copies home."""
         del world.a.topics[world.back.ledger_topic]
         self.require_refused(world, "no-ledger", "B->A has never run")
 
+    @pytest.mark.parametrize("keeps_names", [True], indirect=True)
     def test_a_reverse_flow_that_a_person_paused(self, world: BothWays):
         """A person had a reason."""
         pauses.pause(world.back, world.a, by="ann", reason="disks")
@@ -303,7 +465,7 @@ class TestWaits:
         world.between = [lambda: world.write(world.b, 1)] * 9
         report = world.home()
         assert (State.WAITING, "waiting") == (report.state, steps_of(report)["fence-producers"])
-        assert "still written to on B: orders" in said(report, "fence-producers")
+        assert f"still written to on B: {world.copied.topic}" in said(report, "fence-producers")
         world.between = []
         assert State.FOLLOWING is world.home().state
 
@@ -319,10 +481,10 @@ class TestWaits:
 
     def test_a_group_that_still_reads_on_b(self, world: BothWays):
         """It is waited for, until it has read to the end."""
-        world.b.commit("billing", ORDERS, world.position(world.b)).state = GroupState.STABLE
+        world.b.commit("billing", world.copied, world.position(world.b)).state = GroupState.STABLE
         report = world.home()
         assert "still reading on B: billing" in said(report, "groups")
-        world.b.commit("billing", ORDERS, world.position(world.b) + 1)
+        world.b.commit("billing", world.copied, world.position(world.b) + 1)
         assert State.FOLLOWING is world.home().state
         require_home(world, unread=0)
 
@@ -330,7 +492,7 @@ class TestWaits:
         """A group that commits while a person thinks is not left with its old position."""
 
         def commit() -> Answer:
-            world.b.commit("billing", ORDERS, world.position(world.b) + 1)
+            world.b.commit("billing", world.copied, world.position(world.b) + 1)
             return Answer.YES
 
         report = world.home(commit)
@@ -368,11 +530,11 @@ class TestWaits:
         world.a.deny("delete_acls", lifted, ClusterRefused("not yours"))
         report = world.home()
         assert (State.FAILED, "failed") == (report.state, steps_of(report)["bring-home"])
-        assert "not yours (1 refused); B->A cannot write there" in said(report, "bring-home")
+        assert f"not yours (1 refused); {world.back.name} cannot write there" in said(report, "bring-home")
 
     def test_denials_that_b_does_not_let_go(self, world: BothWays):
         """B->A would bring them to A: it stands by until they are gone."""
-        ours = replace(WRITES, principal="User:*", permission="DENY")
+        ours = replace(WRITES, principal="User:*", permission="DENY", name=world.copied.topic)
         world.b.deny("delete_acls", ours, ClusterRefused("not yours"))
         report = world.home()
         assert (State.FOLLOWING, "failed") == (report.state, steps_of(report)["follow"])
@@ -477,7 +639,7 @@ class TestTurningBack:
         again = lose(world.a)
         done = world.turn_back()
         assert (1, FlowPhase.PROMOTED) == (done.exit_code, world.ledger(world.there).phase)
-        assert "B->A may still stand by" in done.left[0]
+        assert f"{world.back.name} may still stand by" in done.left[0]
         assert not denied(world.b)
         again()
         assert () == world.turn_back().left
@@ -511,7 +673,7 @@ def require_turned_back(world: BothWays) -> None:
     assert [()] * 2 == [world.ledger(it).recoveries[-1].denied for it in (world.there, world.back)]
     assert not denied(world.b)
     world.write(world.b, 2)
-    assert 2 == world.cycle(world.back)
+    assert (2 if world.back is world.usual else 0) == world.cycle(world.usual)
     assert world.turn_back() is None
     assert State.FOLLOWING is world.home().state
     require_home(world, 11, 3)
@@ -552,6 +714,7 @@ class TestClustersThatDie:
         assert State.FOLLOWING is report.state, told(report)
         require_home(world, 11, 3)
 
+    @pytest.mark.parametrize("keeps_names", [True], indirect=True)
     def test_b_dies_on_the_way(self, world: BothWays):
         """A is promoted without it; once B is back, refusals say how to end the old way home."""
         world.home(Answer.NO)

@@ -1,4 +1,7 @@
-"""Flows both ways with unchanged names, over clusters in memory: copies, audits and fences are done at once."""
+"""Flows both ways, over clusters in memory: copies, audits and fences are done at once.
+
+Names stay, or they are MM2's, and then the flow home is one of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Any
 
 import pytest
 from fake_cluster import FakeCluster
-from recovery_world import ORDERS, WRITES, Blows, Watched
+from recovery_world import COPY, ORDERS, WRITES, Blows, Watched
 
 from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import record_rest
@@ -23,17 +26,17 @@ from twinlog.errors import ClusterUnreachable, FencedError
 from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lane.copy.state_records import StateRecord, map_partition
 from twinlog.lifecycle import sync_topics
 from twinlog.logs.partition_reader import Lost
 from twinlog.monitoring import publish
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.offsets.spans import Spans
-from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, failover, journal
 from twinlog.recovery.abort import AbortResult
@@ -41,10 +44,10 @@ from twinlog.recovery.failback import export, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import Side, Stretch
 from twinlog.recovery.report import FailoverReport
-from twinlog.recovery.reverse import Way
+from twinlog.recovery.reverse import Way, homeward
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer, Tools
-from twinlog.state.internal_topics import internal_topics
+from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS, internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import read_progress
 from twinlog.topics.other_writers import read_other_writers
@@ -55,10 +58,15 @@ GROUP = "billing"
 
 @dataclass
 class BothWays:
-    """Clusters A and B with the topic `orders` and one group; each process that acts on them may be killed."""
+    """Clusters A and B with the topic `orders` and one group; each process that acts on them may be killed.
+
+    `copied` is what `orders` is called on B; `usual` is the flow `B->A` that follows in normal life.
+    """
 
     there: FlowSettings
     back: FlowSettings
+    usual: FlowSettings
+    copied: TopicPartition
     a: FakeCluster
     b: FakeCluster
     folder: Path
@@ -73,6 +81,14 @@ class BothWays:
         source, target = (Watched(it, self.blows) if watched else it for it in sides)
         return Clusters(source, target)
 
+    def at(self, cluster: FakeCluster) -> TopicPartition:
+        """The partition that clients use on one side."""
+        return ORDERS if cluster is self.a else self.copied
+
+    def ends(self, flow: FlowSettings) -> tuple[TopicPartition, TopicPartition]:
+        """The partition that a flow copies, and its copy."""
+        return (ORDERS, self.copied) if flow.source.alias == "A" else (self.copied, ORDERS)
+
     def ledger(self, flow: FlowSettings) -> Ledger:
         """What the ledger of a flow says now."""
         return read_ledger(flow, self.clusters(flow).target)
@@ -80,19 +96,20 @@ class BothWays:
     def write(self, cluster: FakeCluster, count: int) -> None:
         """Clients write to one side, each record once, unless they are denied it."""
         for _ in range(0 if denied(cluster) else count):
-            cluster.append(ORDERS, key=b"k", value=b"%d" % next(self.numbers), timestamp=now_ms())
+            place = self.at(cluster)
+            cluster.append(place, key=b"k", value=b"%d" % next(self.numbers), timestamp=now_ms())
 
     def values(self, cluster: FakeCluster) -> list[int]:
         """The records of one side, by identity."""
-        return sorted(int(it.value) for it in cluster.topics["orders"].logs[0].records)
+        return sorted(int(it.value) for it in cluster.topics[self.at(cluster).topic].logs[0].records)
 
     def position(self, cluster: FakeCluster) -> int:
         """Where the group goes on on one side."""
-        return cluster.committed_offsets([GROUP]).found[GROUP][ORDERS].offset
+        return cluster.committed_offsets([GROUP]).found[GROUP][self.at(cluster)].offset
 
     def unread(self, cluster: FakeCluster) -> list[int]:
         """The records that the group has yet to read on one side."""
-        records = cluster.topics["orders"].logs[0].records
+        records = cluster.topics[self.at(cluster).topic].logs[0].records
         return [int(it.value) for it in records if it.offset >= self.position(cluster)]
 
     def cycle(self, flow: FlowSettings) -> int:
@@ -114,8 +131,11 @@ class BothWays:
             return 0
         if not self.ledger(flow).copies_for(flow.recovery_run):
             return 0
-        start = read_progress(flow, clusters.target).get(ORDERS, -1) + 1
-        end, new = clusters.source.topics["orders"].logs[0].end, self.missing(flow)
+        source, _ = self.ends(flow)
+        if all(it.topic != source.topic for it in FlowSnapshot(flow, clusters).discovery.topics):
+            return 0
+        start = read_progress(flow, clusters.target).get(source, -1) + 1
+        end, new = clusters.source.topics[source.topic].logs[0].end, self.missing(flow)
         if end > start:
             self.blows.change("copy", lambda: self._copied(flow, start, end, new))
         return len(new)
@@ -123,36 +143,43 @@ class BothWays:
     def missing(self, flow: FlowSettings) -> list[int]:
         """The offsets that the flow has yet to copy, without what the reverse flow wrote."""
         clusters = self.clusters(flow)
-        start = read_progress(flow, clusters.target).get(ORDERS, -1) + 1
-        end = clusters.source.topics["orders"].logs[0].end
+        source, _ = self.ends(flow)
+        start = read_progress(flow, clusters.target).get(source, -1) + 1
+        end = clusters.source.topics[source.topic].logs[0].end
         discovery = FlowSnapshot(flow, clusters).discovery
-        spans = read_other_writers(flow, clusters, discovery).loopback.get(ORDERS, Spans())
+        spans = read_other_writers(flow, clusters, discovery).loopback.get(source, Spans())
         return [it for it in range(start, end) if not spans.has(it)]
 
     def _copied(self, flow: FlowSettings, start: int, end: int, new: list[int]) -> None:
         clusters = self.clusters(flow)
-        if read_progress(flow, clusters.target).get(ORDERS, -1) + 1 != start:
+        place, copy = self.ends(flow)
+        if read_progress(flow, clusters.target).get(place, -1) + 1 != start:
             raise FencedError("another twinlog runs this flow")
-        source, target = clusters.source.topics["orders"], clusters.target
+        source, target = clusters.source.topics[place.topic], clusters.target
         extents = []
         for record in source.logs[0].records:
             if record.offset in new:
-                at = target.append(ORDERS, key=record.key, value=record.value, timestamp=record.timestamp)
+                at = target.append(copy, key=record.key, value=record.value, timestamp=record.timestamp)
                 extents.append(Extent(record.offset, at, 1))
-        key = source_offset_key(flow.connector_name, flow.source.alias, 0, "orders")
-        target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(end - 1))
-        map_key = encode_map_key(MapKey("orders", source.topic_id, 0, start))
+        key = source_offset_key(flow.connector_name, flow.state_alias, 0, place.topic)
+        number = partition_for(key, flow.offset_storage_partitions)
+        target.append(TopicPartition(flow.offsets_topic, number), key=key, value=offset_value(end - 1))
+        map_key = encode_map_key(MapKey(place.topic, source.topic_id, 0, start))
         value = encode_segment(MapSegment(start, end, tuple(extents)))
-        target.append(TopicPartition(flow.offset_map_topic, 0), key=map_key, value=value)
+        number = map_partition(place.topic, 0, OFFSET_MAP_PARTITIONS)
+        target.append(TopicPartition(flow.offset_map_topic, number), key=map_key, value=value)
 
     def audit(self, flow: FlowSettings) -> None:
         """Note that all of the copy was proved equal."""
         clusters = self.clusters(flow)
-        source, target = clusters.source.topics["orders"], clusters.target.topics["orders"]
+        names = [it.topic for it in self.ends(flow)]
+        if names[0] not in clusters.source.topics or names[1] not in clusters.target.topics:
+            return
+        source, target = clusters.source.topics[names[0]], clusters.target.topics[names[1]]
         end, there = source.logs[0].end, target.logs[0].end
         lives = source.topic_id, target.topic_id
         row = PartitionAudit(
-            "orders", lives[0], 0, "orders", lives[1], 0, end, there, end, end, 0, (), 0, (), now_ms()
+            names[0], lives[0], 0, names[1], lives[1], 0, end, there, end, end, 0, (), 0, (), now_ms()
         )
         write_ledger(flow, clusters.target, [row])
 
@@ -174,7 +201,7 @@ class BothWays:
     ) -> FailoverReport:
         """Promote the target of a flow: B, unless another is named; `reverse` says whether the file has both."""
         chosen = flow or self.there
-        back = self.back if chosen.source.alias == "A" else self.there
+        back = self.usual if chosen.source.alias == "A" else self.there
         other = Way(back, self.clusters(back, watched=True)) if reverse else None
         tools = replace(self.tools(Answer.YES), reverse=other)
         return failover.run(chosen, self.clusters(chosen, watched=True), failover.Request(mode, "jo"), tools)
@@ -241,7 +268,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def new_world(flow: FlowSettings, folder: Path) -> BothWays:
+def new_world(flow: FlowSettings, folder: Path, *, keeps_names: bool = True) -> BothWays:
     """Make both flows; A has five records, of which the group has read all, and B has their copies."""
     a, b = FakeCluster("A", brokers=3), FakeCluster("B", brokers=3)
 
@@ -250,7 +277,11 @@ def new_world(flow: FlowSettings, folder: Path) -> BothWays:
             flow,
             source=source,
             target=target,
-            policy=IdentityReplicationPolicy(source_alias=source.alias),
+            policy=IdentityReplicationPolicy(source_alias=source.alias)
+            if keeps_names
+            else DefaultReplicationPolicy(),
+            topics=NameFilter((".*",)),
+            aliases=frozenset({"A", "B"}),
             groups=NameFilter((".*",)),
             heartbeats_replication=False,
             emit_heartbeats=False,
@@ -258,10 +289,13 @@ def new_world(flow: FlowSettings, folder: Path) -> BothWays:
             failover=FailoverSettings(wait_seconds=0),
         )
 
-    world = BothWays(way(flow.source, flow.target), way(flow.target, flow.source), a, b, folder)
+    there, usual = way(flow.source, flow.target), way(flow.target, flow.source)
+    back = usual if keeps_names else homeward(usual, there)
+    copied = ORDERS if keeps_names else COPY
+    world = BothWays(there, back, usual, copied, a, b, folder)
     for it, cluster, ids in (
         (world.there, b, ("cluster-A", "cluster-B")),
-        (world.back, a, ("cluster-B", "cluster-A")),
+        (world.usual, a, ("cluster-B", "cluster-A")),
     ):
         for topic in internal_topics(it):
             cluster.add_topic(topic.name, topic.partitions, configs={"cleanup.policy": "compact"})
@@ -309,7 +343,7 @@ def replace_what_needs_brokers(made: BothWays, monkeypatch: pytest.MonkeyPatch) 
 
     def audited(flow: FlowSettings, *_: Any) -> SimpleNamespace:
         made.audit(flow)
-        return SimpleNamespace(equal=True, records=1, coverage=1.0)
+        return SimpleNamespace(equal=True, records=1, coverage=1.0, differences=())
 
     def take(flow: FlowSettings, *_: Any) -> Held:
         taken[flow.name] += 1

@@ -134,7 +134,7 @@ def _state(snapshot: FlowSnapshot) -> AuditState:
         snapshot.progress,
         {incarnation: it.end_upstream for incarnation, it in snapshot.maps.items()},
         compacted,
-        read_other_writers(flow, clusters, discovery),
+        read_other_writers(flow, clusters, discovery, ledger),
         deleted_early(flow, clusters, discovery, ledger, snapshot.maps, clock.now_ms()),
     )
 

@@ -237,9 +237,9 @@ def _without_loopback(
         {at: found[at].start for at in unsure}, 1, read_committed=flow.copy.read_committed
     )
     markers = {at for at in unsure if not read.get(at) or read[at][0].offset >= found[at].end}
-    same = [at for at, it in unsure.items() if it.remote.topic == at.topic and at not in markers]
-    wrote = read_other_writers(flow, clusters, discovery).loopback if same else {}
-    loopback = {at for at in same if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]}
+    others = unsure.keys() - markers
+    wrote = read_other_writers(flow, clusters, discovery).loopback if others else {}
+    loopback = {at for at in others if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]}
     return {at: it for at, it in found.items() if at not in markers | loopback}
 
 

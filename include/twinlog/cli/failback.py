@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,7 +46,8 @@ def failback(
 ) -> int:
     """Count what is on one side alone after a failover, and export what was never copied. The flow stays promoted.
 
-    With --home, for flows both ways with unchanged names, it goes on until clients work on the source again.
+    With --home it goes on until clients work on the source again: what they wrote on the target comes home, by the flow
+    in the other direction if topics keep their names, else from each copy into its topic.
 
     Exit 0: every partition was looked at, and all of it is exported; with --home every step is done. 1: the flow is not
     promoted, a step failed or waits, the gate or a person says no; run it again. 3: a cluster cannot be reached or
@@ -94,16 +96,17 @@ def _home(
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import home
     from twinlog.recovery.failback.one_sided import opened_logs
-    from twinlog.recovery.reverse import Way, reverse_of
+    from twinlog.recovery.reverse import Way, opened_reverse, way_home
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key = signing_key(sign_with or chosen.gate.sign_with)
-    back = home.require_reverse(chosen, reverse_of(configuration, chosen))
+    back = way_home(configuration, chosen)
     if not dry_run:
         load_early()
     with (
         clusters_with_ledger(chosen) as clusters,
         open_clusters(back) as reversed_ones,
+        opened_reverse(configuration, chosen) as usual,
         opened_logs(chosen) as read,
         WarmSpark() as spark,
     ):
@@ -114,7 +117,7 @@ def _home(
             Way(chosen, clusters),
             Way(back, reversed_ones),
             home.Request(getpass.getuser(), tail, dry_run),
-            tools,
+            replace(tools, reverse=usual),
             read,
         )
     show(report.document, output, _grids(report))

@@ -93,10 +93,10 @@ def abort(
     Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
     """
     from twinlog.recovery import abort as step
-    from twinlog.recovery.reverse import opened_reverse
+    from twinlog.recovery.reverse import opened_way_home
 
     configuration, chosen = load_one_flow(config, flow)
-    with clusters_with_ledger(chosen) as clusters, opened_reverse(configuration, chosen) as reverse:
+    with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
         done = step.turn_back(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
         if done is None:
             done = step.run(chosen, clusters, by=getpass.getuser(), reason=reason)

@@ -19,6 +19,7 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.translate import (
     Position,
+    before_the_end_of,
     begun_empty,
     never_copied,
     positions,
@@ -133,7 +134,7 @@ class FlowTranslator:
 
     def _reverse(self, pairs: Iterable[Pair]) -> _Reverse | None:
         """Read what the reverse flow keeps on the source, if there is one that counts and can be asked."""
-        same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
+        same = {pair.source_topic: pair.topic_id for pair in pairs if self._may_be_both_ways(pair)}
         if not same or not self.source_reachable:
             return None
         found = read_reverse_state(self.flow, self._clusters, same)
@@ -156,21 +157,43 @@ class FlowTranslator:
     ) -> list[Position | None]:
         life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
         packed, gaps = self._packed.get(life), _in(self._lost, life)
-        both_ways = reverse is not None and pair.same_name and reverse.known.concerns(pair.source_topic)
+        names = pair.source_topic, pair.topic, pair.remote_topic_id
+        both_ways = reverse is not None and reverse.known.concerns(*names)
         if reverse is not None and both_ways and pair.source is not None:
             their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
             theirs, nothing = reverse.known.maps.get(their_life), PackedMap.of({})
-            if back:
+            if back and pair.same_name:
                 their_gaps = _in(reverse.lost, their_life)
                 return positions_both_ways(
                     theirs, packed or nothing, offsets, pair.source, their_gaps, pair.target
                 )
-            return positions_both_ways(packed, theirs or nothing, offsets, pair.target, gaps, pair.source)
+            if back:
+                alone = self._back(pair, offsets)
+                here = pair.source, pair.target
+                return before_the_end_of(theirs or nothing, packed, offsets, *here, alone)
+            return positions_both_ways(
+                packed,
+                theirs or nothing,
+                offsets,
+                pair.target,
+                gaps,
+                pair.source,
+                reverse_stands=not pair.same_name,
+            )
         if back:
-            source = pair.source or PartitionOffsets(0, 1 << 62, 1 << 62)
-            known = life in self._begun_empty
-            return positions_back(packed, offsets, source, pair.target, gaps, begun_empty=known)
+            return self._back(pair, offsets)
         return positions(packed, offsets, pair.target, gaps, pair.source)
+
+    def _back(self, pair: Pair, offsets: Sequence[int]) -> list[Position | None]:
+        """Translate back by this flow's map alone."""
+        life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
+        source = pair.source or PartitionOffsets(0, 1 << 62, 1 << 62)
+        known, gaps = life in self._begun_empty, _in(self._lost, life)
+        return positions_back(self._packed.get(life), offsets, source, pair.target, gaps, begun_empty=known)
+
+    def _may_be_both_ways(self, pair: Pair) -> bool:
+        """Say whether records of the target may lie in the topic too: both names are one, or some came home."""
+        return pair.same_name or self._ledger.came_home
 
     def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:
         base = Answer(
@@ -185,7 +208,7 @@ class FlowTranslator:
             return self._by_syncs(pair, base) if not back else _unmapped(base)
         reason, message = _remark(pair, ask, position, back=back)
         # Only the source could say whether a reverse flow copies; the target's own records may count, too.
-        unknown = pair.same_name and not self.source_reachable
+        unknown = self._may_be_both_ways(pair) and not self.source_reachable
         if unknown:
             reason, message = Reason.REVERSE_UNKNOWN, self._reverse_unknown(pair)
         return replace(
@@ -217,7 +240,7 @@ class FlowTranslator:
     def _reverse_unknown(self, pair: Pair) -> str:
         here, there = self.flow.source.alias, self.flow.target.alias
         return (
-            f"by the records of {here} alone: a flow {there}->{here} that calls {pair.topic} the same keeps its map on"
+            f"by the records of {here} alone: a flow {there}->{here} that copies {pair.topic} back keeps its map on"
             f" {here}, which is out of reach, and {there}'s own records may lie unread before this offset"
         )
 

@@ -1,4 +1,6 @@
-"""Find what a flow with unchanged topic names must leave out: loopback records, and topics that another flow copies.
+"""Find what a flow must leave out of topics that are copied both ways: loopback records, and what others copy.
+
+Topics with unchanged names are, and those to which a failback brought records home from copies with other names.
 
 A reverse flow, from B to A, keeps its ledger and its offset map on A. Whether a reverse flow exists is read from
 cluster A, not from this flow's configuration file: the reverse flow may be run from elsewhere, under aliases of its
@@ -26,7 +28,7 @@ from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
-from twinlog.policy.state_topics import source_of_ledger
+from twinlog.policy.state_topics import comes_home, source_of_ledger
 from twinlog.state.ledger import ledger_in, read_ledger, write_ledger
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import ReverseState, gone_reverse_flows, read_reverse_states
@@ -72,7 +74,9 @@ GONE = "reverse-flow-gone"
 
 
 def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRanges) -> ResolvedRanges:
-    """Add to ranges of topics that keep their names the upstream offsets that maps of reverse flows contain.
+    """Add to ranges of topics that are copied both ways the upstream offsets that maps of reverse flows contain.
+
+    These are topics that keep their names, and topics to which records came home from their copies.
 
     A partition stops if its loopback records would have to be guessed:
     - the map of a reverse flow cannot be read;
@@ -83,13 +87,16 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
     Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
     has a reverse flow: only lanes that write in transactions can be told from other writers.
     """
-    if not any(item.remote_topic == item.topic for item in resolved.ranges):
+    came_home = read_ledger(flow, clusters.target).came_home or flow.homes is not None
+    ids = {it.topic: it.topic_id for it in resolved.ranges if came_home or it.remote_topic == it.topic}
+    if not ids:
         return resolved
-    ids = {item.topic: item.topic_id for item in resolved.ranges if item.remote_topic == item.topic}
     flows = read_reverse_states(flow, clusters, ids)
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in flows):
+    pairs = {_names(it) for it in resolved.ranges if it.topic in ids}
+    both_ways = [way for way in flows if any(way.concerns(*names) for names in pairs)]
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and both_ways:
         raise TerminalError(
-            f"{flow.name} and its reverse flow keep topic names, and {flow.name} copies at_least_once",
+            f"{flow.name} and its reverse flow copy the same topics, and {flow.name} copies at_least_once",
             hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
             code="two-way",
             flow=flow.name,
@@ -99,24 +106,31 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
         for record in reverse.ledger.taken_over:
             taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
     firsts = copied_by_others(flow, clusters, [it for it in resolved.ranges if it.remote_topic == it.topic])
-    gone = _note_reverse_flows(flow, clusters, [it for it in flows if it.writes_to(ids)])
+    gone = _note_reverse_flows(flow, clusters, [it for it in both_ways if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
     stopped = list(resolved.stopped)
     for item in resolved.ranges:
-        if item.remote_topic != item.topic:
+        if item.topic not in ids:
             ranges.append(item)
             continue
-        theirs = taken_over[item.topic, item.topic_id, item.partition]
-        why = _stopped_by(flow, item, firsts.get(item.topic), gone) or uncompared(item, theirs)
+        same = item.remote_topic == item.topic
+        theirs = taken_over[item.topic, item.topic_id, item.partition] if same else []
+        lost = gone if same else [it for it in gone if comes_home(it.ledger_topic)]
+        why = _stopped_by(flow, item, firsts.get(item.topic), lost) or uncompared(item, theirs)
         if why is not None:
             stopped.append(why)
             continue
         try:
-            ranges.append(_with_loopback(item, flows, theirs))
+            writers = [it for it in flows if same or it.concerns(*_names(item))]
+            ranges.append(_with_loopback(item, writers, theirs) if same or writers else item)
         except UnreadableMap as error:
             message = f"its loopback records cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
     return ResolvedRanges(tuple(ranges), tuple(stopped))
+
+
+def _names(item: RangeSpec) -> tuple[str, str, str]:
+    return item.topic, item.remote_topic, item.remote_topic_id
 
 
 def _note_reverse_flows(
@@ -171,15 +185,16 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
 def _with_loopback(
     item: RangeSpec, flows: Iterable[ReverseState], taken_over: Iterable[TakenOver]
 ) -> RangeSpec:
-    place = item.topic, item.partition
+    place, same = (item.remote_topic, item.partition), item.remote_topic == item.topic
     maps = [
         reverse.maps[incarnation]
         for reverse in flows
         for incarnation in [*reverse.maps, *reverse.maps.broken]
         if incarnation.topic_partition == place
+        and (same or not differ(incarnation.topic_id, item.remote_topic_id))
     ]
     compared = [(it.compared, it.end) for it in taken_over]
-    return replace(item, loopback=_spans(item, maps, compared))
+    return replace(item, both_ways=not same, loopback=_spans(item, maps, compared))
 
 
 def _spans(

@@ -142,7 +142,7 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
     due = [it.checkpoint for it in plan.decided if it.checkpoint is not None]
     records = [InternalRecord(it.key(), it.value(), CHECKPOINTS_PARTITION, max(at_ms)) for it in due]
     if records:
-        target.produce(flow.policy.checkpoints_topic(flow.source.alias), records)
+        target.produce(flow.policy.checkpoints_topic(flow.state_alias), records)
     return len(due)
 
 
@@ -162,7 +162,7 @@ def _delete_old(flow: FlowSettings, target: Cluster, seen: GroupView, plan: Chec
     cut = plan_cut(seen.checkpoints, plan.ended, renewed, seen.at_ms)
     if cut is None:
         return Deleted()
-    note = apply_cut(target, flow.policy.checkpoints_topic(flow.source.alias), cut)
+    note = apply_cut(target, flow.policy.checkpoints_topic(flow.state_alias), cut)
     return Deleted(0, note) if note else Deleted(cut.ended)
 
 

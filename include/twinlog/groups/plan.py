@@ -11,7 +11,13 @@ from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.groups.translate import Position, positions, positions_back, positions_both_ways
+from twinlog.groups.translate import (
+    Position,
+    before_the_end_of,
+    positions,
+    positions_back,
+    positions_both_ways,
+)
 from twinlog.groups.verdict import (
     GroupStanding,
     PositionVerdict,
@@ -171,10 +177,21 @@ def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
         return [None for _ in committed]
     packed, reverse = _usable(route.packed), _usable(route.reverse)
     if route.back:
-        known = route.begun_empty
-        return positions_back(packed, committed, route.target, route.source, route.gaps, begun_empty=known)
+        home, known = _usable(route.home), route.begun_empty
+        back = positions_back(packed, committed, route.target, route.source, route.gaps, begun_empty=known)
+        if home is None:
+            return back
+        return before_the_end_of(home, packed, committed, route.target, route.source, back)
     if reverse is not None:
-        return positions_both_ways(packed, reverse, committed, route.target, route.gaps, route.source)
+        return positions_both_ways(
+            packed,
+            reverse,
+            committed,
+            route.target,
+            route.gaps,
+            route.source,
+            reverse_stands=route.reverse_stands,
+        )
     return positions(packed, committed, route.target, route.gaps, route.source)
 
 

@@ -146,9 +146,9 @@ class _Maps:
     packed: Maps[PackedMap]
 
     def of(self, topic: str, remote: TopicPartition) -> tuple[PackedMap | None, Iterable[tuple[int, int]]]:
-        """Return the map to translate by; None if a reverse flow writes to the same log, or this is no copy of ours."""
+        """Return the map to translate by; None if a reverse flow wrote to the same log, or this is no copy of ours."""
         life = self.ledger.incarnations.get(topic)
-        if life is None or (topic == remote.topic and self.ledger.reverse_flows):
+        if life is None or self.ledger.came_home or (topic == remote.topic and self.ledger.reverse_flows):
             return None, ()
         known = SourceIncarnation(topic, life.topic_id, remote.partition)
         packed = self.packed.seen(known)

@@ -147,8 +147,10 @@ def positions_both_ways(
     there: PartitionOffsets,
     gaps: Iterable[tuple[int, int]] = (),
     here: PartitionOffsets | None = None,
+    *,
+    reverse_stands: bool = False,
 ) -> list[Position | None]:
-    """Translate between logs of flows both ways with unchanged names: each log has its own records and the other's.
+    """Translate between logs of flows both ways: each log has its own records and the other's.
 
     A group that moves over must find every record it has not read: the source's, by the map of the flow there, and the
     other side's own, by the map of the reverse flow (`reverse`). So the position is the earlier of the two:
@@ -161,15 +163,18 @@ def positions_both_ways(
     `max_duplicates` counts exactly the copied records after that position that the group has read already, and, for a
     group ahead of the copy, the offsets read beyond it. The result is None below everything that was copied there, as
     in `positions`: the reverse flow's map knows nothing of the source's own records.
+
+    With `reverse_stands` the reverse flow copies only on a way home, and nothing came from there behind its map.
     """
     opened = reverse.open()
+    all_of_it = opened.with_gaps([(opened.end_upstream, there.end)]) if reverse_stands else opened
     unread = _still_unread(committed, here)
     result: list[Position | None] = []
     ways_there = positions(packed, committed, there, gaps, here)
     for offset, still, own in zip(committed, unread, ways_there, strict=True):
-        others = max(
-            there.log_start, min(there.end, _unread_of_the_other_side(opened, offset, there.log_start))
-        )
+        known = opened if own is None else all_of_it
+        unread_there = _unread_of_the_other_side(known, offset, there.log_start)
+        others = max(there.log_start, min(there.end, unread_there))
         gone = _gone_there(opened, still, there.log_start)
         if own is None and packed is not None and packed.run_count:
             result.append(None)
@@ -187,6 +192,27 @@ def positions_both_ways(
         exact, missing = own.exact and not gone, own.missing + gone
         result.append(Position(start, exact, own.ahead, max_duplicates, missing))
     return result
+
+
+def before_the_end_of(
+    home: PackedMap,
+    packed: PackedMap | None,
+    committed: Sequence[int],
+    there: PartitionOffsets,
+    here: PartitionOffsets,
+    back: Sequence[Position | None],
+) -> list[Position | None]:
+    """Translate readers of a copy back to its topic, where `home` has brought records of the copy itself.
+
+    Behind the end of that map a reader has read all that came home, and the way `back` by the flow's own map (`packed`)
+    is right.  Before it, a position by that map alone might lie behind records that came home and are unread.
+    """
+    nothing = PackedMap.of({})
+    both = positions_both_ways(home, packed or nothing, committed, there, (), here)
+    return [
+        alone if offset >= home.end_upstream else mixed
+        for offset, alone, mixed in zip(committed, back, both, strict=True)
+    ]
 
 
 def _unread_of_the_other_side(reverse: OffsetMap, committed: int, log_start: int) -> int:

@@ -21,7 +21,7 @@ from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
-from twinlog.topics.reverse_flows import read_reverse_state
+from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot
 
 ASKED_SECONDS = 3_600
@@ -36,7 +36,9 @@ class Route:
 
     - `back` is set for a topic that is itself a copy from the target (`B.t` on A is `t` on B). Then the map is that of
       the flow which copied it, read backwards.
-    - `reverse` is the map of the reverse flow if both flows keep the topic's name.
+    - `reverse` is the map of the reverse flow if the topic is copied both ways. `reverse_stands` says that it copies
+      only on a way home: behind its map nothing else came from there.
+    - `home`, for a topic that goes `back`, is the map of the flow that brought records home from it.
     - Either map may instead be the reason why it cannot be read.
     - `gaps` are offsets that are in no copy, by the ledger of the flow that has the map.
     - `begun_empty`, for a partition that goes `back`, says that its copy held no record at its beginning.
@@ -54,6 +56,8 @@ class Route:
     trouble: str = ""
     remote_id: str = ""
     begun_empty: bool = False
+    reverse_stands: bool = False
+    home: PackedMap | UnreadableMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     wanted = {it for offsets in committed.found.values() for it in offsets}
     ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
-    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    topic = flow.policy.checkpoints_topic(flow.state_alias)
     return GroupView(
         positions=positions,
         uncovered=(*_uncovered(positions.listed), *_refused(committed.refused)),
@@ -183,7 +187,7 @@ def _gone(
 
 def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
-    reverse_maps = _reverse_maps(flow, clusters, discovery)
+    reverse_maps = _reverse_maps(flow, clusters, discovery, came_home=snapshot.ledger.came_home)
     gaps = never_copied(snapshot.ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
@@ -200,6 +204,7 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
                         packed=snapshot.maps.seen(life),
                         gaps=tuple(gaps.get(life, ())),
                         reverse=reverse_maps.get(it),
+                        reverse_stands=flow.homes is None and topic.topic != topic.remote_topic,
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
                         remote_id=topic.remote.topic_id if topic.remote is not None else "",
                     ),
@@ -223,11 +228,17 @@ def _unread(
 
 
 def _reverse_maps(
-    flow: FlowSettings, clusters: Clusters, discovery: Discovery
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, *, came_home: bool
 ) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
-    """Return maps of the reverse flow, for topics that both flows call the same; empty if there is no such flow."""
+    """Return maps of the reverse flow, for topics that are copied both ways; empty if there is no such flow.
+
+    `came_home`: records of copies with other names have come home.
+    """
+    every = came_home or flow.homes is not None
     same = [
-        topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
+        topic
+        for topic in discovery.topics
+        if (every or topic.remote_topic == topic.topic) and topic.remote is not None
     ]
     way = (
         read_reverse_state(flow, clusters, {topic.topic: topic.topic_id for topic in same}) if same else None
@@ -237,11 +248,11 @@ def _reverse_maps(
     nothing = PackedMap.of({})
     return {
         TopicPartition(topic.topic, it.partition): way.maps.seen(
-            SourceIncarnation(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition)
+            SourceIncarnation(topic.remote_topic, topic.remote.topic_id if topic.remote else "", it.partition)
         )
         or nothing
         for topic in same
-        if way.concerns(topic.topic)
+        if way.concerns(topic.topic, topic.remote_topic, topic.remote.topic_id if topic.remote else "")
         for it in topic.partitions
     }
 
@@ -257,7 +268,8 @@ def _routes_back(
     originals = {
         it: TopicPartition(name, it.partition)
         for it in wanted
-        if flow.topics.accepts(it.topic)
+        if flow.homes is None
+        and flow.topics.accepts(it.topic)
         and (name := original_on_target(flow.policy, flow.target.alias, it.topic)) is not None
     }
     if not originals:
@@ -266,6 +278,7 @@ def _routes_back(
     way = read_reverse_state(flow, clusters, {name: it.topic_id for name, it in copies.items()})
     maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
+    home = maps_home(flow, clusters, {name: described.topic_id for name, described in copies.items()})
     originals_now = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)
     there = clusters.target.offsets(it for it in originals.values() if it.topic in originals_now)
@@ -284,5 +297,6 @@ def _routes_back(
                     back=True,
                     remote_id=topic_id,
                     begun_empty=life in empty,
+                    home=home.get((it, original.topic)),
                 ),
             )

@@ -55,8 +55,8 @@ class RangeSpec(OfPartition):
     the source's leader epoch of the last record copied before `start`; -1 if unknown.  `remote_topic_id` is the
     incarnation of the copy to write to, "" if unknown.  `copy_end` is the end of the copy (downstream) after the
     records copied before `start`, None if unknown.  `loopback` are upstream offsets [first, end) that are copies from
-    the target, by the reverse flow's map.  `chain` is what is made of each record.  `notes_chain`: the ledger
-    does not say yet that records from `start` on are copied through this chain.
+    the target, by the reverse flow's map; `both_ways` says that some came home from a copy of another name.  `chain` is
+    what is made of each record.  `notes_chain`: the ledger does not say yet that records from `start` on go through it.
     """
 
     topic: str
@@ -69,6 +69,7 @@ class RangeSpec(OfPartition):
     estimated_bytes: int = 0
     leader_epoch: int = -1
     remote_topic_id: str = ""
+    both_ways: bool = False
     loopback: tuple[tuple[int, int], ...] = ()
     copy_end: int | None = None
     chain: Chain = NO_CHAIN

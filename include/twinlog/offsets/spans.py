@@ -28,6 +28,23 @@ class Spans:
         return cls._joined(firsts, ends)
 
     @classmethod
+    def upstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
+        """Return the upstream offsets that these maps know to have been copied."""
+        known = list(maps)
+        firsts = np.concatenate([cls().firsts, *(it.upstream for it in known)])
+        ends = np.concatenate([cls().ends, *(it.upstream + it.length for it in known)])
+        return cls._joined(firsts, ends)
+
+    @classmethod
+    def joined(cls, spans: Iterable[Spans]) -> Spans:
+        """Return the offsets that lie in any of these."""
+        known = list(spans)
+        return cls._joined(
+            np.concatenate([cls().firsts, *(it.firsts for it in known)]),
+            np.concatenate([cls().ends, *(it.ends for it in known)]),
+        )
+
+    @classmethod
     def _joined(cls, firsts: Column, ends: Column) -> Spans:
         if not len(firsts):
             return cls()

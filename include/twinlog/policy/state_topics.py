@@ -12,6 +12,9 @@ from collections.abc import Iterable
 
 from twinlog.policy.replication import ReplicationPolicy
 
+HOME = ".home"
+"""Follows the source's alias in the names of a flow that only brings records home, and of the topics with its state."""
+
 _LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
 _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
 
@@ -30,6 +33,11 @@ def source_of_ledger(topic: str) -> str | None:
     """Return the source's alias if a topic is named as a flow's ledger, else None."""
     named = _LEDGER.fullmatch(topic)
     return named[1] if named else None
+
+
+def comes_home(topic: str) -> bool:
+    """Say whether a topic is named as the ledger of a flow that only brings records home."""
+    return (source_of_ledger(topic) or "").endswith(HOME)
 
 
 def source_of_offset_map(topic: str) -> str | None:

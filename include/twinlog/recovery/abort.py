@@ -106,7 +106,7 @@ def _release(
     reason: str,
 ) -> tuple[bool, list[str]]:
     """End the reverse flow's part of a way home; say whether there was one, and what is left to do."""
-    name = f"{home.target.alias}->{home.source.alias}"
+    name = reverse.flow.name if reverse is not None else f"{home.target.alias}->{home.source.alias}"
     if reverse is None:
         return False, [f"{name} may still stand by: enable it in the file, and do this again"]
     flow, clusters = reverse.flow, reverse.clusters

@@ -144,8 +144,7 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
     if ledger.phase.out_of_service:
         return (
             f"clients work on {flow.target.alias}; once {flow.source.alias} answers, `twinlog failback --dry-run"
-            f" {named}` says what each side alone has; with unchanged names both ways `twinlog failback --home {named}`"
-            " goes home"
+            f" {named}` says what each side alone has; `twinlog failback --home {named}` goes home"
         )
     if ledger.phase is FlowPhase.PAUSED:
         return f"`twinlog resume {named}` lets it go on"

@@ -15,7 +15,9 @@ from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.recovery import RecoveryRun
-from twinlog.lane.copy.state_records import StateRecord
+from twinlog.formats.map.offset_map import MapKey, encode_segment
+from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
+from twinlog.offsets.segments import MapSegment
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -56,6 +58,13 @@ class Journal:
             records.append(StateRecord.of_ledger(topic, found.state))
         if found.ended is not None:
             records.append(StateRecord.of_ledger(topic, found.ended))
+        records += [StateRecord.of_ledger(topic, it) for it in found.begun]
+        for it in found.passed_over:
+            last = it.end - 1 if it.end else None
+            records.append(progress_record(state, it.life.topic, it.life.partition, last))
+            if it.start < it.end:
+                nothing = encode_segment(MapSegment(it.start, it.end, ()))
+                records.append(map_record(state, MapKey(*it.life, it.start), nothing))
         gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
         owned.write([*records, *gone])
         return found.run

@@ -1,13 +1,21 @@
-"""Find and open the flow in the other direction: what it copies back belongs to what groups have read."""
+"""Find and open the flow in the other direction: what it copies back belongs to what groups have read.
+
+If topics keep their names, that is the flow `B->A` of the file.  If they do not, it leaves copies of A's topics out, as
+MM2's cycle rule wants it, and a failback has a flow of its own, `B.home->A`: it copies from each copy (`A.orders`) into
+the topic that it is a copy of (`orders`), only while a failback runs, and keeps its state on A under its own name.  So
+cycles of `B->A` stay as they are, and nothing passes the records that came home on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.config.flow.settings import Configuration, FlowSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee, LifecycleSettings
+from twinlog.errors import TerminalError
+from twinlog.transforms.chain import NO_CHAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +28,88 @@ class Way:
 
 def reverse_of(configuration: Configuration, flow: FlowSettings) -> FlowSettings | None:
     """Return the enabled flow in the other direction, None if the file has none."""
-    reverse = configuration.flows.get(f"{flow.target.alias}->{flow.source.alias}")
+    reverse = configuration.flows.get(_name(flow))
     return reverse if reverse is not None and reverse.enabled else None
+
+
+def way_home(configuration: Configuration, flow: FlowSettings) -> FlowSettings:
+    """Return the flow by which a promoted flow goes home: that of the file if names stay, else one made for it.
+
+    Raises TerminalError `no-way-home` if there is none.
+    """
+    found = configuration.flows.get(_name(flow))
+    if _keeps_names(flow):
+        return require_reverse(flow, found)
+    if found is None:
+        raise TerminalError(
+            f"{flow.name} cannot go home: the file has no flow {_name(flow)}, so how to copy home is not known",
+            hint=f"{_name(flow)}.enabled = true, or {_name(flow)}.emit.heartbeats.enabled = true if it is to copy"
+            " nothing else",
+            code="no-way-home",
+            flow=flow.name,
+        )
+    return homeward(found, flow)
+
+
+def homeward(usual: FlowSettings, flow: FlowSettings) -> FlowSettings:
+    """Return the flow that brings the records of a flow's copies home, by the settings of the `usual` one.
+
+    It copies nothing before it knows the names (`with_homes`), every record as it is, from the first on that no flow
+    copied, and decides nothing about topics by itself.  Raises TerminalError `two-way` unless both copy exactly once:
+    only what is written in transactions can be told from others' records.
+    """
+    for it in (usual, flow):
+        if it.copy.guarantee is not Guarantee.EXACTLY_ONCE:
+            raise TerminalError(
+                f"{flow.name} cannot go home: {it.name} copies at_least_once, and then what came home could not be"
+                " told from other records",
+                hint="twinlog.guarantee=exactly_once; `twinlog failback` saves what there is",
+                code="two-way",
+                flow=flow.name,
+            )
+    return replace(
+        usual,
+        enabled=True,
+        homes={},
+        transforms=NO_CHAIN,
+        offset_storage_topic="",
+        emit_offset_syncs=False,
+        heartbeats_replication=False,
+        reverse_heartbeats=None,
+        other_heartbeats=(),
+        source_heartbeats=None,
+        lifecycle=LifecycleSettings(),
+        copy=replace(usual.copy, start_from_latest=False),
+        tiers=tuple(replace(it, start=None) for it in usual.tiers),
+        refresh_topics=True,
+    )
+
+
+def with_homes(way: Way, homes: Mapping[str, str]) -> Way:
+    """Return the way home of these topics, by the names of their copies."""
+    return Way(replace(way.flow, homes=homes), way.clusters)
+
+
+def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSettings:
+    """Return the flow that copies home.  Raises TerminalError `no-way-home` if the file enables none."""
+    if reverse is not None and reverse.enabled:
+        return reverse
+    here, there = flow.source.alias, flow.target.alias
+    raise TerminalError(
+        f"no flow {there}->{here} is enabled: nothing brings home what was written on {there}",
+        hint=f"{there}->{here}.enabled = true, and run it once",
+        code="no-way-home",
+        flow=flow.name,
+    )
+
+
+def _name(flow: FlowSettings) -> str:
+    return f"{flow.target.alias}->{flow.source.alias}"
+
+
+def _keeps_names(flow: FlowSettings) -> bool:
+    """Say whether the policy keeps the names of topics; heartbeats have others in any case."""
+    return flow.policy.format_remote_topic(flow.source.alias, "orders") == "orders"
 
 
 @contextmanager
@@ -33,3 +121,15 @@ def opened_reverse(configuration: Configuration, flow: FlowSettings) -> Iterator
         return
     with open_clusters(reverse) as clusters:
         yield Way(reverse, clusters)
+
+
+@contextmanager
+def opened_way_home(configuration: Configuration, flow: FlowSettings) -> Iterator[Way | None]:
+    """Open the clusters of the flow by which this one goes home; None if there is none."""
+    try:
+        back = way_home(configuration, flow)
+    except TerminalError:
+        yield None
+        return
+    with open_clusters(back) as clusters:
+        yield Way(back, clusters)

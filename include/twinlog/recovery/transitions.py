@@ -33,9 +33,12 @@ from twinlog.formats.ledger.recovery import (
     RunState,
     StepState,
 )
+from twinlog.formats.ledger.topics import Incarnation
 from twinlog.gate.suites.suites import Mode
+from twinlog.policy.state_topics import HOME
 from twinlog.recovery.procedure import StepName, left
 from twinlog.state.ledger import Ledger
+from twinlog.state.progress import SourceIncarnation
 
 MOST_ENTRIES = 200
 """Journal entries that a run keeps, the newest: a failover that is tried for days must not fill the ledger."""
@@ -57,16 +60,32 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`.
+
+    `expired` of them, at the end, the source has deleted before anybody could copy them.
+    """
+
+    life: SourceIncarnation
+    start: int
+    end: int
+    expired: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """The records of one transaction: the run, the flow's state if it changes, and old runs to forget.
 
-    `ended` is the failover that is over with this move.
+    `ended` is the failover that is over with this move.  `passed_over` is what the flow will not copy, of topics
+    whose incarnations are `begun` with this move.
     """
 
     run: RecoveryRun
     state: FlowState | None = None
     forgotten: tuple[RecoveryRun, ...] = ()
     ended: RecoveryRun | None = None
+    passed_over: tuple[PassedOver, ...] = ()
+    begun: tuple[Incarnation, ...] = ()
 
 
 def open_run(ledger: Ledger) -> RecoveryRun | None:
@@ -358,7 +377,7 @@ def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     state = ledger.flow_state
     there, _, here = flow.partition("->")
     run = way_home(ledger)
-    home = flow if run is not None else f"{here}->{there}"
+    home = flow if run is not None else f"{here}->{there.removesuffix(HOME)}"
     arrived = run is not None and run.state is RunState.PROMOTED
     back = "" if arrived else f"; `twinlog recovery abort --flow '{home}'` turns back"
     return TerminalError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
-from twinlog.recovery.failback import approved, home
+from twinlog.recovery.failback import approved
 from twinlog.recovery.failback.approved import Approval
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import opened_logs
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.reverse import Way, reverse_of
+from twinlog.recovery.reverse import Way, way_home
 from twinlog.spark.failing_over import opened_tools
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailbackRequest
@@ -20,7 +20,7 @@ def run(
     configuration: Configuration, flow: FlowSettings, request: FailbackRequest, master: str, on_start: OnStart
 ) -> FailbackReport:
     """Go home; a session is opened once there is something to copy."""
-    back = home.require_reverse(flow, reverse_of(configuration, flow))
+    back = way_home(configuration, flow)
     require_safe_way(master, (back.transforms,))  # it copies, too, between the same clusters
     tail = Tail(request.tail) if request.tail is not None else None
     approval = Approval(request.by, request.failover, request.last_turned_back, tail, request.driver)

@@ -79,7 +79,7 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     offset_map = InternalTopic(flow.offset_map_topic, OFFSET_MAP_PARTITIONS, internal, vital=True)
     ledger = InternalTopic(flow.ledger_topic, 1, internal, vital=True)
     checkpoints = InternalTopic(
-        flow.policy.checkpoints_topic(flow.source.alias),
+        flow.policy.checkpoints_topic(flow.state_alias),
         1,
         flow.checkpoints_topic_replication_factor,
         vital=False,

@@ -46,6 +46,7 @@ from twinlog.formats.ledger.writers import (
 )
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
+from twinlog.policy.state_topics import comes_home
 
 R = TypeVar("R")
 
@@ -150,6 +151,11 @@ class Ledger:
         """The failover that the flow's state belongs to, also while the flow is on its way home."""
         run = self.present_recovery
         return self.recovery(run.failover) if run is not None and run.failover else run
+
+    @property
+    def came_home(self) -> bool:
+        """Say whether a failback has brought records home from copies that have other names than their topics."""
+        return any(comes_home(it.ledger_topic) for it in self.reverse_flows)
 
     def current(self, topic: str, topic_id: str) -> bool:
         """Say whether this is the incarnation of the topic that stored progress is about."""

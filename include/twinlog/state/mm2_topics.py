@@ -73,7 +73,7 @@ def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
 
     Raises the target's refusal.
     """
-    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    topic = flow.policy.checkpoints_topic(flow.state_alias)
     records, unreadable = [], 0
     for key, value in latest_or_empty(target, topic).items():
         try:
@@ -91,7 +91,7 @@ def newest_checkpoints(
     found: dict[GroupPartition, DatedCheckpoint] = {}
     unread = 0
     for key, record in latest_records_or_empty(
-        target, flow.policy.checkpoints_topic(flow.source.alias)
+        target, flow.policy.checkpoints_topic(flow.state_alias)
     ).items():
         try:
             it = Checkpoint.parse(key, record.value or b"")
@@ -106,7 +106,7 @@ def newest_checkpoints(
 
 def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterator[DatedCheckpoint]:
     """Read the checkpoints that compaction has left, oldest first; other records are skipped."""
-    for record in read_in_order(target, flow.policy.checkpoints_topic(flow.source.alias)):
+    for record in read_in_order(target, flow.policy.checkpoints_topic(flow.state_alias)):
         try:
             yield DatedCheckpoint(Checkpoint.parse(record.key or b"", record.value or b""), record.timestamp)
         except FormatError:

@@ -68,7 +68,7 @@ def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPa
     """
     progress: dict[TopicPartition, int] = {}
     for data, value in latest_or_empty(cluster, flow.offsets_topic).items():
-        key = parse_source_key(data, flow.connector_name, flow.source.alias)
+        key = parse_source_key(data, flow.connector_name, flow.state_alias)
         offset = parse_offset_value(value) if key is not None else None
         if key is not None and offset is not None:
             progress[key.topic_partition] = offset

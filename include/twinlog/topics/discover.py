@@ -163,6 +163,8 @@ def with_offsets(
 
 def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
     """Return why the flow does not replicate `topic`, None if it does."""
+    if flow.homes is not None:
+        return None if topic in flow.homes else "not a topic that this flow brings home"
     return why_left_out(
         topic,
         topics=flow.topics,

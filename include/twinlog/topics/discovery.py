@@ -231,6 +231,8 @@ def waiting_for_a_person(flow: FlowSettings, problems: Iterable[Problem]) -> tup
 
 def remote_name(flow: FlowSettings, topic: str) -> str:
     """Return the name of the copy of `topic` on the target."""
+    if flow.homes is not None and topic in flow.homes:
+        return flow.homes[topic]
     return flow.policy.format_remote_topic(flow.source.alias, topic)
 
 

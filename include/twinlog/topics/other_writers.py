@@ -3,6 +3,7 @@
 | topology                              | on the target                 | on the source                       |
 |---------------------------------------|-------------------------------|-------------------------------------|
 | both ways, unchanged names            | its own producers write there | the reverse flow's map: not copied  |
+| failed over and home, other names     | a failback brought them home  | the map of the flow home: not copied |
 | several flows into one topic (fan-in) | the other flows' maps: theirs |                                     |
 | one way                               | no other writer               |                                     |
 """
@@ -17,14 +18,15 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
+from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
-from twinlog.state.ledger import latest_records_or_empty, ledger_in, read_ledger
+from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_in, read_ledger
 from twinlog.state.progress import packed_maps
-from twinlog.topics.discovery import Discovery
+from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import (
     ReverseState,
@@ -39,7 +41,8 @@ class OtherWriters:
     """Records that the flow did not write.
 
     `loopback` are upstream offsets, by source partition, that the reverse flow wrote. `others` are downstream offsets,
-    by partition of the copy, that other flows wrote. `shared` are copies to which the target's own producers write.
+    by partition of the copy, that other flows wrote, or that came home from the copy. `shared` are copies to which the
+    target's own producers write.
     """
 
     loopback: Mapping[TopicPartition, Spans] = field(default_factory=dict)
@@ -47,17 +50,59 @@ class OtherWriters:
     shared: frozenset[str] = frozenset()
 
 
-def read_other_writers(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> OtherWriters:
+def read_other_writers(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger | None = None
+) -> OtherWriters:
     """Find the reverse flow's records, and other flows that write into the same copies.
 
     If the state of another flow may not, or cannot, be read, it is skipped: records of that flow are then not known to
     be its own. Raises FormatError for unreadable state of the reverse flow, and errors of the clusters.
     """
-    ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
+    came_home = (ledger or read_ledger(flow, clusters.target)).came_home or flow.homes is not None
+    topics = [it for it in discovery.topics if came_home or it.remote_topic == it.topic]
+    ids = {it.topic: it.topic_id for it in topics}
     ways = read_reverse_states(flow, clusters, ids) if ids else ()
-    same = frozenset(ids) & {life.topic for way in ways for life in way.ledger.every_incarnation}
+    same = frozenset(it.topic for it in topics if it.remote_topic == it.topic)
+    same &= {life.topic for way in ways for life in way.ledger.every_incarnation}
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
-    return OtherWriters(_loopback(ways, same), _other_flows(flow, clusters.target, copies), same)
+    home = {it.topic: it for it in topics if it.remote_topic != it.topic and it.remote is not None}
+    back = _ways_home(ways, {it.remote_topic: it for it in home.values()})
+    written: defaultdict[TopicPartition, list[Spans]] = defaultdict(list)
+    for at, others in (*_other_flows(flow, clusters.target, copies).items(), *_taken_from(back).items()):
+        written[at].append(others)
+    brought = {
+        TopicPartition(topic, number): Spans.downstream_of(maps) for (topic, _, number), maps in back.items()
+    }
+    return OtherWriters(
+        {**_loopback(ways, same), **brought},
+        {at: Spans.joined(spans) for at, spans in written.items()},
+        # The source's own producers write to the topics to which a flow brings records home.
+        same
+        | (frozenset(it.remote_topic for it in home.values()) if flow.homes is not None else frozenset()),
+    )
+
+
+def _ways_home(
+    ways: Iterable[ReverseState], topics: Mapping[str, DiscoveredTopic]
+) -> Mapping[tuple[str, str, int], list[OffsetMap]]:
+    """Return, by topic, copy and partition, the maps of the flows that brought records home; `topics` are by copy."""
+    found: defaultdict[tuple[str, str, int], list[OffsetMap]] = defaultdict(list)
+    for way in ways:
+        led_to = {(it.topic, it.topic_id): it.remote_topic for it in way.ledger.every_incarnation}
+        for life, packed in way.maps.items():
+            topic = topics.get(life.topic)
+            if topic is None or topic.remote is None or differ(life.topic_id, topic.remote.topic_id):
+                continue
+            if led_to.get((life.topic, life.topic_id)) == topic.topic:
+                found[topic.topic, topic.remote_topic, life.partition].append(packed.open())
+    return found
+
+
+def _taken_from(back: Mapping[tuple[str, str, int], list[OffsetMap]]) -> Mapping[TopicPartition, Spans]:
+    """Return the records of copies that came home: producers of the target wrote them."""
+    return {
+        TopicPartition(remote, number): Spans.upstream_of(maps) for (_, remote, number), maps in back.items()
+    }
 
 
 def other_writers(
@@ -69,8 +114,8 @@ def other_writers(
     into another incarnation of the copy has no records in this one. Raises ClusterUnreachable.
     """
     found: list[str] = []
-    if remote_topic == topic:
-        found += _reverse_writers(flow, clusters, topic)
+    if remote_topic == topic or read_ledger(flow, clusters.target).came_home:
+        found += _reverse_writers(flow, clusters, topic, remote_topic, remote_topic_id)
     named = remote_topic != topic and flow.policy.topic_source(remote_topic) == flow.source.alias
     for name in clusters.target.topic_names():
         alias = source_of_ledger(name)
@@ -84,14 +129,23 @@ def other_writers(
     return tuple(found)
 
 
-def _reverse_writers(flow: FlowSettings, clusters: Clusters, topic: str) -> Iterable[str]:
-    """Name the reverse flows by which a copy that keeps its topic's name holds records of the target itself."""
+def _reverse_writers(
+    flow: FlowSettings, clusters: Clusters, topic: str, remote_topic: str, remote_topic_id: str
+) -> Iterable[str]:
+    """Name the reverse flows by which a copy holds records of the target itself."""
+
+    def copied(it: LedgerRecord) -> bool:
+        if not isinstance(it, Incarnation) or it.topic != remote_topic:
+            return False
+        home = it.remote_topic == topic and not differ(it.topic_id, remote_topic_id)
+        return home or remote_topic == topic
+
     here, there = flow.source.alias, flow.target.alias
     try:
         for ledger, reverse in sorted_ledgers(flow, clusters):
             if ledger.refused:
                 yield f"whoever {ledger.ledger_topic} on {here} tells of, which may not be read"
-            if not any(isinstance(it, Incarnation) and it.topic == topic for it in ledger.records):
+            if not any(map(copied, ledger.records)):
                 continue
             if reverse:
                 yield f"producers of {there}, from which {ledger.alias}->{here} copies it"

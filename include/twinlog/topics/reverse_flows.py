@@ -15,11 +15,12 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.records import LedgerRecord
-from twinlog.formats.ledger.writers import ReverseFlow
-from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.ledger.writers import ReverseFlow, source_ids
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
 from twinlog.policy.state_topics import ledger_topic, offset_map_topic, source_of_ledger
-from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_from
+from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_from, ledger_in
 from twinlog.state.progress import Maps, packed_maps
 from twinlog.topics.incarnations import differ
 
@@ -65,9 +66,18 @@ class ReverseState:
         """Say whether the reverse flow writes to them, or has not yet recorded what it copies."""
         return self.writes_to(topics) or not self.ledger.every_incarnation
 
-    def concerns(self, topic: str) -> bool:
-        """Say whether records written by the reverse flow may lie in this topic of the source."""
-        return self.may_write_to({topic})
+    def concerns(self, topic: str, remote: str, remote_id: str = "") -> bool:
+        """Say whether records that it took out of the copy `remote` may lie in this topic of the source.
+
+        If both have one name, that is so before it has recorded what it copies.  Records that came home from a copy of
+        another name are of that copy alone: one that was made anew since lacks them.
+        """
+        if topic == remote:
+            return self.may_write_to({topic})
+        return any(
+            (it.topic, it.remote_topic) == (remote, topic) and not differ(it.topic_id, remote_id)
+            for it in self.ledger.every_incarnation
+        )
 
 
 def reverse_ledger(flow: FlowSettings) -> str:
@@ -191,6 +201,38 @@ def read_reverse_state(
     for way in ways:
         maps = Maps({**maps, **way.maps}, {**maps.broken, **way.maps.broken})
     return ReverseState(ways[0].alias, maps, ledger_from(records))
+
+
+def maps_home(
+    flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
+) -> Mapping[tuple[TopicPartition, str], PackedMap | UnreadableMap]:
+    """Return the maps by which records of copies came home into the target's own topics.
+
+    `copies` are topics of the source by name, with their ids; the result is by partition and the topic's name on the
+    target.  Raises FormatError for a damaged ledger, and errors of the target.
+    """
+    found: dict[tuple[TopicPartition, str], PackedMap | UnreadableMap] = {}
+    source_id = clusters.source.cluster_id()
+    for name in clusters.target.topic_names():
+        alias = source_of_ledger(name)
+        if alias is None or name == flow.ledger_topic:
+            continue
+        ledger = ledger_in(clusters.target, name)
+        lives = {
+            (it.topic, it.topic_id): it.remote_topic
+            for it in ledger.every_incarnation
+            if it.topic in copies and not differ(it.topic_id, copies[it.topic])
+        }
+        if not lives or source_id not in source_ids((*ledger.claims, *ledger.every_incarnation)):
+            continue
+        topic = offset_map_topic(alias)
+        maps = packed_maps(topic, latest_records_or_empty(clusters.target, topic))
+        for life in (*maps, *maps.broken):
+            remote = lives.get((life.topic, life.topic_id))
+            packed = maps.seen(life)
+            if remote is not None and packed is not None:
+                found[life.topic_partition, remote] = packed
+    return found
 
 
 def _maps(clusters: Clusters, alias: str) -> Maps[PackedMap]:

@@ -118,13 +118,13 @@ def _look_home(
     from twinlog.recovery.failback import home
     from twinlog.recovery.failback.one_sided import opened_logs
     from twinlog.recovery.procedure import Tail
-    from twinlog.recovery.reverse import Way, reverse_of
+    from twinlog.recovery.reverse import Way, way_home
     from twinlog.recovery.steps.scene import Answer, Tools
 
     def nothing_to_copy() -> LaneRunner:
         raise AssertionError("a dry run copies nothing")
 
-    back = home.require_reverse(flow, reverse_of(configuration, flow))
+    back = way_home(configuration, flow)
     tools = Tools(
         copies=nothing_to_copy,
         approve=lambda _question: Answer.NOBODY,

@@ -72,7 +72,7 @@ def on_target(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
     def others(block: Block) -> Any:
         bases, nexts = block.bases, block.nexts
         ours = known.touch(bases, nexts)
-        return ~ours if scope.shared else ~ours & scope.others.hold(bases, nexts)
+        return ~ours if scope.shared else ~ours & scope.others.touch(bases, nexts)
 
     return WithoutForeignRecords(items, others, compacted=scope.compacted)
 

@@ -1,8 +1,7 @@
 """The configuration as the rest of twinlog sees it: typed, resolved, frozen.
 
-`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file; tests build them by hand.  Each
-field says which key it is read from (values.py); no other code needs to know how a value was written or where it came
-from (`twinlog.config.flow.explain` does).  Times are in ms, sizes in bytes, unless the name says otherwise.
+`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file.  Each field says which key it is
+read from (values.py), `explain` where a value came from.  Times are in ms, sizes in bytes, unless a name says not.
 """
 
 from __future__ import annotations
@@ -128,8 +127,7 @@ class CopySettings:
     """Tell how the copy works.
 
     Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
-    uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None means that the amount of work
-    decides.
+    uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None: the amount of work decides.
     """
 
     guarantee: Guarantee = setting(choice(Guarantee), "twinlog.guarantee", "exactly_once")
@@ -224,8 +222,8 @@ class FlowSettings:
     If a flow is not `enabled` but `emit_heartbeats`, it only writes heartbeats, as in MM2 (MirrorMakerConfig).
     `reverse_heartbeats` is the reverse flow if that one only writes heartbeats; `other_heartbeats` are pairs without a
     flow in either direction for which this flow writes them; `source_heartbeats` is a flow that writes heartbeats on
-    the source (pairs.py).  `progress_on_source` are the topics of the source in which flows into it keep their
-    progress, if they were given names.  `aliases` are those of all clusters of the file.
+    the source (pairs.py).  `progress_on_source` are its topics in which flows into it keep progress under given names.
+    `aliases` are those of all clusters.  `homes` are target topics by their copies, of a flow that only brings home.
     """
 
     source: ClusterSettings
@@ -373,6 +371,7 @@ class FlowSettings:
     aliases: frozenset[str] = frozenset()
     failover: FailoverSettings = section(FailoverSettings)
     recovery_run: str = ""
+    homes: Mapping[str, str] | None = None
 
     def tier_of(self, topic: str) -> Tier:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
@@ -390,7 +389,12 @@ class FlowSettings:
     @property
     def name(self) -> str:
         """Return `A->B`."""
-        return f"{self.source.alias}->{self.target.alias}"
+        return f"{self.state_alias}->{self.target.alias}"
+
+    @property
+    def state_alias(self) -> str:
+        """Return the alias under which the flow keeps its state on the target; one with `homes` has its own."""
+        return f"{self.source.alias}{'' if self.homes is None else state_topics.HOME}"
 
     @property
     def continuous(self) -> bool:
@@ -400,30 +404,27 @@ class FlowSettings:
     @property
     def offsets_topic(self) -> str:
         """Return the target topic where Connect would keep this flow's offsets (MirrorMakerConfig.workerConfig)."""
-        return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
+        return self.offset_storage_topic or f"mm2-offsets.{self.state_alias}.internal"
 
     @property
     def progress_topics(self) -> frozenset[str]:
-        """Return the names of source topics that are never copied.
-
-        Flows keep their progress in a topic of that name, on the source or on the target.
-        """
+        """Return the names under which flows keep their progress, on either side: such topics are never copied."""
         return self.progress_on_source | {self.offsets_topic}
 
     @property
     def offset_map_topic(self) -> str:
         """Return the topic on the target with the exact offset map of this flow."""
-        return state_topics.offset_map_topic(self.source.alias)
+        return state_topics.offset_map_topic(self.state_alias)
 
     @property
     def ledger_topic(self) -> str:
         """Return the topic on the target with gaps, incarnations, lanes and state of this flow."""
-        return state_topics.ledger_topic(self.source.alias)
+        return state_topics.ledger_topic(self.state_alias)
 
     @property
     def quarantine_topic(self) -> str:
         """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
-        return f"mm2-quarantine.{self.source.alias}.internal"
+        return f"mm2-quarantine.{self.state_alias}.internal"
 
     def tail_topic(self, topic: str) -> str:
         """Return the topic on the target for records of a source topic that a failover left behind."""
@@ -434,8 +435,7 @@ class FlowSettings:
 class Configuration:
     """One configuration file: its clusters by alias, and its flows (enabled, or only writing heartbeats) by name.
 
-    `warnings` are lines for people: what MM2 would silently drop, likely mistakes, deprecated names.  `sha256`
-    identifies the file in reports and evidence.
+    `warnings` are what MM2 would silently drop, likely mistakes, deprecated names; `sha256` identifies the file.
     """
 
     path: Path

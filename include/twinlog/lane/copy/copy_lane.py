@@ -82,7 +82,7 @@ class LaneCopy:
             ledgers = ReverseLedgers(spec.source, spec.target.alias, spec.state.target_cluster_id)
             writers = LaneWriters(ledgers.latest)
             for item in ranges:
-                if item.spec.remote_topic == item.spec.topic:
+                if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}

@@ -230,10 +230,10 @@ class _Look:
             self.unseen.append(error.message)
             return None
         start = it.target.log_start
-        if comes_home:
+        if comes_home and (copy in self._home or self._reverse is None or self._reverse.homes is None):
             start = max(start, self._home.get(copy, -1) + 1)
         elif known is not None and len(known.length):
-            start = max(start, int((known.downstream + known.length).max()))
+            start = max(start, known.end_downstream)
         maps = () if known is None else (known,)
         return Stretch(
             Side.TARGET,

@@ -1,7 +1,8 @@
 """Bring a promoted flow home: what `failback` saves first, then a planned failover of the reverse flow.
 
-Only for flows both ways with unchanged names: `B->A` copies home what clients wrote on B, and `A->B` leaves it out by
-the maps.  As a failover, it goes on wherever it was stopped; what comes before the promotion of A is done again.
+`B->A` copies home what clients wrote on B, and `A->B` leaves it out by the maps: the flow of the file if topics keep
+their names, else one of its own (recovery/reverse.py), from each copy into its topic.  As a failover, it goes on
+wherever it was stopped; what comes before the promotion of A is done again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import failover, preview, transitions
-from twinlog.recovery.failback import failback, home_steps
+from twinlog.recovery.failback import failback, home_steps, homes
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
@@ -47,20 +47,6 @@ class Request:
     driver: str = "failback"
 
 
-def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSettings:
-    """Return the flow that copies home.  Raises TerminalError `no-way-home` if the file enables none."""
-    if reverse is not None and reverse.enabled:
-        return reverse
-    here, there = flow.source.alias, flow.target.alias
-    raise TerminalError(
-        f"no flow {there}->{here} is enabled: nothing brings home what was written on {there}",
-        hint=f"if topics keep their names: {there}->{here}.enabled = true, and run it once; otherwise"
-        " docs/failover.md, with the default policy",
-        code="no-way-home",
-        flow=flow.name,
-    )
-
-
 def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
     """Bring the flow `there` home, or go on with that; `back` copies home.
 
@@ -75,12 +61,17 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     actor, now = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}"), clock.now_ms()
     begun = transitions.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
-    failover.require_ledger(back.flow, back.clusters)
+    if back.flow.homes is None:
+        failover.require_ledger(back.flow, back.clusters)
+    else:
+        back = homes.named(there, back)
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
-        transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
+        lent = transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
         _require_way(there, back)
+        if back.flow.homes is not None:
+            homes.begin(lent, there, back, begun.failover, reverse)
     work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
     if request.dry_run:
         return _preview(there, back, work, request, under_way)
@@ -95,7 +86,9 @@ def _require_way(there: Way, back: Way) -> None:
     topics = [it for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
     beats = own_heartbeats(flow, clusters.source, [it.topic for it in topics])
     for it in topics:
-        if it.topic not in beats and not brings_home(back.flow, it):
+        if it.topic in beats or homes.comes_from_elsewhere(flow, it.topic):
+            continue
+        if not brings_home(back.flow, it):
             raise TerminalError(
                 f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.flow.name} does not bring it home"
                 f" to {it.topic}",

@@ -18,11 +18,12 @@ from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.jsonable import to_json
 from twinlog.metadata import sync
 from twinlog.recovery import evidence, transitions
-from twinlog.recovery.failback import failback
+from twinlog.recovery.failback import failback, homes
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failover import done_before
 from twinlog.recovery.procedure import HOME, StepName, Tail
 from twinlog.recovery.report import Outcome, State, StepReport, done, failed, waiting
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import canary, ending, planned
 from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.recovery.steps.source_writers import forget_denials
@@ -53,6 +54,8 @@ def begin(journey: Journey) -> RecoveryRun:
     )
     assert taken is not None
     if taken.promoted_ms is None:
+        if back.flow.homes is not None:
+            homes.make_known(_way(there), _way(back))
         back.journal.move(lambda now: _lend(journey, now))
     return taken
 
@@ -61,9 +64,23 @@ def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
     """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile."""
     there, back = journey.there, journey.back
     planned.still_mine(there, read_ledger(there.flow, there.clusters.target))
-    return transitions.lend(
+    move = transitions.lend(
         back.flow.name, there.flow.name, ledger, back.journal.actor, back.run, clock.now_ms()
     )
+    if back.flow.homes is None:
+        return move
+    begun = homes.begin(move, _way(there), _way(back), journey.work.failover, ledger)
+    there.notes += [
+        f"{it.life.topic}-{it.life.partition}: {it.expired:,} offsets behind the copies had expired on"
+        f" {back.flow.source.alias} before they came home"
+        for it in begun.passed_over
+        if it.expired
+    ]
+    return begun
+
+
+def _way(scene: Scene) -> Way:
+    return Way(scene.flow, scene.clusters)
 
 
 def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
@@ -97,17 +114,29 @@ def bring_home(journey: Journey) -> Outcome:
         if found.only_on_source and not not_there
         else ""
     )
-    text = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
+    brought = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
+    text = "; ".join([brought, *there.notes])
     if not_there:
         there.notes.append(not_there)
-    return done("; ".join(filter(None, [text, not_there])))
+    return done("; ".join(filter(None, [text, not_there, _staying(journey)])))
+
+
+def _staying(journey: Journey) -> str:
+    """Name the topics that stay on the target, if the flow home is one that was made for it; "" if there are none."""
+    there, back = journey.there, journey.back
+    usual = there.tools.reverse.flow if there.tools.reverse is not None else None
+    if back.flow.homes is None or not (names := homes.staying(_way(there), _way(back), usual)):
+        return ""
+    stay = f"no flow brings {planned.listed(names)} to {there.flow.source.alias}"
+    there.notes.append(stay)
+    return stay
 
 
 def audit(journey: Journey) -> Outcome:
     """Audit both flows: each compares what it copied."""
     texts = []
     for scene in (journey.back, journey.there):
-        outcome = planned.prove_tail(scene)
+        outcome = planned.prove_tail(scene, again=journey.back.flow.homes is not None)
         if outcome.ends:
             return replace(outcome, message=f"{scene.flow.name}: {outcome.message}")
         texts.append(f"{scene.flow.name}: {outcome.message}")
@@ -183,7 +212,18 @@ def switch_clients(journey: Journey) -> Outcome:
     """Run the hook of the reverse flow, whose target clients work on from now on."""
     run = journey.run
     promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
-    return ending.send_clients(journey.back, FAILBACK, promoted_ms)
+    return ending.send_clients(replace(journey.back, flow=_as_clients_know(journey)), FAILBACK, promoted_ms)
+
+
+def try_source(journey: Journey) -> Outcome:
+    """Write to the promoted source and read it back."""
+    back = journey.back
+    return canary.try_target(_as_clients_know(journey), back.clusters.target, back.tools.sleep)
+
+
+def _as_clients_know(journey: Journey) -> FlowSettings:
+    """Return the reverse flow under the name that it has in the file."""
+    return replace(journey.back.flow, homes=None)
 
 
 def write_evidence(journey: Journey) -> Outcome:
@@ -215,7 +255,7 @@ DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
     StepName.PROMOTE: promote,
     StepName.FOLLOW: follow,
     StepName.SWITCH_CLIENTS: switch_clients,
-    StepName.CANARY: lambda it: canary.try_target(it.back.flow, it.back.clusters.target, it.back.tools.sleep),
+    StepName.CANARY: try_source,
     StepName.REPORT: write_evidence,
 }
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from twinlog import clock
 from twinlog.audit import audit
+from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
@@ -315,9 +316,17 @@ def _placed_text(result: CheckpointsResult) -> str:
     )
 
 
-def prove_tail(scene: Scene) -> Outcome:
-    """Audit what no audit has compared yet."""
+def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
+    """Audit what no audit has compared yet; with `again` also, in full, the topics in which one has found differences.
+
+    Records that clients wrote to a copy are differences until they have come home.
+    """
     result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
+    unequal = frozenset(it.topic for it in result.differences)
+    if again and unequal:
+        request = AuditRequest(AuditMode.FULL, topics=unequal)
+        audit.run(scene.flow, scene.clusters, scene.tools.audits, request)
+        result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
     told = [it.message for it in result.differences] + [it.message for it in result.problems]

@@ -126,7 +126,8 @@ def place(
     """Decide where each group goes on.  Pure.
 
     The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.  If a
-    topic has the same name on both sides, the checkpoint itself is kept: the reverse flow's map was on the source.
+    topic has the same name on both sides, or records came home to it, the checkpoint itself is kept: the reverse flow's
+    map was on the source.
     """
     source_of, gaps = sources_of_copies(flow, ledger), never_copied(ledger)
     found: list[Placing] = []
@@ -143,7 +144,7 @@ def place(
         life = ledger.incarnations.get(source)
         known = SourceIncarnation(source, life.topic_id if life is not None else "", it.partition)
         offset, exact = it.downstream_offset, False
-        if source != it.topic:
+        if source != it.topic and not ledger.came_home:
             offset, exact = _translated(
                 maps.seen(known), it.upstream_offset, offset, log, gaps.get(known, ())
             )
