@@ -8,7 +8,7 @@ import pytest
 from test_failback import BothWays, write
 from test_failover import PARTITIONS
 
-from lab import read_partitions
+from lab import commit_group, read_partitions
 from twinlog.cluster.open import open_clusters
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.recovery.failback.failback import FailbackReport
@@ -25,6 +25,8 @@ def test_an_approved_way_home_is_gone_once_and_told_by_every_try(
     """What clients wrote on B is copied home on Spark; a second try of the same Dag run tells of the same end."""
     world = BothWays(tmp_path, cluster_a, cluster_b)
     write(cluster_a, world.topic, range(30))
+    for partition in range(PARTITIONS):
+        commit_group(cluster_a, world.group, world.topic, 10, partition)
     for flow in (world.there, world.back):
         world.cycle(flow)
     world.fail_over()
