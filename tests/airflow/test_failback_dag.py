@@ -27,6 +27,7 @@ def events(scheduler) -> list[dict]:
     return [it["extra"] for it in found if it["uri"] == "twinlog://north/failback/south"]
 
 
+@pytest.mark.long
 def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) -> None:
     """It saves, waits for a choice about the tail, and goes home by a yes: each record is on both sides."""
     world = ThereAndBack(scheduler, cluster_a, cluster_b)

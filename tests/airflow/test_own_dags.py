@@ -212,6 +212,7 @@ def waits(users: Any) -> str:
     return run_id
 
 
+@pytest.mark.long
 def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, alarms) -> None:
     """With the login of a connection, all is copied, proved equal, translated, and ready; who waits for it goes on."""
     waiting = waits(users)

@@ -170,6 +170,7 @@ def test_the_way_home_with_other_names_loses_nothing_and_reads_nothing_twice(
     assert pair.equal()
 
 
+@pytest.mark.long
 def test_over_and_home_under_load_again_and_again(cluster_a, cluster_b, tmp_path: Path) -> None:
     """Producers and a group work where clients are, and `B->A` follows: nothing is lost, doubled or read twice."""
     pair = Pair(tmp_path, cluster_a, cluster_b)

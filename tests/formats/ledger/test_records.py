@@ -138,7 +138,7 @@ BYTES = [
         DrillRun("r", DrillState.OPEN, "jo", 7, 8, ("r-g",), 1, 0.5, None, "why"),
         '["drill","r"]',
         '{"version":1,"run":"r","state":"open","by":"jo","started_ms":7,"at_ms":8,"clones":["r-g"],"groups":1,'
-        '"rto_seconds":0.5,"rpo_seconds":null,"message":"why"}',
+        '"rto_seconds":0.5,"rpo_seconds":null,"message":"why","driver":""}',
     ),
     (
         PromotionPlan(7, {"changes": []}),
