@@ -12,6 +12,8 @@ import socketserver
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from email import message_from_string, policy
+from email.message import EmailMessage
 from importlib.metadata import distributions
 from pathlib import Path
 from threading import Thread
@@ -255,7 +257,15 @@ def test_a_mail_says_what_is_wrong(users, cluster_b, copied_topic, mailbox) -> N
     users.api.pause("weekly_audit", paused=False)
     run_id = users.api.trigger("weekly_audit")
     assert {"audit": "failed"} == finish(users, "weekly_audit", run_id)
-    mail = users.wait("the mail", lambda: "".join(mailbox.mails))
-    assert f"twinlog home->away: weekly_audit.audit of run {run_id}" in mail
-    assert "are not equal to their source" in mail
-    assert "stranger" not in mail
+    mail = users.wait("the mail", lambda: whole(mailbox.mails))
+    assert f"twinlog home->away: weekly_audit.audit of run {run_id}" in str(mail["Subject"])
+    (text,) = (part.get_content() for part in mail.walk() if part.get_content_type() == "text/html")
+    assert "are not equal to their source" in text
+    assert "stranger" not in text
+
+
+def whole(lines: list[str]) -> EmailMessage | None:
+    """The mail of these lines, once the last one has come."""
+    if not lines or lines[-1].strip() != ".":
+        return None
+    return message_from_string("".join(lines[:-1]), policy=policy.default)
