@@ -16,12 +16,12 @@ from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
 from twinlog.airflow.retries import with_retries
 from twinlog.airflow.xcom import shortened
-from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
+    from twinlog.audit.plan import AuditRequest
     from twinlog.spark.request import Request
 
 MOST_DIFFERENCES = 100
@@ -60,6 +60,9 @@ def audit_request(params: Mapping[str, Any]) -> AuditRequest:
     share = params.get("sample")
     if params.get("full") and share is not None:
         raise UsageError("a full audit and a sample are asked for at once", hint="choose one of them")
+    # Dag files are parsed every few seconds, without what only tasks need.
+    from twinlog.audit.plan import AuditMode, AuditRequest
+
     mode = AuditMode.INCREMENTAL if share is None else AuditMode.SAMPLE
     return AuditRequest(
         AuditMode.FULL if params.get("full") else mode,
