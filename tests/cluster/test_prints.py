@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, create_topic, flow_of, produce, produce_transaction
+from lab import Seen, create_topic, flow_of, produce, produce_transaction, wait_until
 from twinlog.cluster.open import open_clusters
 from twinlog.kafka_types import TopicPartition
 
@@ -37,6 +37,8 @@ def test_equal_records_have_equal_prints(
     produce_transaction(cluster_b, mixed, some(20, 30))
     with open_clusters(flow_of(tmp_path, cluster_a, cluster_b, [plain])) as clusters:
         found = clusters.source.record_prints(TopicPartition(plain, 0), 0, 1000)
+        # A commit is answered before its marker lets the stable offset go on.
+        wait_until(lambda: len(clusters.target.record_prints(TopicPartition(mixed, 0), 0, 1000)) == 55)
         others = clusters.target.record_prints(TopicPartition(mixed, 0), 0, 1000)
         part = clusters.source.record_prints(TopicPartition(plain, 0), 7, 3)
 
