@@ -30,7 +30,7 @@ from twinlog.lab.demo.processes import Processes
 
 DAGS = Path(__file__).parents[2] / "dags"
 
-RUN_TIMEOUT_S = 300
+RUN_TIMEOUT_S = 600
 
 CONFIGURATION = """\
 clusters = east, west, upper, lower, left, right, north, south
