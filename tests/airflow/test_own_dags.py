@@ -26,7 +26,7 @@ from twinlog.lab.demo.airflow_instance import COMPONENTS, TRIGGERER, AirflowInst
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "airflow.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/airflow.md"
 
 CONFIGURATION = """\
 clusters = home, away

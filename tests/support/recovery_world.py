@@ -226,7 +226,7 @@ def replace_what_needs_brokers(made: World, monkeypatch: pytest.MonkeyPatch) -> 
 
     def audited(*_: Any) -> SimpleNamespace:
         made.audit()
-        return SimpleNamespace(equal=True, records=1, coverage=1.0)
+        return SimpleNamespace(equal=True, records=1, coverage=1.0, differences=())
 
     monkeypatch.setattr(journal, "Ownership", SimpleNamespace(taken=lambda *_: Held()))
     monkeypatch.setattr(planned, "copy_all", copy_all)

@@ -431,6 +431,7 @@ def test_every_field_has_a_case() -> None:
         "other_heartbeats",
         "failover",
         "recovery_run",
+        "homes",
         "metrics",
         "transforms",
     }  # by offsets_topic; below; test_tiers; test_pairs
