@@ -57,7 +57,7 @@ JSON_KINDS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """What MM2 does and what twinlog does, with which kinds of records; the required multiple per CPU-second."""
+    """Tell what MM2 and twinlog do, with which kinds of records, and the required multiple per CPU-second."""
 
     mm2: str
     twinlog: str

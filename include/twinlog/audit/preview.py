@@ -51,7 +51,7 @@ class PreviewedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What transforms make of some records of a topic.
+    """Tell what transforms make of some records of a topic.
 
     `chain` is the print that the ledger would note, "" if no transform concerns the topic.  `unread` are partitions
     with records that could not be read, and why.
@@ -162,6 +162,5 @@ def _made(
 
 
 def _raw(records: Columns) -> Iterator[RawRecord]:
-    columns = (records.offsets, records.timestamps, records.starts, records.ends)
-    for offset, timestamp, start, end in zip(*(it.tolist() for it in columns), strict=True):
-        yield RawRecord(offset, timestamp, bytes(records.data[start:end]))
+    for offset, timestamp, rest in records.one_by_one():
+        yield RawRecord(offset, timestamp, bytes(rest))

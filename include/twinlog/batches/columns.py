@@ -19,7 +19,7 @@ The blocks of all pieces with the same power are items of one array, and numpy m
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -189,6 +189,12 @@ class Columns:
             self.ends[chosen],
             self.batches,
         )
+
+    def one_by_one(self) -> Iterator[tuple[int, int, memoryview]]:
+        """Yield the upstream offset, the timestamp and the rest of each record."""
+        columns = (self.offsets, self.timestamps, self.starts, self.ends)
+        for offset, timestamp, start, end in zip(*(it.tolist() for it in columns), strict=True):
+            yield offset, timestamp, self.data[start:end]
 
     def stretches(self, firsts: Int64s) -> list[tuple[tuple[int, int], ...]]:
         """Fold the ascending upstream offsets of each piece that `firsts` begin into (first, length) stretches."""

@@ -29,7 +29,7 @@ from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import comes_home, source_of_ledger
-from twinlog.state.ledger import ledger_in, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger, write_ledger
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import ReverseState, gone_reverse_flows, read_reverse_states
 
@@ -73,10 +73,13 @@ GONE = "reverse-flow-gone"
 """Code of the reason for partitions whose loopback records can no longer be told from others."""
 
 
-def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRanges) -> ResolvedRanges:
+def with_loopback(
+    flow: FlowSettings, clusters: Clusters, resolved: ResolvedRanges, ledger: Ledger | None = None
+) -> ResolvedRanges:
     """Add to ranges of topics that are copied both ways the upstream offsets that maps of reverse flows contain.
 
-    These are topics that keep their names, and topics to which records came home from their copies.
+    These are topics that keep their names, and topics to which records came home from their copies.  `ledger` is given
+    if it was read behind the fence already.
 
     A partition stops if its loopback records would have to be guessed:
     - the map of a reverse flow cannot be read;
@@ -87,7 +90,7 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, resolved: ResolvedRang
     Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
     has a reverse flow: only lanes that write in transactions can be told from other writers.
     """
-    came_home = read_ledger(flow, clusters.target).came_home or flow.homes is not None
+    came_home = flow.homes is not None or (ledger or read_ledger(flow, clusters.target)).came_home
     ids = {it.topic: it.topic_id for it in resolved.ranges if came_home or it.remote_topic == it.topic}
     if not ids:
         return resolved

@@ -46,8 +46,9 @@ def resolve_behind_fence(
     The topics may have been read before the fence, while another driver copied on. Raises TerminalError if the clusters
     that answer are not those of the flow, and as `with_loopback` and `without_lost_markers`.
     """
-    resolved = resolve_now(owned, clusters, topics, ends, max_message_bytes, follow=follow)
-    resolved = with_loopback(owned.flow, clusters, resolved)
+    ledger = read_ledger(owned.flow, clusters.target)
+    resolved = resolve_now(owned, clusters, topics, ends, max_message_bytes, follow=follow, ledger=ledger)
+    resolved = with_loopback(owned.flow, clusters, resolved, ledger)
     return without_lost_markers(owned, clusters, resolved, topics)
 
 
@@ -59,9 +60,14 @@ def resolve_now(
     max_message_bytes: Mapping[str, int],
     *,
     follow: bool = False,
+    ledger: Ledger | None = None,
 ) -> ResolvedRanges:
-    """Resolve the ranges by the progress that the fence has read, and by the ledger and the copies as of now."""
-    flow, ledger = owned.flow, read_ledger(owned.flow, clusters.target)
+    """Resolve the ranges by the progress that the fence has read, and by the ledger and the copies as of now.
+
+    `ledger` is given if it was read behind the fence already.
+    """
+    flow = owned.flow
+    ledger = ledger or read_ledger(flow, clusters.target)
     # Addresses may lead elsewhere by now.
     require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
     found = clusters.target.describe_topics(it.remote_topic for it in topics).found

@@ -16,7 +16,7 @@ from twinlog.topics.snapshot import FlowSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What a cycle found before its copy; `snapshot` is what both clusters had once topics were synced."""
+    """Hold what a cycle found before its copy; `snapshot` is what both clusters had once topics were synced."""
 
     snapshot: FlowSnapshot
     synced: SyncTopicsResult

@@ -162,11 +162,12 @@ class Fetcher:
         else:
             leader_of = self._brokers.known_leader
             refused |= self._look_up(positions, self._backoff)
+        by_rack = bool(self._nearest.rack)
         for partition, position in positions.items():
             if partition in refused:
                 continue
             try:
-                node = self._replica(partition)
+                node = self._replica(partition) if by_rack else None
                 node = leader_of(*partition) if node is None else node
                 by_leader.setdefault(node, {})[partition] = position
             except TerminalError as error:

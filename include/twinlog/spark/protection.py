@@ -80,7 +80,7 @@ class ConnectAddress:
 
 
 class MayHoldSecrets(Protocol):
-    """What is sent to tasks: connections with passwords, transforms with keys."""
+    """A value that is sent to tasks: connections may hold passwords, transforms keys."""
 
     @property
     def holds_secrets(self) -> bool:

@@ -19,7 +19,7 @@ from twinlog.formats.ledger.writers import ReverseFlow, source_ids
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
-from twinlog.policy.state_topics import ledger_topic, offset_map_topic, source_of_ledger
+from twinlog.policy.state_topics import comes_home, ledger_topic, offset_map_topic, source_of_ledger
 from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_from, ledger_in
 from twinlog.state.progress import Maps, packed_maps
 from twinlog.topics.incarnations import differ
@@ -215,7 +215,7 @@ def maps_home(
     source_id = clusters.source.cluster_id()
     for name in clusters.target.topic_names():
         alias = source_of_ledger(name)
-        if alias is None or name == flow.ledger_topic:
+        if alias is None or name == flow.ledger_topic or not comes_home(name):
             continue
         ledger = ledger_in(clusters.target, name)
         lives = {

@@ -79,7 +79,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a flow makes of records, or of those of one topic, in this order; an empty chain changes nothing."""
+    """Say what a flow makes of records, or of those of one topic, in this order; an empty chain changes nothing."""
 
     steps: tuple[Step, ...] = ()
     rules: tuple[Rule, ...] = ()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinlog.policy.java_regex import compile_java
+from twinlog.policy.selection import NameFilter
 
 PREFIX: Final = "python:"
 _NAME: Final = re.compile(rf"{PREFIX}(?P<module>\w+(?:\.\w+)+|\w+)\.(?P<function>\w+)")
@@ -44,7 +44,7 @@ class Function:
 
     def concerns(self, topic: str) -> bool:
         """Say whether the function is for a topic of the source."""
-        return compile_java("|".join(self.topics)).match(topic) is not None
+        return NameFilter(self.topics).accepts(topic)
 
     @property
     def description(self) -> list[str]:

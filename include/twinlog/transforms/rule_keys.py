@@ -21,7 +21,7 @@ LEAST_KEY: Final = 16
 
 _ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash")
 KNOWN: Final = ("topics", *_ACTIONS, "hash.key", "not.json")
-"""What may follow a rule's name."""
+"""Names that may follow a rule's name in a key."""
 
 _KEY: Final = re.compile(r"([A-Za-z0-9_-]+)\.(.+)")
 
@@ -92,10 +92,8 @@ class _Reading:
         key = self._key("topics")
         patterns = self._lists.get(key, ())
         if not patterns:
-            written = next((it for it in self._texts if (found := split(it)) and found[0] == self._name), key)
-            self._refuse(
-                written, f"rule {self._name} names no topics", f"add a line such as {key} = orders, payments"
-            )
+            hint = f"add a line such as {key} = orders, payments"
+            self._refuse(self._written(), f"rule {self._name} names no topics", hint)
         for pattern in patterns:
             try:
                 compile_java(pattern)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from twinlog.policy.java_regex import compile_java
+from twinlog.policy.selection import NameFilter
 from twinlog.transforms.json_fields import Finder, Found, NotJsonError, Path, TooDeepError, content, replaced
 
 
@@ -50,7 +51,7 @@ class FieldMatches:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is made of the records of some source topics, `topics` being Java regexes.
+    """Say what becomes of the records of some source topics; `topics` are Java regexes.
 
     A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
     become empty and the fields `hashed` become their HMAC.
@@ -67,7 +68,7 @@ class Rule:
 
     def concerns(self, topic: str) -> bool:
         """Say whether the rule is for a topic of the source."""
-        return compile_java("|".join(self.topics)).match(topic) is not None
+        return NameFilter(self.topics).accepts(topic)
 
     @property
     def drops(self) -> bool:
@@ -93,7 +94,7 @@ class RefusedValueError(ValueError):
 
 
 DROPPED: Final = b"dropped"
-"""What a rule makes of a record that it drops: this object."""
+"""Stands for a record that a rule drops; it is told by being this object."""
 
 Applied = Callable[[bytes | None, bytes | None], bytes | None]
 """Returns the value that rules make of a key and a value: the same object if it stays, DROPPED if it is dropped.

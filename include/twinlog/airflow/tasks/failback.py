@@ -79,9 +79,10 @@ def preview(flow_name: str) -> Json:
 def _chosen(flow_name: str) -> tuple[Configuration, FlowSettings]:
     from twinlog.airflow.flows import read_configuration
     from twinlog.airflow.secrets import ask_airflow
+    from twinlog.config.flow.load import enabled_flow
 
     configuration = read_configuration(ask_airflow)
-    return configuration, configuration.flows[flow_name]
+    return configuration, enabled_flow(configuration, flow_name)
 
 
 def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:

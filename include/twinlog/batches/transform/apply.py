@@ -163,10 +163,7 @@ class Transform:
         made = self.columns(records)
         if made is read:
             return None
-        bounds = zip(
-            *(it.tolist() for it in (made.offsets, made.timestamps, made.starts, made.ends)), strict=True
-        )
-        return [Record(offset, at, made.data[first:last]) for offset, at, first, last in bounds]
+        return [Record(*it) for it in made.one_by_one()]
 
     def _headers(self, tombstone: bool, block: memoryview, offset: int) -> bytes | None:
         """Return what stays of encoded headers; _SAME if all of them stay, None if the record is dropped."""

@@ -16,7 +16,6 @@ from twinlog import clock
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import failover, preview, transitions
 from twinlog.recovery.failback import failback, home_steps, homes
 from twinlog.recovery.failback.divergence import brings_home
@@ -82,12 +81,8 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
 
 def _require_way(there: Way, back: Way) -> None:
     """Raise TerminalError `no-way-home` if a topic of the flow does not come home under its own name."""
-    flow, clusters = there.flow, there.clusters
-    topics = [it for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
-    beats = own_heartbeats(flow, clusters.source, [it.topic for it in topics])
-    for it in topics:
-        if it.topic in beats or homes.comes_from_elsewhere(flow, it.topic):
-            continue
+    flow = there.flow
+    for it in homes.going_home(there):
         if not brings_home(back.flow, it):
             raise TerminalError(
                 f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.flow.name} does not bring it home"

@@ -45,16 +45,15 @@ def named(there: Way, back: Way) -> Way:
             code="no-way-home",
             flow=flow.name,
         )
+    return with_homes(back, {it.remote_topic: it.topic for it in going_home(there)})
+
+
+def going_home(there: Way) -> list[DiscoveredTopic]:
+    """Return the topics of the promoted flow that it can copy and whose records are the source's own; no heartbeats."""
+    flow, clusters = there.flow, there.clusters
     topics = [it for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
     beats = own_heartbeats(flow, clusters.source, [it.topic for it in topics])
-    return with_homes(
-        back,
-        {
-            it.remote_topic: it.topic
-            for it in topics
-            if it.topic not in beats and not comes_from_elsewhere(flow, it.topic)
-        },
-    )
+    return [it for it in topics if it.topic not in beats and not _comes_from_elsewhere(flow, it.topic)]
 
 
 def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...]:
@@ -76,7 +75,7 @@ def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...
     )
 
 
-def comes_from_elsewhere(flow: FlowSettings, topic: str) -> bool:
+def _comes_from_elsewhere(flow: FlowSettings, topic: str) -> bool:
     """Say whether a topic of the source is itself a copy, so that another flow owns its records.  Pure."""
     upstream = flow.policy.upstream_topic(topic)
     return upstream not in {None, topic} and flow.policy.topic_source(topic) in flow.aliases

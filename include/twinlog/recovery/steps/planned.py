@@ -322,8 +322,7 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     Records that clients wrote to a copy are differences until they have come home.
     """
     result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
-    unequal = frozenset(it.topic for it in result.differences)
-    if again and unequal:
+    if again and (unequal := frozenset(it.topic for it in result.differences)):
         request = AuditRequest(AuditMode.FULL, topics=unequal)
         audit.run(scene.flow, scene.clusters, scene.tools.audits, request)
         result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
