@@ -2,6 +2,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# Without compiled modules each process compiles what it imports: 2 s of a CPU for `twinlog run`, 5 for a task of Airflow.
+unexport PYTHONDONTWRITEBYTECODE
+
 UV_VERSION := 0.13.9
 CYCLONEDX_VERSION := 7.5.0
 BIN := .venv/bin
@@ -103,7 +106,7 @@ clean: ## Remove .venv and everything that tools leave behind; the cache of Kafk
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || "$$(.ci/python)" -m venv .venv
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 
