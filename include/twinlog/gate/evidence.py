@@ -17,6 +17,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,9 @@ def payload_of(result: GateResult, *, at: str, configuration: str, configuration
     return payload
 
 
+@cache
 def versions() -> Mapping[str, str]:
-    """Return the versions of the software that judged."""
+    """Return the versions of the software that judged, which stay while it runs."""
     return {
         "twinlog": __version__,
         "python": platform.python_version(),
