@@ -47,7 +47,7 @@ test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 an
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py
 	$(WITH_JAVA) TWINLOG_LONG=1 TWINLOG_KILLS=20 TWINLOG_SPARK_KILLS=20 TWINLOG_CHAOS_MINUTES=$${TWINLOG_CHAOS_MINUTES:-30} \
-		$(BIN)/pytest -s tests/chaos
+		$(BIN)/pytest -s --timeout 0 tests/chaos
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

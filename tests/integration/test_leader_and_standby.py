@@ -216,6 +216,7 @@ class TestRunsOfOneFlow:
         finally:
             runs.kill()
 
+    @pytest.mark.timeout(0)
     @pytest.mark.skipif(MINUTES == 0, reason="TWINLOG_STANDBY_MINUTES=60")
     def test_one_is_killed_every_minute(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
         """Now the leader, now the standby, each with a Spark of its own: 0 lost, 0 doubled, no long gap."""
