@@ -1,11 +1,15 @@
 """Judging a machine from facts."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from twinlog.cli.doctor import PACKAGES, Machine, diagnose, pins_of_twinlog
+from twinlog.cli.doctor import COMPILED, PACKAGES, Machine, diagnose, pins_of_twinlog
 from twinlog.cli.main import main
 
 PINS = {name: "==4.1.3" if "spark" in name else ">=1" for name in PACKAGES}
@@ -20,6 +24,7 @@ GOOD = Machine(
     taken_ports=(),
     jar_folder="/cache",
     jar_count=45,
+    uncompiled=(),
 )
 
 
@@ -55,6 +60,7 @@ def test_what_spark_cannot_run_on_is_critical(change: dict[str, object], name: s
         ({"temporary_free": 1 << 20}, "disk"),
         ({"taken_ports": (8080,)}, "port 8080"),
         ({"jar_count": 0}, "broker jars"),
+        ({"uncompiled": ("kafka",)}, "compiled modules"),
     ],
 )
 def test_what_may_be_fine_only_warns(change: dict[str, object], name: str) -> None:
@@ -89,6 +95,19 @@ def test_the_pins_are_those_of_the_package() -> None:
     pins = pins_of_twinlog()
     assert set(PACKAGES) <= set(pins)
     assert pins["pyspark"] == pins["pyspark-client"]
+
+
+@pytest.mark.parametrize(("writes", "expected"), [("", ()), ("1", COMPILED)], ids=["may", "may-not"])
+def test_modules_that_are_compiled_again_and_again_are_found(
+    writes: str, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A Python that has no compiled modules and may not write them compiles in each process."""
+    code = "from twinlog.cli import doctor; print(doctor.inspect_machine((), doctor.Path()).uncompiled)"
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": writes}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert f"{expected}\n" == done.stdout
 
 
 def test_the_shape_stays(capsys: pytest.CaptureFixture[str]) -> None:

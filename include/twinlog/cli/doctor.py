@@ -7,6 +7,7 @@ contacts no cluster.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import socket
@@ -34,6 +35,9 @@ PACKAGES = (
 EXTRAS = {"apache-airflow": "airflow", "great-expectations": "gate"}
 """Packages that not everybody needs, and the extra that brings them."""
 
+COMPILED = ("twinlog", "pydantic", "kafka")
+"""Packages that stand for all: their authors ship sources, which pip compiles and uv does not."""
+
 JAVA_SECONDS = 20
 
 
@@ -43,7 +47,7 @@ class Machine:
 
     `java` is the path of the java command that Spark would start (None if there is none) and `java_version` its major
     version (None if it did not answer).  `taken_ports` are those of the given ports on which a program listens
-    already.
+    already.  `uncompiled` are the packages that each process compiles anew.
     """
 
     python: tuple[int, int, int]
@@ -56,6 +60,7 @@ class Machine:
     taken_ports: tuple[int, ...]
     jar_folder: str
     jar_count: int
+    uncompiled: tuple[str, ...]
 
 
 def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
@@ -75,6 +80,7 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
         taken_ports=tuple(port for port in ports if _listens(port)),
         jar_folder=str(jar_folder),
         jar_count=sum(1 for _ in jar_folder.rglob("*.jar")) if jar_folder.is_dir() else 0,
+        uncompiled=tuple(filter(_compiles_always, COMPILED)),
     )
 
 
@@ -99,6 +105,12 @@ def _version(distribution: str) -> str | None:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _compiles_always(package: str) -> bool:
+    """Say whether a package has no compiled modules, and Python may not write any."""
+    spec = importlib.util.find_spec(package)
+    return sys.dont_write_bytecode and spec is not None and not Path(spec.cached or "").is_file()
 
 
 def _listens(port: int) -> bool:
@@ -146,7 +158,7 @@ class Diagnosis:
 
 
 def doctor(output: OutputOption = Output.TABLE) -> int:
-    """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, the brokers' jars."""
+    """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, the brokers' jars, compiled modules."""
     from twinlog.lab.kafka.jars import default_cache
 
     result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())
@@ -165,6 +177,7 @@ def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
         _disk(machine),
         *(_port(port, what, port in machine.taken_ports) for port, what in PORTS.items()),
         _jars(machine),
+        _compiled(machine),
     )
     return Diagnosis(all(check.passed for check in checks if check.severity == "critical"), checks)
 
@@ -278,6 +291,18 @@ def _jars(machine: Machine) -> Check:
         f"{machine.jar_count} in {machine.jar_folder}",
         "present",
         "the demo and the integration tests fetch them once from Maven Central (44 MB)",
+    )
+
+
+def _compiled(machine: Machine) -> Check:
+    return Check(
+        "compiled modules",
+        "warning",
+        not machine.uncompiled,
+        f"none of {', '.join(machine.uncompiled)}" if machine.uncompiled else "kept",
+        "kept",
+        "each command compiles for 2 s, each Airflow task for 5: install with pip or "
+        "`uv pip install --compile-bytecode`, or unset PYTHONDONTWRITEBYTECODE",
     )
 
 
