@@ -17,6 +17,8 @@ TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
+# Java programs that live for minutes: compiling them well costs them more than it saves (a broker's start 8 CPU-s instead of 5).
+SHORT_LIVES = JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Sixteen gigabytes of memory are enough for it; without, the disk is part of what is measured.
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
@@ -42,7 +44,7 @@ test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
 	$(BIN)/pytest $(TWO_AT_ONCE) -m "not ($(NEEDS_MACHINERY))"
 
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
-	$(WITH_JAVA) $(BIN)/pytest $(TWO_AT_ONCE) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
+	$(WITH_JAVA) $(SHORT_LIVES) $(BIN)/pytest $(TWO_AT_ONCE) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py

@@ -8,12 +8,14 @@ test.  north->south and south->north, with unchanged names, are failed over and 
 """
 
 import json
+import os
 import shutil
+import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -29,6 +31,8 @@ from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
 
 DAGS = Path(__file__).parents[2] / "dags"
+
+_running: list[AirflowInstance] = []
 
 RUN_TIMEOUT_S = 600
 
@@ -86,6 +90,36 @@ west->east.twinlog.rpo.seconds = 1
 heartbeats.replication.enabled = false
 replication.factor = 1
 """
+
+
+PARSED_ONCE = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"}
+"""Nobody changes these Dags: parsing them every 30 s takes a third of a core."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Airflow goes on when one of its tests comes."""
+    _signal(signal.SIGCONT)
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Behind its last test Airflow is held, since its loops would cost the other tests a third of a core."""
+    if nextitem is not None and Path(__file__).parent not in nextitem.path.parents:
+        _signal(signal.SIGSTOP)
+
+
+def _signal(which: signal.Signals) -> None:
+    for leader in (session for instance in _running for session in instance.sessions):
+        os.kill(leader, which)
+
+
+@contextmanager
+def _held_later(instance: AirflowInstance) -> Iterator[None]:
+    _running.append(instance)
+    try:
+        yield
+    finally:
+        _signal(signal.SIGCONT)
+        _running.remove(instance)
 
 
 @dataclass(frozen=True)
@@ -175,8 +209,6 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a warm Spark Connect server."""
-    import os
-
     port = free_port()
     command = [
         str(Path(sys.executable).parent / "spark-submit"),
@@ -249,7 +281,7 @@ def scheduler(
             alarm=alarm_address,
         )
     )
-    with AirflowInstance(folder / "airflow", config) as instance:
+    with AirflowInstance(folder / "airflow", config, settings=PARSED_ONCE) as instance, _held_later(instance):
         instance.wait_until_healthy()
         running = Scheduler(instance)
         kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}

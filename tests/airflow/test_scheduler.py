@@ -137,6 +137,7 @@ def test_form_refuses_what_is_no_time(scheduler) -> None:
         scheduler.api.trigger(BY_SUBMIT, until="yesterday")
 
 
+@pytest.mark.long
 def test_backfill_over_three_intervals(scheduler, cluster_a, cluster_b, unique_topic, write) -> None:
     """Each run copies up to the offsets at its interval's end, and no further."""
     idle = scheduler.unpause(BY_CONNECT)

@@ -64,6 +64,7 @@ def flow(cluster_a: Any, cluster_b: Any, tmp_path: Path) -> Any:
     return flow
 
 
+@pytest.mark.long
 def test_a_rebuild_of_a_hundred_thousand_positions_is_noted_and_read(flow, cluster_b) -> None:
     """Behind the fence, then without one; a driver that was fenced leaves what was there."""
     with open_clusters(flow) as clusters:
@@ -83,6 +84,7 @@ def test_a_rebuild_of_a_hundred_thousand_positions_is_noted_and_read(flow, clust
     assert max(len(it.key or b"") + len(it.value or b"") for it in records) < MOST_BYTES
 
 
+@pytest.mark.long
 def test_a_rebuild_with_a_hundred_thousand_positions_restores_them(cluster_a, cluster_b, tmp_path) -> None:
     """A thousand groups on a hundred partitions, each exactly where it stood."""
     topic = create_topic(cluster_a, f"many-{uuid.uuid4().hex[:6]}", 100)
@@ -108,7 +110,7 @@ def test_a_rebuild_with_a_hundred_thousand_positions_restores_them(cluster_a, cl
     assert max(len(it.value or b"") for it in read(cluster_b, flow.ledger_topic)) < MOST_BYTES
 
 
-@pytest.mark.parametrize("count", [10_000, 50_000, 200_000])
+@pytest.mark.parametrize("count", [10_000, 50_000, pytest.param(200_000, marks=pytest.mark.long)])
 def test_a_ledger_is_read_again_for_what_is_new(flow, count, record_property) -> None:
     """Whatever its size; the time it took is told, and not judged."""
     gaps = [Gap(f"t{n // 10}", n % 10, n, n + 5, GapCause.RETENTION, 1, 5, "id") for n in range(count)]
