@@ -9,8 +9,11 @@ from twinlog.clock import moment_ms
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json
 
-WHOLE_FAILBACK = "the evidence, and `twinlog recovery status`"
-"""Where all of a failback's report is that Airflow's database has no room for."""
+MODES = ("planned", "source-dead")
+"""The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
+
+WHOLE = "the evidence, and `twinlog recovery status`"
+"""Where all of the report of a failover or a failback is that Airflow's database has no room for."""
 
 
 def driver_of(run: Any) -> str:
