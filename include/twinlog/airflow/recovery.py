@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from twinlog.clock import moment_ms
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json
@@ -80,6 +82,18 @@ def not_home(outcome: Json) -> TerminalError | TransientError | None:
     )
     go_on = "clear this task to go on, or trigger the Dag again to choose otherwise"
     return _unfinished(outcome, "failback", go_on, way_back, there=arrived)
+
+
+def told_of(context: Any, outcome: Json | None, undone: str, *names: str) -> dict[str, Any]:
+    """Return what a run's last task tells of its end: these fields, and some that every procedure has.
+
+    Raises AirflowSkipException if there is no outcome: the run was a dry one, or nobody approved it.
+    """
+    if outcome is None:
+        dry = context["params"]["dry_run"]
+        raise AirflowSkipException("dry run: nothing was changed" if dry else f"not approved: {undone}")
+    every = ("flow", "run", "mode", "state", "by", *names, "rto_seconds", "rpo_seconds", "evidence")
+    return {name: outcome[name] for name in every}
 
 
 def _unfinished(

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_back, went_home
-from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_home, not_saved
+from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_home, not_saved, told_of
 from twinlog.airflow.tasks.failover import push_note
 from twinlog.airflow.tasks.frame import log_step, opened, shown
 from twinlog.airflow.xcom import shortened
@@ -195,14 +195,7 @@ def report(flow_name: str, outlet_events: Any) -> Json:
     context = get_current_context()
     homeward = context["ti"].xcom_pull(task_ids="home")
     done = homeward or context["ti"].xcom_pull(task_ids="save")
-    if done is None:
-        raise AirflowSkipException(
-            "dry run: nothing was changed"
-            if context["params"]["dry_run"]
-            else f"not approved: nothing was changed, and {flow_name} is as it was"
-        )
-    names = ("flow", "run", "mode", "state", "by", "failover", "rto_seconds", "rpo_seconds", "evidence")
-    told = {name: done[name] for name in names}
+    told = told_of(context, done, f"nothing was changed, and {flow_name} is as it was", "failover")
     if homeward:
         flow = read_configuration().flows[flow_name]
         asset = failed_back(flow.source.alias, flow.target.alias)

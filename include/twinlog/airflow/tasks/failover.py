@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
-from twinlog.airflow.recovery import MODES, groups_at_ms
+from twinlog.airflow.recovery import MODES, groups_at_ms, told_of
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
@@ -132,14 +132,7 @@ def report(flow_name: str, outlet_events: Any) -> Json:
 
     context = get_current_context()
     done = context["ti"].xcom_pull(task_ids="failover")
-    if done is None:
-        raise AirflowSkipException(
-            "dry run: nothing was changed"
-            if context["params"]["dry_run"]
-            else f"not approved: nothing was promoted, and {flow_name} is as it was"
-        )
+    told = told_of(context, done, f"nothing was promoted, and {flow_name} is as it was")
     flow = read_configuration().flows[flow_name]
-    names = ("flow", "run", "mode", "state", "by", "rto_seconds", "rpo_seconds", "evidence")
-    told = {name: done[name] for name in names}
     outlet_events[failed_over(flow.source.alias, flow.target.alias)].extra = told
     return shown({**told, "next": done["next"]})

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.transforms.rule_keys import RULES, split
-
 
 class Kind(StrEnum):
     """The type of a value, as Kafka's ConfigDef names them."""
@@ -65,6 +63,8 @@ def tier_key(name: str) -> tuple[str, str] | None:
 
 def declared_name(name: str) -> str:
     """Return the key as it is declared: of one with a tier's or a rule's name in it, with NAME in its place."""
+    from twinlog.transforms.rule_keys import RULES, split  # here: `twinlog --help` does not pay for it
+
     if (tier := tier_key(name)) is not None:
         return tier[1]
     return f"{RULES}NAME.{rule[1]}" if (rule := split(name)) is not None else name

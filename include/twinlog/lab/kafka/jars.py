@@ -26,8 +26,7 @@ import platformdirs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from twinlog.errors import TerminalError, TransientError
-from twinlog.lab.kafka.java import find_java
-from twinlog.lab.kafka.process import run
+from twinlog.lab.kafka.java import find_java, run
 
 _log = logging.getLogger(__name__)
 
@@ -146,9 +145,9 @@ def _run_ivy(jars: JarSet, folder: Path) -> None:
         module = Path(work, "ivy.xml")
         module.write_text(_module_description(jars))
         pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
-        tool = [java, "-jar", ivy, "-cache", f"{work}/cache", "-ivy", module, "-confs", "default"]
+        tool = (java, "-jar", ivy, "-cache", f"{work}/cache", "-ivy", module, "-confs", "default")
         try:
-            answer = run([*tool, "-retrieve", pattern, "-types", "jar", "bundle"], _FETCH_TIMEOUT_S)
+            answer = run((*tool, "-retrieve", pattern, "-types", "jar", "bundle"), _FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise _not_fetched(jars, f"no answer in {_FETCH_TIMEOUT_S} s") from None
     if answer.returncode:

@@ -10,13 +10,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from twinlog.errors import TerminalError
-from twinlog.lab.kafka.process import run
 
 OLDEST_JAVA = 17
 INSTALL_HINT = (
@@ -76,6 +75,13 @@ def _candidates() -> Iterator[Path]:
     for folder in _INSTALL_FOLDERS:
         yield from sorted(folder.glob("*/bin/java"))
         yield from sorted(folder.glob("*/Contents/Home/bin/java"))
+
+
+def run(command: Sequence[str | Path], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, and keep what it prints.  Raises TimeoutExpired if that takes longer."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+    )
 
 
 @cache

@@ -61,9 +61,9 @@ class MirrorMaker:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "mm2.properties"
         properties.write_text(self._text)
-        java = [find_java().path, *_AS_ITS_SCRIPT, *JVM]
+        java = (find_java().path, *_AS_ITS_SCRIPT, *JVM)
         self._process = JavaProcess(
-            [*java, "-cp", class_path(mirror_maker_jars()), _MAIN, properties], self.log
+            (*java, "-cp", class_path(mirror_maker_jars()), _MAIN, properties), self.log
         )
 
     def require_running(self) -> None:

@@ -19,13 +19,6 @@ from twinlog.process_id import TERMINATE_WAIT_S
 _WATCHDOG = 'read _; kill -KILL "$1"'
 
 
-def run(command: Sequence[str | Path], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, and keep what it prints.  Raises TimeoutExpired if that takes longer."""
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
-    )
-
-
 class JavaProcess:
     """A running command.  If `watched`, it dies with us; otherwise it lives on until `stop` or `stop_pid`."""
 
