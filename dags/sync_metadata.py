@@ -12,7 +12,6 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, DeltaDataIntervalTimetable, chain, task
 
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.metadata_schedule import run_every
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import RETRIES
 from twinlog.airflow.tasks import metadata
@@ -26,7 +25,7 @@ producers their rights before a failover; profile and schedule otherwise come fr
 
 def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow; if the flow syncs nothing, the Dag has no schedule."""
-    every = run_every(flow)
+    every = metadata.run_every(flow)
     with DAG(
         dag_id,
         schedule=None if every is None else DeltaDataIntervalTimetable(every),

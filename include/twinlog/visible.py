@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _ACTING: Final = re.compile(
@@ -30,6 +31,21 @@ def visible_json(document: str) -> str:
 
 
 _BEYOND_JSON: Final = re.compile(_ACTING.pattern.replace("\x00-\x1f", ""))
+
+
+def first_few(lines: Sequence[str], most: int, form: str = "and {} more") -> list[str]:
+    """Return the first lines, and behind them how many more there are.  Pure."""
+    return [*lines[:most], *filter(None, [and_more(len(lines), most, form)])]
+
+
+def listed(texts: Sequence[str], most: int = 5) -> str:
+    """List the first `most` texts, and say how many more there are.  Pure."""
+    return ", ".join(texts[:most]) + and_more(len(texts), most, " and {:,} more")
+
+
+def and_more(count: int, told: int = 1, form: str = " (and {} more)") -> str:
+    """Say how many of `count` things are left beside those that were told; "" if none is.  Pure."""
+    return form.format(count - told) if count > told else ""
 
 
 def _shown(found: re.Match[str]) -> str:

@@ -192,7 +192,7 @@ def test_a_flow_that_never_ran_has_no_waivers(world, capsys: pytest.CaptureFixtu
     """Nor gets a ledger from one."""
     code, answer, err = _run(world, capsys, *ADD, "--until", "1h")
     assert (1, "no-ledger") == (code, answer["error"]["code"])
-    assert "run `twinlog run --once` first" in err
+    assert "twinlog run --once --flow 'A->B'" in err
     assert {} == dict(world.target.topics)
 
 

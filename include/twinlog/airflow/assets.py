@@ -19,7 +19,12 @@ def remote_cluster(alias: str) -> Asset:
     follows a cycle that went well as a whole; its extra names the flow, the number of records, and how many are still
     to come.
     """
-    return Asset(name=f"twinlog {alias}", uri=f"twinlog://{quote(alias, safe='')}", group="twinlog")
+    return _asset(alias, alias)
+
+
+def _asset(name: str, *path: str) -> Asset:
+    uri = f"twinlog://{'/'.join(quote(part, safe='') for part in path)}"
+    return Asset(name=f"twinlog {name}", uri=uri, group="twinlog")
 
 
 def groups_synced(flow: str) -> AssetAlias:
@@ -32,8 +37,7 @@ def remote_groups(alias: str) -> Asset:
 
     Its event says that positions of groups were committed there; the extra names the flow and the groups.
     """
-    uri = f"twinlog://{quote(alias, safe='')}/groups"
-    return Asset(name=f"twinlog {alias} groups", uri=uri, group="twinlog")
+    return _asset(f"{alias} groups", alias, "groups")
 
 
 def readiness(alias: str) -> Asset:
@@ -41,9 +45,7 @@ def readiness(alias: str) -> Asset:
 
     An event is sent if the gate says yes; a no fails its task.
     """
-    return Asset(
-        name=f"twinlog {alias} readiness", uri=f"twinlog://{quote(alias, safe='')}/readiness", group="twinlog"
-    )
+    return _asset(f"{alias} readiness", alias, "readiness")
 
 
 def drilled(source: str, target: str) -> Asset:
@@ -51,8 +53,7 @@ def drilled(source: str, target: str) -> Asset:
 
     Its event says that a drill passed; the extra names the run, RTO, RPO, and the groups that were tried.
     """
-    uri = f"twinlog://{quote(target, safe='')}/drill/{quote(source, safe='')}"
-    return Asset(name=f"twinlog drill of {source}->{target}", uri=uri, group="twinlog")
+    return _asset(f"drill of {source}->{target}", target, "drill", source)
 
 
 def failed_over(source: str, target: str) -> Asset:
@@ -60,8 +61,7 @@ def failed_over(source: str, target: str) -> Asset:
 
     Its event says that the target is promoted; the extra names the run, who approved it, its cost and its evidence.
     """
-    uri = f"twinlog://{quote(target, safe='')}/failover/{quote(source, safe='')}"
-    return Asset(name=f"twinlog failover of {source}->{target}", uri=uri, group="twinlog")
+    return _asset(f"failover of {source}->{target}", target, "failover", source)
 
 
 def went_home(flow: str) -> AssetAlias:
@@ -74,8 +74,7 @@ def failed_back(source: str, target: str) -> Asset:
 
     Its event says that the source is promoted again; the extra is as that of a failover.
     """
-    uri = f"twinlog://{quote(source, safe='')}/failback/{quote(target, safe='')}"
-    return Asset(name=f"twinlog failback of {source}->{target}", uri=uri, group="twinlog")
+    return _asset(f"failback of {source}->{target}", source, "failback", target)
 
 
 def with_outlet(arguments: dict[str, Any], flow: Any, asset_of: Callable[[str], Asset]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow import form
 from twinlog.airflow.assets import remote_cluster
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.xcom import all_of
@@ -97,26 +97,16 @@ def parse_time(field: str, text: str) -> dt.datetime:
 
 
 PARAMS = {
-    "topics": Param(
-        [],
-        type="array",
-        items={"type": "string"},
-        title="Topics",
-        description="Source topics to copy in this run; empty means every topic of the flow.",
+    "topics": form.names(
+        "Topics", "Source topics to copy in this run; empty means every topic of the flow.", section="Scope"
+    ),
+    "until": form.moment(
+        "Until",
+        "Copy records up to this time; empty means now, or the end of a backfill's interval.",
+        pattern=form.A_TIME,
         section="Scope",
     ),
-    "until": Param(
-        None,
-        type=["null", "string"],
-        format="date-time",
-        pattern=r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}",  # Airflow does not check formats
-        title="Until",
-        description="Copy records up to this time; empty means now, or the end of a backfill's interval.",
-        section="Scope",
-    ),
-    "dry_run": Param(
-        False, type="boolean", title="Dry run", description="Say what would be done, and change nothing."
-    ),
+    "dry_run": form.dry_run(),
 }
 
 _FOLLOWS = """

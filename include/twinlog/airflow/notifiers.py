@@ -17,7 +17,7 @@ from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, short
 from twinlog.config.flow.load import enabled_flow
 from twinlog.errors import TwinlogError
-from twinlog.visible import visible
+from twinlog.visible import first_few, visible
 
 if TYPE_CHECKING:
     from twinlog.airflow.plugin.troubles import Trouble
@@ -90,10 +90,8 @@ def body_of(troubles: tuple[Trouble, ...]) -> list[str]:
     """Return a line for each trouble, with what to do.  Pure."""
     if not troubles:
         return ["Both clusters and the ledger were read just now, and tell of nothing that is wrong."]
-    lines = [f"- {it.what}" + (f" -> {it.todo}" if it.todo else "") for it in troubles[:MOST_TROUBLES]]
-    if len(troubles) > MOST_TROUBLES:
-        lines.append(f"- and {len(troubles) - MOST_TROUBLES} more")
-    return lines
+    lines = [f"{it.what}" + (f" -> {it.todo}" if it.todo else "") for it in troubles]
+    return [f"- {line}" for line in first_few(lines, MOST_TROUBLES)]
 
 
 def _said(of: Any, *names: str) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from twinlog.clock import moment_ms
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json
 
-WHOLE_FAILBACK = "the evidence, and `twinlog recovery status`"
-"""Where all of a failback's report is that Airflow's database has no room for."""
+MODES = ("planned", "source-dead")
+"""The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
+
+WHOLE = "the evidence, and `twinlog recovery status`"
+"""Where all of the report of a failover or a failback is that Airflow's database has no room for."""
 
 
 def driver_of(run: Any) -> str:
@@ -77,6 +82,18 @@ def not_home(outcome: Json) -> TerminalError | TransientError | None:
     )
     go_on = "clear this task to go on, or trigger the Dag again to choose otherwise"
     return _unfinished(outcome, "failback", go_on, way_back, there=arrived)
+
+
+def told_of(context: Any, outcome: Json | None, undone: str, *names: str) -> dict[str, Any]:
+    """Return what a run's last task tells of its end: these fields, and some that every procedure has.
+
+    Raises AirflowSkipException if there is no outcome: the run was a dry one, or nobody approved it.
+    """
+    if outcome is None:
+        dry = context["params"]["dry_run"]
+        raise AirflowSkipException("dry run: nothing was changed" if dry else f"not approved: {undone}")
+    every = ("flow", "run", "mode", "state", "by", *names, "rto_seconds", "rpo_seconds", "evidence")
+    return {name: outcome[name] for name in every}
 
 
 def _unfinished(

@@ -56,25 +56,24 @@ class ReadinessTrigger(BaseTrigger):  # type: ignore[misc]
                 if seen.ready:
                     yield TriggerEvent({"seen": seen.headline})
                     return
-                self.log.info("%s is not ready for a failover (%s):", self.flow, self.failover_mode)
-                for line in seen.reasons:
+                for line in seen.why_not:
                     self.log.info("%s", line)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The gate's answer in short: the reasons are a line for each check that forbids the failover."""
+    """The gate's answer in short; `why_not` has a line for each check that forbids the failover."""
 
     ready: bool
     headline: str
-    reasons: Sequence[str]
+    why_not: Sequence[str]
 
 
 def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bool) -> Seen:
     """Ask the gate; keep nothing."""
     from twinlog.airflow.flows import read_configuration
     from twinlog.airflow.secrets import ask_airflow
-    from twinlog.airflow.tasks.readiness import gate_request, reasons
+    from twinlog.airflow.tasks.readiness import gate_request, why_not
     from twinlog.checks.great_expectations import validate_plainly
     from twinlog.cluster.open import open_clusters
     from twinlog.config.flow.load import enabled_flow
@@ -84,4 +83,4 @@ def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bo
     flow = enabled_flow(read_configuration(ask_airflow), flow_name)
     with open_clusters(flow) as clusters:
         result = gate.run(flow, clusters, request, by=validate_plainly).result
-    return Seen(result.ready, result.headline, reasons(result))
+    return Seen(result.ready, result.headline, why_not(result))

@@ -228,23 +228,22 @@ def _without_loopback(
     found: Mapping[TopicPartition, DeletedEarly],
 ) -> Mapping[TopicPartition, DeletedEarly]:
     """Leave out offsets that were never copied: markers, and what the reverse flow wrote; the map forgot which."""
-    unsure = {
-        it.at: it for it in missing if it.at in found and found[it.at].records == _forgotten(it, found[it.at])
+    forgotten = {
+        it.at: max(0, min(found[it.at].end, int(it.packed.first[0])) - found[it.at].start)
+        for it in missing
+        if it.at in found
     }
+    unsure = {at for at, records in forgotten.items() if found[at].records == records}
     if not unsure:
         return found
     read = clusters.source.read_records(
         {at: found[at].start for at in unsure}, 1, read_committed=flow.copy.read_committed
     )
     markers = {at for at in unsure if not read.get(at) or read[at][0].offset >= found[at].end}
-    others = unsure.keys() - markers
+    others = unsure - markers
     wrote = read_other_writers(flow, clusters, discovery).loopback if others else {}
     loopback = {at for at in others if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]}
     return {at: it for at, it in found.items() if at not in markers | loopback}
-
-
-def _forgotten(it: _Missing, early: DeletedEarly) -> int:
-    return max(0, min(early.end, int(it.packed.first[0])) - early.start)
 
 
 def _bounds(it: DeletedEarly) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -16,11 +16,10 @@ from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
-from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
-from twinlog.state.ledger import Ledger, of_partition
+from twinlog.state.ledger import of_partition
 from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.transforms.chain import Chain
@@ -84,17 +83,37 @@ class AuditPlan:
     problems: tuple[Issue, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A partition whose copy can be compared: its logs, its map, what is known of both, and what is asked for.
+
+    `claims` is false if the map is that of an earlier incarnation.
+    """
+
+    flow: FlowSettings
+    topic: DiscoveredTopic
+    source: PartitionOffsets
+    target: PartitionOffsets
+    remote_topic_id: str
+    life: SourceIncarnation
+    offset_map: OffsetMap
+    claims: bool
+    state: AuditState
+    request: AuditRequest
+
+    @property
+    def chain(self) -> Chain:
+        return self.flow.chain_of(self.topic.topic, self.topic.remote_topic)
+
+
 def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
     """Decide what is compared."""
     partitions: list[PartitionPlan] = []
     problems = list(found_problems(flow, state, request.topics))
     for topic in state.discovery.topics:
         if request.topics is None or topic.topic in request.topics:
-            partitions += (
-                it
-                for partition in topic.partitions
-                if (it := _partition(flow, topic, partition, state, request))
-            )
+            copies = [_copy_of(flow, topic, partition, state, request) for partition in topic.partitions]
+            partitions += (_partition(copy) for copy in copies if copy is not None)
             for partition in topic.partitions:
                 problems += _lost_without_records(topic, partition, state)
     for it in partitions:
@@ -107,94 +126,99 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
     return AuditPlan(tuple(partitions), tuple(problems))
 
 
-def _partition(
+def _copy_of(
     flow: FlowSettings,
     topic: DiscoveredTopic,
     partition: DiscoveredPartition,
     state: AuditState,
     request: AuditRequest,
-) -> PartitionPlan | None:
+) -> _Copy | None:
     life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
-    if life in state.maps.broken:
+    if life in state.maps.broken or partition.target is None or topic.remote is None:
         return None
     offset_map = state.maps.get(life)
     claims = offset_map is not None
-    chain = flow.chain_of(topic.topic, topic.remote_topic)
-    chains = of_partition(state.ledger.chains, life.topic, life.partition)
-    if offset_map is None and not chain and not chains:
+    noted = of_partition(state.ledger.chains, life.topic, life.partition)
+    if offset_map is None and not noted and not flow.chain_of(topic.topic, topic.remote_topic):
         offset_map = _map_of_an_earlier_incarnation(life, state)
-    if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
+    if offset_map is None or not offset_map.records:
         return None
-    before, sampled = _earlier(state.ledger, life)
-    if before is not None and before.remote_topic_id != topic.remote.topic_id:
-        before = None
-    looked_to = before
-    if request.mode is not AuditMode.INCREMENTAL:
-        before = None
+    ends = partition.source, partition.target
+    return _Copy(flow, topic, *ends, topic.remote.topic_id, life, offset_map, claims, state, request)
+
+
+def _partition(copy: _Copy) -> PartitionPlan:
+    offset_map, life, state = copy.offset_map, copy.life, copy.state
+    looked_to, sampled = _earlier(copy)
+    before = looked_to if copy.request.mode is AuditMode.INCREMENTAL else None
     if before is not None and sampled is not None:
         before = _joined(before, sampled)
-    start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
-    end = max(start, _mapped_to(life, offset_map, state)) if claims else offset_map.end_upstream
-    lost = _lost(life, offset_map, partition.target, state) if claims else ()
-    unproved = [UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost]
-    if claims and (early := state.early.get(life.topic_partition)) is not None:
-        unproved.append(UnprovedSpan(early.start, early.end, early.records, Unproved.DELETED_EARLY))
-    if before is None and not any(it.end == offset_map.first_upstream for it in lost):
-        unproved += _before_the_map(partition, offset_map, state, life)
-    gone_to = offset_map.first_upstream_at(partition.target.log_start)
-    unproved = [*left_target(offset_map, unproved, gone_to)]
+    begin = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
+    end = max(begin, _mapped_to(life, offset_map, state)) if copy.claims else offset_map.end_upstream
+    lost = _lost(life, offset_map, copy.target, state) if copy.claims else ()
+    gone_to = offset_map.first_upstream_at(copy.target.log_start)
+    unproved = [*left_target(offset_map, _unprovable(copy, lost, before), gone_to)]
     if before is not None:
-        kept = [it for it in before.unproved if it.reason not in _FOUND_ANEW and it.end > gone_to]
-        held = left_target(offset_map, kept, gone_to)
-        before = replace(
-            before, unproved=tuple(it for it in held if it.reason is not Unproved.TARGET_RETENTION)
-        )
-    start = min(max(start, gone_to), end)
-    if partition.source.log_start > start:
-        count = mapped_between(offset_map, start, min(partition.source.log_start, end))
-        if count:
-            expired = min(partition.source.log_start, end)
-            unproved.append(UnprovedSpan(start, expired, count, Unproved.SOURCE_RETENTION))
-        start = min(partition.source.log_start, end)
-    since = min(_copied_through(chain, life, chains, offset_map.end_upstream), end)
-    unproved += _before_the_chain(offset_map, start, since)
-    start = max(start, since)
-    scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
-    stretches = tuple((it.start, it.end) for it in lost)
-    scopes = [replace(it, chain=chain, source=life.topic_partition, lost=stretches) for it in scopes]
-    look_behind = request.mode is not AuditMode.SAMPLE
-    specs = tuple(
-        AuditSpec(
-            life.topic,
-            life.topic_id,
-            topic.remote_topic,
-            life.partition,
-            scope,
-            partition.source.readable_end(read_committed=flow.copy.read_committed),
-            partition.target.stable_end,
-            look_behind,
-        )
-        for scope in scopes
-    )
+        before = replace(before, unproved=_kept(before, offset_map, gone_to))
+    # From here on, `start` moves up to where records of both sides can be compared.
+    start = min(max(begin, gone_to), end)
+    for reason, to in (
+        (Unproved.SOURCE_RETENTION, copy.source.log_start),
+        (Unproved.OTHER_CHAIN, _copied_through(copy)),
+    ):
+        held_from = max(start, min(to, end))
+        if count := mapped_between(offset_map, start, held_from):
+            unproved.append(UnprovedSpan(start, held_from, count, reason))
+        start = held_from
+    scopes = _scopes(copy, start, end, looked_to, lost)
+    reached = before.downstream_end if before else _reached(offset_map, end)
     return PartitionPlan(
         life,
-        topic.remote_topic,
-        topic.remote.topic_id,
+        copy.topic.remote_topic,
+        copy.remote_topic_id,
         offset_map,
-        before.start if before else offset_map.first_upstream,
-        end,
-        max(
-            (it.downstream_end for it in scopes),
-            default=before.downstream_end if before else _reached(offset_map, end),
-        ),
-        specs,
-        tuple(unproved),
-        before,
-        claims,
-        sampled,
-        mapped_between(offset_map, gone_to, end),
-        lost,
+        start=before.start if before else offset_map.first_upstream,
+        end=end,
+        downstream_end=max((it.downstream_end for it in scopes), default=reached),
+        specs=tuple(_spec(copy, it) for it in scopes),
+        unproved=tuple(unproved),
+        before=before,
+        claims=copy.claims,
+        sampled=sampled,
+        held=mapped_between(offset_map, gone_to, end),
+        lost=lost,
     )
+
+
+def _spec(copy: _Copy, scope: Scope) -> AuditSpec:
+    return AuditSpec(
+        copy.life.topic,
+        copy.life.topic_id,
+        copy.topic.remote_topic,
+        copy.life.partition,
+        scope,
+        copy.source.readable_end(read_committed=copy.flow.copy.read_committed),
+        copy.target.stable_end,
+        copy.request.mode is not AuditMode.SAMPLE,
+    )
+
+
+def _unprovable(
+    copy: _Copy, lost: Sequence[LostStretch], before: PartitionAudit | None
+) -> Iterator[UnprovedSpan]:
+    """Yield what is known in advance to be unprovable, whatever the copy's retention has taken of it."""
+    yield from (UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost)
+    if copy.claims and (early := copy.state.early.get(copy.life.topic_partition)) is not None:
+        yield UnprovedSpan(early.start, early.end, early.records, Unproved.DELETED_EARLY)
+    if before is None and not any(it.end == copy.offset_map.first_upstream for it in lost):
+        yield from _before_the_map(copy)
+
+
+def _kept(before: PartitionAudit, offset_map: OffsetMap, gone_to: int) -> tuple[UnprovedSpan, ...]:
+    """Return what earlier audits could not prove, without what each audit finds again."""
+    kept = [it for it in before.unproved if it.reason not in _FOUND_ANEW and it.end > gone_to]
+    held = left_target(offset_map, kept, gone_to)
+    return tuple(it for it in held if it.reason is not Unproved.TARGET_RETENTION)
 
 
 def _lost_without_records(
@@ -208,21 +232,13 @@ def _lost_without_records(
         yield from map_lost(life.topic, copy, _lost(life, offset_map, partition.target, state))
 
 
-def _before_the_chain(offset_map: OffsetMap, start: int, since: int) -> Iterator[UnprovedSpan]:
-    """Yield what was copied from `start` on through other transforms, up to where the present ones begin."""
-    count = mapped_between(offset_map, start, since) if start < since else 0
-    if count:
-        yield UnprovedSpan(start, since, count, Unproved.OTHER_CHAIN)
-
-
-def _copied_through(
-    chain: Chain, life: SourceIncarnation, noted: Iterable[CopiedThrough], nothing: int
-) -> int:
-    """Return the upstream offset from which on all was copied through `chain`; `nothing` if nothing was."""
-    for it in noted:
-        if it.topic_id == life.topic_id:
-            return it.since_offset if it.print == chain.print else nothing
-    return nothing if chain else 0
+def _copied_through(copy: _Copy) -> int:
+    """Return the upstream offset from which on all was copied through the present chain; the map's end if none was."""
+    nothing = copy.offset_map.end_upstream
+    for it in of_partition(copy.state.ledger.chains, copy.life.topic, copy.life.partition):
+        if it.topic_id == copy.life.topic_id:
+            return it.since_offset if it.print == copy.chain.print else nothing
+    return nothing if copy.chain else 0
 
 
 def _lost(
@@ -235,12 +251,14 @@ def _lost(
     return tuple(lost_stretches(offset_map, bounds))
 
 
-def _earlier(ledger: Ledger, life: SourceIncarnation) -> tuple[PartitionAudit | None, SampleAudit | None]:
-    """Return the last audit of a partition, and what samples have found since."""
+def _earlier(copy: _Copy) -> tuple[PartitionAudit | None, SampleAudit | None]:
+    """Return the last audit of a partition, if it was of the present copy, and what samples have found since."""
+    ledger, life = copy.state.ledger, copy.life
     place = life.topic, life.partition
     audit = next((it for it in of_partition(ledger.audits, *place) if it.topic_id == life.topic_id), None)
     sample = next((it for it in of_partition(ledger.sampled, *place) if it.topic_id == life.topic_id), None)
-    return audit, standing(sample, audit)
+    ours = audit is not None and audit.remote_topic_id == copy.remote_topic_id
+    return audit if ours else None, standing(sample, audit)
 
 
 def _joined(before: PartitionAudit, sampled: SampleAudit) -> PartitionAudit:
@@ -287,19 +305,16 @@ def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -
     return None
 
 
-def _before_the_map(
-    partition: DiscoveredPartition, offset_map: OffsetMap, state: AuditState, life: SourceIncarnation
-) -> Iterator[UnprovedSpan]:
+def _before_the_map(copy: _Copy) -> Iterator[UnprovedSpan]:
     """Yield what the source has before the map begins although the copy should hold it."""
-    beginning = state.ledger.beginnings.get(life.topic)
-    begin = partition.source.log_start
-    if beginning is not None and beginning.topic_id == life.topic_id:
-        begin = max(begin, beginning.offsets.get(str(life.partition), 0))
-    end = offset_map.first_upstream
+    beginning = copy.state.ledger.beginnings.get(copy.life.topic)
+    begin = copy.source.log_start
+    if beginning is not None and beginning.topic_id == copy.life.topic_id:
+        begin = max(begin, beginning.offsets.get(str(copy.life.partition), 0))
+    end = copy.offset_map.first_upstream
     if begin < end:
-        first = int(offset_map.downstream[0])
-        log_start = partition.target.log_start if partition.target is not None else 0
-        early = state.early.get(life.topic_partition)
+        first, log_start = int(copy.offset_map.downstream[0]), copy.target.log_start
+        early = copy.state.early.get(copy.life.topic_partition)
         if 0 < log_start >= first:
             end = end if early is None else min(end, early.start)
             yield UnprovedSpan(begin, end, max(0, end - begin), Unproved.TARGET_RETENTION)
@@ -310,27 +325,18 @@ def _before_the_map(
 
 
 def _scopes(
-    flow: FlowSettings,
-    topic: DiscoveredTopic,
-    partition: DiscoveredPartition,
-    offset_map: OffsetMap,
-    wanted: tuple[int, int],
-    looked_to: PartitionAudit | None,
-    state: AuditState,
-    life: SourceIncarnation,
-    request: AuditRequest,
+    copy: _Copy, start: int, end: int, looked_to: PartitionAudit | None, lost: Iterable[LostStretch]
 ) -> list[Scope]:
-    assert partition.target is not None
-    start, end = wanted
+    offset_map, life, sharing = copy.offset_map, copy.life, copy.state.sharing
     quarantined = frozenset(
         it.offset
-        for it in of_partition(state.ledger.quarantined, life.topic, life.partition)
+        for it in of_partition(copy.state.ledger.quarantined, life.topic, life.partition)
         if it.topic_id in {"", life.topic_id}
     )
-    compacted, sharing = life.topic in state.compacted, state.sharing
-    shared, beyond = topic.remote_topic in sharing.shared, Spans()
-    if request.mode is AuditMode.SAMPLE:
-        ranges = sample(start, end, request.share, f"{request.seed}/{life.topic}/{life.partition}")
+    remote = TopicPartition(copy.topic.remote_topic, life.partition)
+    shared, beyond = remote.topic in sharing.shared, Spans()
+    if copy.request.mode is AuditMode.SAMPLE:
+        ranges = sample(start, end, copy.request.share, f"{copy.request.seed}/{life.topic}/{life.partition}")
         whole = [(low, high, *downstream_range(offset_map, low, high)) for low, high in ranges]
     else:
         first, last = downstream_range(offset_map, start, end)
@@ -338,12 +344,12 @@ def _scopes(
         if looked_to is not None and offset_map.first_upstream <= looked_to.end <= start:
             # Records between the last audit and the first new record must be foreign; the flow's own copies there no
             # longer have a source record.
-            behind = max(looked_to.downstream_end, partition.target.log_start)
+            behind = max(looked_to.downstream_end, copy.target.log_start)
             first = behind if nothing_new else min(first, behind)
             beyond = Spans.copies_of(offset_map, looked_to.end, start)
             last = max(first, last) if standing or not nothing_new else first
-        if standing and flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
-            last = max(last, partition.target.stable_end)  # what the map lacks is not ours
+        if standing and copy.flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
+            last = max(last, copy.target.stable_end)  # what the map lacks is not ours
         whole = [(start, end, first, last)]
     return [
         Scope(
@@ -353,11 +359,14 @@ def _scopes(
             first,
             last,
             quarantined,
-            compacted,
+            life.topic in copy.state.compacted,
             loopback=sharing.loopback.get(life.topic_partition, Spans()),
-            others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
+            others=sharing.others.get(remote, Spans()),
             shared=shared,
             beyond=beyond,
+            chain=copy.chain,
+            source=life.topic_partition,
+            lost=tuple((it.start, it.end) for it in lost),
         )
         for low, high, first, last in whole
         if low < high or first < last

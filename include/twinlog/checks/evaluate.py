@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from twinlog.checks.check import Cell, Check, CheckResult, Relation, Row, Suite
+from twinlog.visible import and_more, first_few
 
 NAMED_IN_MESSAGE = 5
 
@@ -50,29 +51,23 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         observed, message = _passed(suite, check, judged, len(rows))
         return CheckResult(check.name, check.severity, True, observed, check.expected, message)
     named = "; ".join(_offence(suite, check, row) for row in failed[:NAMED_IN_MESSAGE])
-    more = f" and {len(failed) - NAMED_IN_MESSAGE} more" if len(failed) > NAMED_IN_MESSAGE else ""
+    named += and_more(len(failed), NAMED_IN_MESSAGE, " and {} more")
     return CheckResult(
         check.name,
         check.severity,
         False,
-        f"{named}{more}",
+        named,
         check.expected,
-        f"does not hold: {check.meaning}. Found: {named}{more}; {check.advice}",
+        f"does not hold: {check.meaning}. Found: {named}; {check.advice}",
         tuple(sorted({str(row[subject]) for row in failed})),
     )
 
 
-def first_few(lines: Sequence[str], most: int, what: str) -> list[str]:
-    """Return the first lines, and behind them how many more there are of `what`."""
-    more = [f"and {len(lines) - most} {what} more"] if len(lines) > most else []
-    return [*lines[:most], *more]
-
-
 def with_lines(
-    results: Iterable[CheckResult], names: Collection[str], lines: Sequence[str], what: str, most: int = 5
+    results: Iterable[CheckResult], names: Collection[str], lines: Sequence[str], what: str
 ) -> tuple[CheckResult, ...]:
     """Add lines about `what` to the messages of those of the named checks that failed."""
-    text = "; ".join(["", *first_few(lines, most, what)])
+    text = "; ".join(["", *first_few(lines, NAMED_IN_MESSAGE, f"and {{}} {what} more")])
     return tuple(
         replace(it, message=it.message + text) if not it.passed and it.name in names else it for it in results
     )

@@ -76,7 +76,8 @@ def frame(suite: Suite, rows: Iterable[Row]) -> pd.DataFrame:
     """Make a table of the columns that the suite looks at; an unknown value is NaN, offsets are exact up to 2**53."""
     import pandas as pd
 
-    constants = {_constant(check): check.right for check in suite.checks if _by_constant(check)}
+    # Great Expectations skips empty cells in one-column checks only, so a check that needs its value has two columns.
+    constants = {_constant(it): it.right for it in suite.checks if it.needs and isinstance(it.right, int)}
     columns = [*suite.identity, *suite.numbers, *constants]
     escaped = [_escaped(suite, row) for row in rows]
     lines = [{column: row.get(column, constants.get(column)) for column in columns} for row in escaped]
@@ -105,14 +106,6 @@ def expectation(check: Check) -> Any:
     return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
         column_A=larger, column_B=smaller, or_equal=True, **ignored, **common
     )
-
-
-def _by_constant(check: Check) -> bool:
-    """Say whether a check that needs its value compares it with a number.
-
-    Great Expectations skips empty cells in such one-column checks only.
-    """
-    return check.needs and isinstance(check.right, int)
 
 
 def _constant(check: Check) -> str:

@@ -19,7 +19,7 @@ from twinlog.cli.options import (
     TopicsOption,
     parse_topics,
 )
-from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.render import Column, Grid, Lines, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
@@ -127,35 +127,23 @@ def _request(full: bool, sample: float | None, seed: int, topics: str | None) ->
 
 
 def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
-    yield Grid(
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "copy": "remote_topic",
+        "partition": "partition",
+        "looked at": "records",
+        "proved %": lambda it: 100 * it.coverage,
+        "as bytes": "equal_bytes",
+        "one by one": "equal_records",
+        "others'": "others",
+        "differences": "differences",
+    }
+    yield Grid.of(
         f"{result.flow}: {_verdict(result)}; {result.records:,} records looked at in {result.seconds:,.1f} s,"
         f" {100 * result.coverage:.1f} % of the copy proved",
-        (
-            "topic",
-            "copy",
-            "partition",
-            "looked at",
-            "proved %",
-            "as bytes",
-            "one by one",
-            "others'",
-            "differences",
-        ),
-        [
-            (
-                it.topic,
-                it.remote_topic,
-                it.partition,
-                it.records,
-                100 * it.coverage,
-                it.equal_bytes,
-                it.equal_records,
-                it.others,
-                it.differences,
-            )
-            for it in result.partitions
-        ],
-        empty="no copied partition",
+        columns,
+        result.partitions,
+        "no copied partition",
     )
     if result.differences:
         yield Grid(
@@ -167,22 +155,20 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
             ],
         )
         yield Lines("", [line for it in result.differences[:20] for line in _excerpts(it)])
-    unproved = [(row, span) for row in result.partitions for span in row.unproved]
-    if unproved:
-        yield Grid(
-            f"{result.flow}: could not be proved",
-            ("topic", "partition", "from upstream", "to", "records", "why"),
-            [
-                (row.topic, row.partition, span.start, span.end, span.records, span.reason.value)
-                for row, span in unproved
-            ],
-        )
-    if result.problems:
-        yield Grid(
-            f"{result.flow}: could not be audited",
-            ("topic", "code", "what", "what to do"),
-            [(it.topic, it.code, it.message, it.hint) for it in result.problems],
-        )
+    yield Grid(
+        f"{result.flow}: could not be proved",
+        ("topic", "partition", "from upstream", "to", "records", "why"),
+        [
+            (row.topic, row.partition, span.start, span.end, span.records, span.reason.value)
+            for row in result.partitions
+            for span in row.unproved
+        ],
+    )
+    yield Grid(
+        f"{result.flow}: could not be audited",
+        ("topic", "code", "what", "what to do"),
+        [(it.topic, it.code, it.message, it.hint) for it in result.problems],
+    )
 
 
 def _verdict(result: AuditResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import say, warn
-from twinlog.errors import ClusterRefused, ExitCode, TerminalError, TwinlogError
+from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.cluster.permissions.needs import Finding, Names
@@ -66,14 +66,6 @@ class FlowCheck:
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """Every flow's check, and whether all passed."""
-
-    passed: bool
-    flows: tuple[FlowCheck, ...]
-
-
 def check(
     *,
     config: ConfigOption,
@@ -89,9 +81,10 @@ def check(
         lambda one: check_flow(one, names),
         lambda one, failure: FlowCheck(one.name, passed=False, error=failure),
     )
-    report = CheckReport(all(one.passed for one in done.results), done.results)
-    show(report, output, (grid for one in report.flows for grid in _grids(one)))
-    return done.exit_code or (ExitCode.DONE if report.passed else ExitCode.SAYS_NO)
+    passed, flows_checked = all(one.passed for one in done.results), done.results
+    document = {"passed": passed, "flows": flows_checked}
+    show(document, output, (grid for one in flows_checked for grid in _grids(one)))
+    return done.exit_code or (ExitCode.DONE if passed else ExitCode.SAYS_NO)
 
 
 def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
@@ -102,19 +95,22 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs
     from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.session import Session, client_properties, describe_cluster
+    from twinlog.topics.discovery_rules import same_cluster
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
     source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
     described = [describe_cluster(session) for session in (source, target)]
-    _refuse_same_cluster(flow, *(it.cluster_id for it in described))
-    others.refuse(flow, described[1].cluster_id)
+    source_id, target_id = (it.cluster_id for it in described)
+    if source_id and source_id == target_id:
+        raise same_cluster(flow, source_id)
+    others.refuse(flow, target_id)
     names, hidden = find_names(flow, source, target)
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
             for name in hidden
         ),
-        *_whose(flow, names, *(it.cluster_id for it in described)),
+        *_whose(flow, names, source_id, target_id),
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
@@ -175,16 +171,6 @@ def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
     return tuple(sorted(group.group_id for group in listed.valid if flow.follows_group(group.group_id)))
 
 
-def _refuse_same_cluster(flow: FlowSettings, source_id: str, target_id: str) -> None:
-    if source_id and source_id == target_id:
-        raise TerminalError(
-            f"{flow.source.alias} and {flow.target.alias} are the same cluster (id {source_id})",
-            hint=f"check {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",
-            code="same-cluster",
-            flow=flow.name,
-        )
-
-
 def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> Iterator[str]:
     """Refuse state of another flow; yield notes on ledgers that do not say whose they are.
 
@@ -227,18 +213,21 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
     yield Grid(
         f"{report.flow}: permissions that are missing or could not be asked about",
         ("", "cluster", "resource", "name", "missing", "not known", "needed to"),
-        [_row(it) for it in report.permissions if it.missing or (it.unknown and it.required)],
+        [
+            (
+                "warning" if not it.required or not it.missing else "no",
+                it.cluster,
+                it.resource,
+                it.name,
+                ", ".join(it.missing) or None,
+                ", ".join(it.unknown) or None,
+                it.why,
+            )
+            for it in report.permissions
+            if it.missing or (it.unknown and it.required)
+        ],
         empty=f"all {len(report.permissions):,} are there",
     )
     for title, lines in (("run these", report.acls), ("and these, for the syncs only", report.optional_acls)):
         if lines:
             yield Lines(f"{report.flow}: {title}", lines)
-
-
-def _row(it: Permission) -> tuple[str, ...]:
-    mark = "warning" if not it.required or not it.missing else "no"
-    return (mark, it.cluster, it.resource, it.name, _listed(it.missing), _listed(it.unknown), it.why)
-
-
-def _listed(operations: Iterable[str]) -> str:
-    return ", ".join(operations) or "-"

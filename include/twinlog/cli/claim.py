@@ -5,12 +5,10 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, ReasonOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import TerminalError
@@ -18,8 +16,6 @@ from twinlog.errors import TerminalError
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.claim import ClaimResult
-
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
 
 
 def claim(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinlog.errors import TwinlogError
+from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +60,7 @@ class ConfigWatch:
             return f"{self.path.name} cannot be used as it is now, {goes_on}: {first}"
         if not changed:
             return ""
-        more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
-        return f"{self.path.name} has changed ({', '.join(changed[:NAMED])}{more}): restart this process to take it up"
+        return f"{self.path.name} has changed ({listed(changed, NAMED)}): restart this process to take it up"
 
 
 def values_of(path: Path) -> dict[str, str]:

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from pathlib import Path
 from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode
-from twinlog.lab.kafka.java import parse_version
+from twinlog.lab.kafka.java import version_of
 
 PACKAGES = (
     "apache-airflow",
@@ -37,8 +36,6 @@ EXTRAS = {"apache-airflow": "airflow", "great-expectations": "gate"}
 
 COMPILED = ("twinlog", "pydantic", "kafka")
 """Packages that stand for all: their authors ship sources, which pip compiles and uv does not."""
-
-JAVA_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
         python=sys.version_info[:3],
         packages={name: _version(name) for name in PACKAGES},
         java=java,
-        java_version=_ask_java(java) if java else None,
+        java_version=(version_of(Path(java)) or None) if java else None,
         memory_available=psutil.virtual_memory().available,
         temporary_folder=temporary,
         temporary_free=shutil.disk_usage(temporary).free,
@@ -88,16 +85,6 @@ def _find_java(environment: Mapping[str, str]) -> str | None:
     """Look where Spark looks: JAVA_HOME first, then the path, nowhere else."""
     home = environment.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-
-
-def _ask_java(java: str) -> int | None:
-    try:
-        answer = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return parse_version(answer.stderr + answer.stdout) or None
 
 
 def _version(distribution: str) -> str | None:

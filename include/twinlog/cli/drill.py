@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show, steps_grid
+from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Column, Grid, show, steps_grid
 from twinlog.cli.say import say, say_step
 from twinlog.jsonable import to_json
 
@@ -35,10 +35,7 @@ def drill(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
-    pattern: Annotated[
-        str,
-        typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex)."),
-    ] = ".*",
+    pattern: GroupsOption = ".*",
     most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
@@ -72,39 +69,20 @@ def _grids(report: DrillReport) -> Iterator[Grid]:
         f" {_seconds(report.rpo_seconds)}",
         report.steps,
     )
-    if report.groups:
-        yield Grid(
-            f"{report.flow}: groups",
-            (
-                "group",
-                "topic",
-                "partition",
-                "upstream",
-                "began at",
-                "read",
-                "is there",
-                "again",
-                "skipped",
-                "",
-                "what",
-            ),
-            [
-                (
-                    it.group,
-                    it.topic,
-                    it.partition,
-                    it.upstream_offset,
-                    it.downstream_offset,
-                    it.read_offset,
-                    it.read_upstream,
-                    it.again,
-                    it.skipped,
-                    it.found.value,
-                    it.message,
-                )
-                for it in report.groups
-            ],
-        )
+    columns = {
+        "group": "group",
+        "topic": "topic",
+        "partition": "partition",
+        "upstream": "upstream_offset",
+        "began at": "downstream_offset",
+        "read": "read_offset",
+        "is there": "read_upstream",
+        "again": "again",
+        "skipped": "skipped",
+        "": "found",
+        "what": "message",
+    }
+    yield Grid.of(f"{report.flow}: groups", columns, report.groups)
 
 
 def _seconds(value: float | None) -> str:
@@ -117,28 +95,16 @@ def _history(flow: FlowSettings, output: Output) -> int:
 
     with clusters_with_ledger(flow) as clusters:
         drills = tuple(reversed(read_ledger(flow, clusters.target).drills))
-    show(
-        {"flow": flow.name, "runs": to_json(drills)},
-        output,
-        [
-            Grid(
-                f"{flow.name}: drills",
-                ("run", "began", "state", "by", "RTO (s)", "RPO (s)", "groups", "what"),
-                [
-                    (
-                        it.run,
-                        iso(it.started_ms),
-                        it.state.value,
-                        it.by,
-                        it.rto_seconds,
-                        it.rpo_seconds,
-                        it.groups,
-                        it.message,
-                    )
-                    for it in drills
-                ],
-                empty="none",
-            )
-        ],
-    )
+    columns: dict[str, Column] = {
+        "run": "run",
+        "began": lambda it: iso(it.started_ms),
+        "state": "state",
+        "by": "by",
+        "RTO (s)": "rto_seconds",
+        "RPO (s)": "rpo_seconds",
+        "groups": "groups",
+        "what": "message",
+    }
+    document = {"flow": flow.name, "runs": to_json(drills)}
+    show(document, output, [Grid.of(f"{flow.name}: drills", columns, drills, "none")])
     return 0

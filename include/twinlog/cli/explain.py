@@ -92,8 +92,7 @@ def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
     """Yield the tables that show an explanation to people."""
     for flow in explanation.flows:
         yield _values(flow)
-        if flow.topics:
-            yield _topics(flow)
+        yield _topics(flow)
     if explanation.warnings:
         yield Lines("warnings", explanation.warnings)
     if explanation.unresolved:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.failover import DryRunOption, YesOption, groups_grid, tools_of
+from twinlog.cli.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.run import MasterOption
 from twinlog.cli.say import say, say_step
@@ -127,10 +127,7 @@ def _home(
 
 def _grids(report: FailbackReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
-    yield steps_grid(
-        f"{report.flow}: failback; {report.state.value}{dry}",
-        report.steps,
-    )
+    yield steps_grid(f"{report.flow}: failback; {report.state.value}{dry}", report.steps)
     rows = [
         (
             topic.topic,
@@ -148,28 +145,9 @@ def _grids(report: FailbackReport) -> Iterator[Grid]:
         for it in topic.partitions
         if it.at_risk_records or it.only_on_target_records
     ]
-    if rows:
-        yield Grid(
-            f"{report.flow}: on one side alone",
-            (
-                "topic",
-                "copy",
-                "partition",
-                "from there",
-                "to",
-                "only there",
-                "from here",
-                "to",
-                "only here",
-                "comes home",
-            ),
-            rows,
-        )
-    if report.groups:
-        yield groups_grid(report.flow, report.groups)
-    if report.files:
-        yield Grid(
-            f"{report.flow}: files",
-            ("file", "records", "SHA-256"),
-            [(it.path, it.records, it.sha256) for it in report.files],
-        )
+    there, here = ("from there", "to", "only there"), ("from here", "to", "only here")
+    columns_of_rows = ("topic", "copy", "partition", *there, *here, "comes home")
+    yield Grid(f"{report.flow}: on one side alone", columns_of_rows, rows)
+    yield groups_grid(report.flow, report.groups)
+    columns = {"file": "path", "records": "records", "SHA-256": "sha256"}
+    yield Grid.of(f"{report.flow}: files", columns, report.files)

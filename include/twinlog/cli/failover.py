@@ -14,7 +14,15 @@ import typer
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption, parse_moment
+from twinlog.cli.options import (
+    ConfigOption,
+    DryRunOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    parse_moment,
+)
 from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.run import MasterOption
 from twinlog.cli.say import say, say_step
@@ -32,7 +40,6 @@ ModeOption = Annotated[
     Mode,
     typer.Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 GroupsAtOption = Annotated[
     str | None,
     typer.Option(
@@ -123,10 +130,7 @@ def answer(question: str, *, yes: bool) -> Answer:
 
 def _grids(report: FailoverReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
-    yield steps_grid(
-        f"{report.flow}: {report.state.value} ({report.mode.value}){dry}",
-        report.steps,
-    )
+    yield steps_grid(f"{report.flow}: {report.state.value} ({report.mode.value}){dry}", report.steps)
     rows = [
         (
             topic.topic,
@@ -141,14 +145,9 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
         for it in topic.partitions
         if it.at_risk_records or it.estimated_records
     ]
-    if rows:
-        yield Grid(
-            f"{report.flow}: not on the target",
-            ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate"),
-            rows,
-        )
-    if report.groups:
-        yield groups_grid(report.flow, report.groups)
+    columns = ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate")
+    yield Grid(f"{report.flow}: not on the target", columns, rows)
+    yield groups_grid(report.flow, report.groups)
 
 
 def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:

@@ -47,7 +47,8 @@ def explain_failure(error: BaseException) -> Failure:
     """Explain an error to the person who typed the command."""
     match error:
         case TwinlogError():
-            return Failure(error.code, error.message, error.hint, _plain(error.data), error.exit_code)
+            data = {key: _plain(value) for key, value in error.data.items()}
+            return Failure(error.code, error.message, error.hint, data, error.exit_code)
         case KeyboardInterrupt() | typer.Abort():
             return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
         case _ if isinstance(error, USAGE_ERROR):
@@ -72,12 +73,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn identities into JSON; a value without a JSON form becomes its text, and so a Secret its mask."""
-    return {key: _plain_value(value) for key, value in data.items()}
-
-
-def _plain_value(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Turn an identity into JSON; a value without a JSON form becomes its text, and so a Secret its mask."""
     if isinstance(value, Secret):
         return str(value)
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.say import say, warn
-from twinlog.errors import ConfigError, ExitCode, TerminalError, UsageError
+from twinlog.errors import ConfigError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -153,13 +153,9 @@ def each_flow(
 @contextmanager
 def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
     """Open a flow's clusters.  Raises TerminalError `no-ledger` if the flow has never run."""
+    from twinlog.state.ledger import require_ledger
     from twinlog.state.own_clusters import open_own_clusters
 
     with open_own_clusters(flow) as clusters:
-        if clusters.target.describe_topics([flow.ledger_topic]).refused:
-            raise TerminalError(
-                f"{flow.name} has never run: it has no ledger on {flow.target.alias}",
-                hint="run `twinlog run --once` first",
-                code="no-ledger",
-            )
+        require_ledger(flow, clusters.target)
         yield clusters

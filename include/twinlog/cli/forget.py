@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import (
+    ConfigOption,
+    DryRunOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    SourceTopicOption,
+    StrictOption,
+)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import confirm
 from twinlog.errors import ExitCode
 
-if TYPE_CHECKING:
-    from twinlog.lifecycle.forget import ForgetResult
-
-TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: what is forgotten is not known again.")]
 
 
 def forget(
     *,
     config: ConfigOption,
-    topic: TopicOption,
+    topic: SourceTopicOption,
     flow: OneFlowOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -45,13 +47,6 @@ def forget(
             if not yes:
                 confirm(step.told(done))
             done = step.run(one, clusters, topic)
-    show(done, output, _grids(done))
+    title = f"{done.flow}: {done.topic} {'would be' if done.dry_run else 'is'} forgotten"
+    show(done, output, [Grid(title, ("what", "records"), [*done.dropped.items()], "none")])
     return int(ExitCode.DONE)
-
-
-def _grids(done: ForgetResult) -> Iterator[Grid]:
-    yield Grid(
-        f"{done.flow}: {done.topic} {'would be' if done.dry_run else 'is'} forgotten",
-        ("what", "records"),
-        [*done.dropped.items()],
-    )

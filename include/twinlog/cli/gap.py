@@ -8,8 +8,8 @@ import typer
 
 from twinlog import clock
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.options import ByOption, ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.render import Column, Grid, show
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 
@@ -52,7 +52,7 @@ def acknowledge(
     reason: Annotated[
         str, typer.Option("--reason", help="Why the flow and a failover may do without these records.")
     ],
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who is responsible for this.")],
+    by: ByOption,
     config: ConfigOption,
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
@@ -143,46 +143,25 @@ def _named(
     return found
 
 
-def grid(flow: str, gaps: Sequence[GapReport]) -> Grid:
+def grid(flow: str, gaps: Sequence[GapReport], empty: str = "") -> Grid:
     """Show gaps as a table."""
-    return Grid(
-        f"{flow}: gaps, never to be copied",
-        (
-            "topic",
-            "partition",
-            "from offset",
-            "to offset",
-            "at most",
-            "from",
-            "to",
-            "cause",
-            "copied on",
-            "state",
-            "expires",
-            "by",
-            "reason",
-        ),
-        [
-            (
-                it.topic,
-                it.partition,
-                it.first_offset,
-                it.last_offset,
-                it.records,
-                it.since,
-                it.until,
-                it.cause.value,
-                it.copied_past,
-                it.state.value,
-                it.expires or "never",
-                it.acknowledged_by,
-                it.acknowledged_reason,
-            )
-            for it in gaps
-        ],
-        empty="none",
-    )
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "partition": "partition",
+        "from offset": "first_offset",
+        "to offset": "last_offset",
+        "at most": "records",
+        "from": "since",
+        "to": "until",
+        "cause": "cause",
+        "copied on": "copied_past",
+        "state": "state",
+        "expires": lambda it: it.expires or "never",
+        "by": "acknowledged_by",
+        "reason": "acknowledged_reason",
+    }
+    return Grid.of(f"{flow}: gaps, never to be copied", columns, gaps, empty)
 
 
 def _show(flow: FlowSettings, gaps: Sequence[GapReport], output: Output) -> None:
-    show({"flow": flow.name, "gaps": to_json(gaps)}, output, [grid(flow.name, gaps)])
+    show({"flow": flow.name, "gaps": to_json(gaps)}, output, [grid(flow.name, gaps, "none")])

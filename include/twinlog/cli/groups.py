@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, parse_moment
-from twinlog.cli.render import Grid, show
+from twinlog.cli.options import (
+    ConfigOption,
+    FlowOption,
+    GroupsOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    parse_moment,
+)
+from twinlog.cli.render import Column, Grid, notes_grid, show
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.groups.report import CheckpointsResult
-
-GroupsOption = Annotated[
-    str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
-]
 
 AtOption = Annotated[
     str | None,
@@ -92,28 +96,21 @@ def _past(flow: FlowSettings, at_ms: int) -> dict[str, Any]:
 def _past_grids(report: dict[str, Any]) -> Iterator[Grid]:
     from twinlog.checks.risk import iso
 
-    yield Grid(
-        f"{report['flow']}: groups at {iso(report['at_ms'])}; the history begins at {iso(report['begins_ms'])}",
-        ("group", "topic", "partition", "upstream", "downstream", "exact", "", "seen", "next look", "why"),
-        [
-            (
-                it["group"],
-                it["remote_topic"],
-                it["partition"],
-                it["upstream_offset"],
-                it["downstream_offset"],
-                it["exact"],
-                it["stood"],
-                iso(it["as_of_ms"]),
-                None if it["until_ms"] is None else iso(it["until_ms"]),
-                it["text"],
-            )
-            for it in report["rows"]
-        ],
-        empty="no group had committed offsets of what is replicated",
-    )
-    if report["untold"]:
-        yield Grid("not told by the source around then", ("group",), [(it,) for it in report["untold"]])
+    title = f"{report['flow']}: groups at {iso(report['at_ms'])}; the history begins at {iso(report['begins_ms'])}"
+    columns: dict[str, Column] = {
+        "group": "group",
+        "topic": "remote_topic",
+        "partition": "partition",
+        "upstream": "upstream_offset",
+        "downstream": "downstream_offset",
+        "exact": "exact",
+        "": "stood",
+        "seen": lambda it: iso(it["as_of_ms"]),
+        "next look": lambda it: None if it["until_ms"] is None else iso(it["until_ms"]),
+        "why": "text",
+    }
+    yield Grid.of(title, columns, report["rows"], "no group had committed offsets of what is replicated")
+    yield notes_grid(report["untold"], "not told by the source around then", "group")
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:
@@ -131,11 +128,9 @@ def _grids(report: dict[str, Any]) -> Iterator[Grid]:
     }
     nothing = "no group has committed offsets of what is replicated"
     yield Grid.of(_title(report), columns, report["rows"], nothing)
-    if report["uncovered"]:
-        columns = {"group": "group", "type": "type", "why": "reason"}
-        yield Grid.of(f"{report['flow']}: not covered", columns, report["uncovered"])
-    if report["notes"]:
-        yield Grid("notes", ("what",), [(it,) for it in report["notes"]])
+    columns = {"group": "group", "type": "type", "why": "reason"}
+    yield Grid.of(f"{report['flow']}: not covered", columns, report["uncovered"])
+    yield notes_grid(report["notes"])
 
 
 def _title(report: dict[str, Any]) -> str:

@@ -56,6 +56,18 @@ TopicsOption = Annotated[
     ),
 ]
 
+SourceTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
+
+GroupsOption = Annotated[
+    str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
+]
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
+
+ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Who is responsible for this.")]
+
 UntilOption = Annotated[
     str | None,
     typer.Option(

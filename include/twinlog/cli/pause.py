@@ -11,13 +11,7 @@ import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-)
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say
 
@@ -45,13 +39,6 @@ class PauseOf:
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pauses:
-    """The pauses of every flow."""
-
-    flows: tuple[PauseOf, ...]
-
-
 def pause(
     *,
     config: ConfigOption,
@@ -62,11 +49,8 @@ def pause(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
-    return _each(
-        load_flows(config, flow, strict=strict),
-        lambda one: _changed(one, frozenset(topic or ()), reason, resume=False),
-        output,
-    )
+    flows = load_flows(config, flow, strict=strict)
+    return _each(flows, lambda one: _changed(one, topic, reason, resume=False), output)
 
 
 def resume(
@@ -79,20 +63,17 @@ def resume(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Let paused flows, or some topics of them, go on from where they are."""
-    return _each(
-        load_flows(config, flow, strict=strict),
-        lambda one: _changed(one, frozenset(topic or ()), reason, resume=True),
-        output,
-    )
+    flows = load_flows(config, flow, strict=strict)
+    return _each(flows, lambda one: _changed(one, topic, reason, resume=True), output)
 
 
-def _changed(flow: FlowSettings, topics: frozenset[str], reason: str, *, resume: bool) -> PauseOf:
+def _changed(flow: FlowSettings, named: Iterable[str] | None, reason: str, *, resume: bool) -> PauseOf:
     from twinlog.cluster.open import open_clusters
     from twinlog.topics import pauses
     from twinlog.topics.discovery import refuse_unknown_topics
     from twinlog.topics.snapshot import FlowSnapshot
 
-    change = pauses.resume if resume else pauses.pause
+    change, topics = (pauses.resume if resume else pauses.pause), frozenset(named or ())
     with open_clusters(flow) as clusters:
         if topics and not resume:
             hint = "--topic takes the name of a source topic"
@@ -103,7 +84,7 @@ def _changed(flow: FlowSettings, topics: frozenset[str], reason: str, *, resume:
 
 def _each(flows: Iterable[FlowSettings], work: Callable[[FlowSettings], PauseOf], output: Output) -> int:
     done = each_flow(flows, work, lambda one, failure: PauseOf(one.name, error=failure))
-    show(Pauses(done.results), output, (grid for it in done.results for grid in _grids(it)))
+    show({"flows": done.results}, output, (grid for it in done.results for grid in _grids(it)))
     return done.exit_code
 
 

@@ -80,13 +80,6 @@ class FlowPlan:
     needs_person: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReport:
-    """The plan of every flow."""
-
-    flows: tuple[FlowPlan, ...]
-
-
 def plan(
     *,
     config: ConfigOption,
@@ -111,7 +104,7 @@ def plan(
         lambda one: plan_flow(one, chosen, until_ms, names),
         lambda one, failure: FlowPlan(one.name, error=failure),
     )
-    show(PlanReport(done.results), output, (grid for one in done.results for grid in _grids(one)))
+    show({"flows": done.results}, output, (grid for one in done.results for grid in _grids(one)))
     return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in done.results) else 0)
 
 
@@ -220,21 +213,19 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ],
         empty="nothing to copy",
     )
-    if plan.undecided:
-        yield Grid(
-            f"{plan.flow}: undecided, not copied before a transaction of the source ends (see twinlog status)",
-            ("topic", "partition", "from offset", "to offset", "records"),
-            [(it.topic, it.partition, it.start, it.end, it.end - it.start) for it in plan.undecided],
-        )
-    if plan.paused or plan.orphans:
-        yield Grid(
-            f"{plan.flow}: left alone",
-            ("topic", "on", "why"),
-            [
-                *((name, "source", "paused") for name in plan.paused),
-                *((it.remote_topic, "target", f"{it.topic}: {it.kind.value}") for it in plan.orphans),
-            ],
-        )
+    yield Grid(
+        f"{plan.flow}: undecided, not copied before a transaction of the source ends (see twinlog status)",
+        ("topic", "partition", "from offset", "to offset", "records"),
+        [(it.topic, it.partition, it.start, it.end, it.end - it.start) for it in plan.undecided],
+    )
+    yield Grid(
+        f"{plan.flow}: left alone",
+        ("topic", "on", "why"),
+        [
+            *((name, "source", "paused") for name in plan.paused),
+            *((it.remote_topic, "target", f"{it.topic}: {it.kind.value}") for it in plan.orphans),
+        ],
+    )
     if plan.lives is not None and (plan.lives.gaps or plan.lives.notes):
         yield Grid(
             f"{plan.flow}: gaps to be noted",
@@ -243,6 +234,7 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
                 (it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value, it.copied_past)
                 for it in plan.lives.gaps
             ],
+            empty="none",
         )
     if plan.metadata is not None:
         yield Grid(
@@ -256,5 +248,4 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         *((it.name, None, it.message, it.hint) for it in plan.refused),
         *((it.topic, it.partition, it.message, it.hint) for it in plan.stopped),
     ]
-    if trouble:
-        yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)
+    yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)

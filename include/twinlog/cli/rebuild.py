@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import (
+    ConfigOption,
+    DryRunOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    ReasonOption,
+    SourceTopicOption,
+    StrictOption,
+)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import confirm, say, warn
 from twinlog.errors import ExitCode
@@ -19,16 +28,13 @@ if TYPE_CHECKING:
     from twinlog.lifecycle.rebuild import RebuildResult
     from twinlog.lifecycle.rebuild_plan import RebuildPlan
 
-TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: the copy is deleted.")]
 
 
 def rebuild(
     *,
     config: ConfigOption,
-    topic: TopicOption,
+    topic: SourceTopicOption,
     flow: OneFlowOption = None,
     reason: ReasonOption = "by hand",
     dry_run: DryRunOption = False,
@@ -80,6 +86,7 @@ def _plan_grids(todo: RebuildPlan) -> Iterator[Grid]:
             (it.group, it.partition, it.downstream, it.upstream, it.group in todo.active_groups)
             for it in todo.groups
         ],
+        empty="none",
     )
 
 
@@ -89,4 +96,4 @@ def _result_grids(done: RebuildResult) -> Iterator[Grid]:
         *((group, "waits for the copy to come that far") for group in done.waiting),
         *((group, "its place was not known: nothing committed") for group in done.unknown),
     ]
-    yield Grid(f"{done.flow}: {done.remote_topic}, {done.phase.value}", ("group", "position"), rows)
+    yield Grid(f"{done.flow}: {done.remote_topic}, {done.phase.value}", ("group", "position"), rows, "none")

@@ -11,7 +11,7 @@ import typer
 from twinlog.cli.failover import YesOption
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Column, Grid, notes_grid, show
 from twinlog.cli.say import confirm, say
 from twinlog.jsonable import to_json
 
@@ -51,32 +51,20 @@ def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputO
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = step.history(chosen, clusters)
-    show(
-        {"flow": chosen.name, "runs": to_json(found)},
-        output,
-        [
-            Grid(
-                f"{chosen.name}: failovers",
-                ("run", "mode", "state", "by", "began", "seconds", "RTO (s)", "RPO (s)", "lost", "evidence"),
-                [
-                    (
-                        it.run,
-                        it.mode,
-                        it.state.value,
-                        it.by,
-                        iso(it.started_ms),
-                        it.seconds,
-                        it.rto_seconds,
-                        it.rpo_seconds,
-                        it.at_risk_records,
-                        it.evidence,
-                    )
-                    for it in found
-                ],
-                empty="none",
-            )
-        ],
-    )
+    columns: dict[str, Column] = {
+        "run": "run",
+        "mode": "mode",
+        "state": "state",
+        "by": "by",
+        "began": lambda it: iso(it.started_ms),
+        "seconds": "seconds",
+        "RTO (s)": "rto_seconds",
+        "RPO (s)": "rpo_seconds",
+        "lost": "at_risk_records",
+        "evidence": "evidence",
+    }
+    document = {"flow": chosen.name, "runs": to_json(found)}
+    show(document, output, [Grid.of(f"{chosen.name}: failovers", columns, found, "none")])
     return 0
 
 
@@ -136,7 +124,7 @@ def _shown(done: AbortResult, output: Output) -> int:
         if stays
         else f"{done.flow} follows again; {done.run} {done.state}"
     )
-    show(to_json(done), output, [Grid(title, ("left to do",), [(it,) for it in done.left], empty="nothing")])
+    show(to_json(done), output, [notes_grid(done.left, title, "left to do", "nothing")])
     return int(done.exit_code)
 
 

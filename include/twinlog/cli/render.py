@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from twinlog.recovery.report import StepReport
 
 Cell = str | int | float | bool | None
+Column = str | Callable[[Any], Cell]
+"""What stands under a heading: the field of this name, or what this makes of an item."""
 
 PIPE_WIDTH = 200
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
@@ -36,28 +38,27 @@ PIPE_WIDTH = 200
 class Grid:
     """One table for people: a title, the column headings, and as many cells in each row.
 
-    An empty grid prints `empty` in place of its rows.
+    A grid without rows prints `empty` in their place, and is not shown at all if that is "".
     """
 
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
-    empty: str = "none"
+    empty: str = ""
 
     @classmethod
-    def of(
-        cls,
-        title: str,
-        columns: Mapping[str, str],
-        documents: Iterable[Mapping[str, Any]],
-        empty: str = "none",
-    ) -> Grid:
-        """Show documents: `columns` says which field stands under each heading; a partition is a name, not a number."""
-        rows = [
-            tuple(str(it[name]) if name == "partition" else it[name] for name in columns.values())
-            for it in documents
-        ]
-        return cls(title, tuple(columns), rows, empty)
+    def of(cls, title: str, columns: Mapping[str, Column], items: Iterable[Any], empty: str = "") -> Grid:
+        """Show items, results or JSON documents, a row each; a partition is a name, not a number."""
+        return cls(
+            title, tuple(columns), [tuple(_cell(it, of) for of in columns.values()) for it in items], empty
+        )
+
+
+def _cell(item: Any, column: Column) -> Cell:
+    if callable(column):
+        return column(item)
+    found: Cell = item[column] if isinstance(item, Mapping) else getattr(item, column)
+    return str(found) if column == "partition" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
     with console.capture() as captured:
         for grid in grids:
             match grid:
-                case Grid():
+                case Grid() if grid.rows or grid.empty:
                     console.print(_table(grid))
                 case Lines(title, lines):
                     console.print(*map(visible, (title, *lines)), "", sep="\n", soft_wrap=True)
@@ -191,8 +192,13 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
 
 def steps_grid(title: str, steps: Iterable[StepReport[Any]]) -> Grid:
     """Return the table of the steps of a procedure."""
-    rows = [(it.name.value, it.state.value, it.seconds, it.message) for it in steps]
-    return Grid(title, ("step", "", "seconds", "what"), rows)
+    columns = {"step": "name", "": "state", "seconds": "seconds", "what": "message"}
+    return Grid.of(title, columns, steps, empty="none")
+
+
+def notes_grid(notes: Iterable[str], title: str = "notes", heading: str = "what", empty: str = "") -> Grid:
+    """Return a table of one column."""
+    return Grid(title, (heading,), [(it,) for it in notes], empty)
 
 
 def refuse_unwritable(path: Path | None, option: str) -> None:

@@ -26,7 +26,7 @@ from twinlog.cli.options import (
     parse_moment,
     parse_topics,
 )
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Column, Grid, show
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,52 +140,35 @@ def run_once(
 
 def _by_partition(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per partition."""
-    return Grid(
-        title,
-        ("topic", "to topic", "partition", "copied", "last offset", "lag", "undecided"),
-        [
-            (
-                it.topic,
-                it.remote_topic,
-                part.partition,
-                part.copied_records,
-                part.last_upstream_offset,
-                part.lag_records,
-                part.undecided_records,
-            )
-            for it in report.topics
-            for part in it.partitions
-        ],
-        empty="the flow replicates no topic yet",
-    )
+    columns: dict[str, Column] = {
+        "topic": lambda it: it[0].topic,
+        "to topic": lambda it: it[0].remote_topic,
+        "partition": lambda it: it[1].partition,
+        "copied": lambda it: it[1].copied_records,
+        "last offset": lambda it: it[1].last_upstream_offset,
+        "lag": lambda it: it[1].lag_records,
+        "undecided": lambda it: it[1].undecided_records,
+    }
+    rows = ((topic, it) for topic in report.topics for it in topic.partitions)
+    return Grid.of(title, columns, rows, "the flow replicates no topic yet")
 
 
 def _by_topic(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per topic."""
-    return Grid(
-        title,
-        ("topic", "to topic", "partitions", "copied", "lag", "undecided"),
-        [
-            (
-                it.topic,
-                it.remote_topic,
-                len(it.partitions),
-                sum(part.copied_records for part in it.partitions),
-                sum(part.lag_records for part in it.partitions),
-                it.undecided_records,
-            )
-            for it in report.topics
-        ],
-    )
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "to topic": "remote_topic",
+        "partitions": lambda it: len(it.partitions),
+        "copied": lambda it: sum(part.copied_records for part in it.partitions),
+        "lag": lambda it: sum(part.lag_records for part in it.partitions),
+        "undecided": "undecided_records",
+    }
+    return Grid.of(title, columns, report.topics)
 
 
 def _grids(run: FlowRun) -> Iterator[Grid]:
-    if run.duties:
-        yield Grid(
-            f"{run.flow}: duties",
-            ("duty", "state", "seconds", ""),
-            [(it.name, it.state.value, it.seconds, it.message) for it in run.duties],
-        )
+    columns = {"duty": "name", "state": "state", "seconds": "seconds", "": "message"}
+    yield Grid.of(f"{run.flow}: duties", columns, run.duties)
     report = run.report
     if report is None:
         return
@@ -197,18 +180,16 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
     )
     partitions = sum(len(it.partitions) for it in report.topics)
     yield _by_partition(title, report) if partitions <= MOST_ROWS else _by_topic(title, report)
-    if report.gaps:
-        yield Grid(
-            f"{run.flow}: gaps",
-            ("topic", "partition", "from offset", "to offset", "cause"),
-            [(it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value) for it in report.gaps],
-        )
-    if run.failed_checks:
-        yield Grid(
-            f"{run.flow}: checks that did not pass",
-            ("severity", "check", "found", "expected", "what it means"),
-            [(it.severity.value, it.name, it.observed, it.expected, it.message) for it in run.failed_checks],
-        )
+    yield Grid(
+        f"{run.flow}: gaps",
+        ("topic", "partition", "from offset", "to offset", "cause"),
+        [(it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value) for it in report.gaps],
+    )
+    yield Grid(
+        f"{run.flow}: checks that did not pass",
+        ("severity", "check", "found", "expected", "what it means"),
+        [(it.severity.value, it.name, it.observed, it.expected, it.message) for it in run.failed_checks],
+    )
 
 
 def _not_said(report: FlowReport) -> str:

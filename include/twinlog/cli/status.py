@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.gap import grid as gap_grid
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Cell, Grid, show
+from twinlog.cli.render import Column, Grid, show
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.formats.ledger.gate import RiskSample
-    from twinlog.monitoring.status import FlowStatus, StoppedTopic, TopicStatus
+    from twinlog.monitoring.status import FlowStatus, StoppedTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,53 +72,46 @@ def status_of(flow: FlowSettings) -> FlowStatus:
         return step.run(flow, clusters)
 
 
+_OF_TOPIC: dict[str, Column] = {
+    "topic": "topic",
+    "to topic": "remote_topic",
+    "partitions": lambda it: len(it.partitions),
+    "lag (records)": "lag_records",
+    "undecided": "undecided_records",
+    "bytes, about": "lag_bytes",
+    "oldest not copied (s)": "rpo_seconds",
+    "RPO (s)": "rpo_budget_seconds",
+    "": lambda it: "over its RPO" if it.over_budget else "",
+}
+
+
 def _grids(status: FlowStatus) -> Iterator[Grid]:
+    copied = Grid.of(_title(status), _OF_TOPIC, status.topics, "no topic")
+    stopped = [
+        (it.topic, it.remote_topic, it.partitions, *(None,) * 5, f"stopped: {it.message}")
+        for it in status.stopped
+    ]
+    empty = copied.empty if status.source_reachable else "the source cannot be asked"
+    yield replace(copied, rows=[*stopped, *copied.rows], empty=empty)
+    rows = [(it, row) for it in status.topics for row in it.partitions]
     yield Grid(
-        _title(status),
-        (
-            "topic",
-            "to topic",
-            "partitions",
-            "lag (records)",
-            "undecided",
-            "bytes, about",
-            "oldest not copied (s)",
-            "RPO (s)",
-            "",
-        ),
-        [
-            *(
-                (it.topic, it.remote_topic, it.partitions, *(None,) * 5, f"stopped: {it.message}")
-                for it in status.stopped
-            ),
-            *(_row(it) for it in status.topics),
-        ],
-        empty="the source cannot be asked" if not status.source_reachable else "no topic",
+        f"{status.flow}: processes that follow it",
+        ("", "host", "process", "version", "configuration", "run"),
+        [(it.role, it.host, it.pid, it.version, it.config[:12], it.run_id) for it in status.members],
     )
-    if status.members:
-        yield Grid(
-            f"{status.flow}: processes that follow it",
-            ("", "host", "process", "version", "configuration", "run"),
-            [
-                (it.role.value, it.host, it.pid, it.version, it.config[:12], it.run_id)
-                for it in status.members
-            ],
-        )
-    if status.undecided:
-        yield Grid(
-            f"{status.flow}: undecided, not copied before a transaction of the source ends",
-            ("what", "what to do"),
-            [(it.message, it.hint) for it in status.undecided],
-        )
-    if status.upstream:
-        yield Grid(
-            f"{status.flow}: heartbeats in the target's topics",
-            ("flow that wrote them", "copied through", "newest (s ago)"),
-            [
-                (f"{it.source_alias}->{it.target_alias}", " <- ".join(it.chain), f"{it.age_ms / 1000:,.1f}")
-                for it in status.upstream
-            ],
-        )
+    yield Grid(
+        f"{status.flow}: undecided, not copied before a transaction of the source ends",
+        ("what", "what to do"),
+        [(it.message, it.hint) for it in status.undecided],
+    )
+    yield Grid(
+        f"{status.flow}: heartbeats in the target's topics",
+        ("flow that wrote them", "copied through", "newest (s ago)"),
+        [
+            (f"{it.source_alias}->{it.target_alias}", " <- ".join(it.chain), f"{it.age_ms / 1000:,.1f}")
+            for it in status.upstream
+        ],
+    )
     if status.risk_history:
         worst = max(status.risk_history, key=lambda it: it.age_ms)
         yield Grid(
@@ -129,68 +121,45 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 (
                     max(it.records for it in status.risk_history),
                     max((it.bytes for it in status.risk_history if it.bytes is not None), default=None),
-                    _known_age(worst, status.risk_history),
+                    # unknown if it is 0 and the age of some samples was
+                    worst.age_ms / 1000
+                    if worst.age_ms or all(it.age_known for it in status.risk_history)
+                    else None,
                     len(status.risk_history),
                 )
             ],
         )
-    lost = [(it, row) for it in status.topics for row in it.partitions if row.unmapped_offsets]
-    if lost:
-        yield Grid(
-            f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
-            ("topic", "partition", "offsets"),
-            [(it.topic, row.partition, row.unmapped_offsets) for it, row in lost],
-        )
-    early = [(it, row) for it in status.topics for row in it.partitions if row.deleted_early]
-    if early:
-        yield Grid(
-            f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early; see `twinlog"
-            " audit`)",
-            ("topic", "partition", "records, at most", "what to do"),
-            [
-                (it.topic, row.partition, row.deleted_early, f"twinlog rebuild --topic {it.topic}")
-                for it, row in early
-            ],
-        )
-    if status.gaps:
-        yield gap_grid(status.flow, status.gaps)
-    if status.paused:
-        yield Grid(
-            f"{status.flow}: paused topics",
-            ("topic", "since", "by", "reason"),
-            [(it.topic, it.since, it.by, it.reason) for it in status.paused],
-        )
-    if status.orphans:
-        yield Grid(
-            f"{status.flow}: copies that nothing is copied into",
-            ("copy", "source topic", "why", "reason"),
-            [(it.remote_topic, it.topic, it.kind.value, it.reason) for it in status.orphans],
-        )
-    if status.problems:
-        yield Grid(
-            f"{status.flow}: in the way",
-            ("topic", "what", "what to do"),
-            [(it.topic, it.message, it.hint) for it in status.problems],
-        )
-
-
-def _row(it: TopicStatus) -> tuple[Cell, ...]:
-    return (
-        it.topic,
-        it.remote_topic,
-        len(it.partitions),
-        it.lag_records,
-        it.undecided_records,
-        it.lag_bytes,
-        it.rpo_seconds,
-        it.rpo_budget_seconds,
-        "over its RPO" if it.over_budget else "",
+    yield Grid(
+        f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
+        ("topic", "partition", "offsets"),
+        [(it.topic, row.partition, row.unmapped_offsets) for it, row in rows if row.unmapped_offsets],
     )
-
-
-def _known_age(worst: RiskSample, history: Iterable[RiskSample]) -> float | None:
-    """Return the worst age in seconds; None if it is 0 and the age of some samples was unknown."""
-    return worst.age_ms / 1000 if worst.age_ms or all(it.age_known for it in history) else None
+    yield Grid(
+        f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early; see `twinlog"
+        " audit`)",
+        ("topic", "partition", "records, at most", "what to do"),
+        [
+            (it.topic, row.partition, row.deleted_early, f"twinlog rebuild --topic {it.topic}")
+            for it, row in rows
+            if row.deleted_early
+        ],
+    )
+    yield gap_grid(status.flow, status.gaps)
+    yield Grid(
+        f"{status.flow}: paused topics",
+        ("topic", "since", "by", "reason"),
+        [(it.topic, it.since, it.by, it.reason) for it in status.paused],
+    )
+    yield Grid(
+        f"{status.flow}: copies that nothing is copied into",
+        ("copy", "source topic", "why", "reason"),
+        [(it.remote_topic, it.topic, it.kind, it.reason) for it in status.orphans],
+    )
+    yield Grid(
+        f"{status.flow}: in the way",
+        ("topic", "what", "what to do"),
+        [(it.topic, it.message, it.hint) for it in status.problems],
+    )
 
 
 def _title(status: FlowStatus) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import (
     ConfigOption,
@@ -19,7 +18,7 @@ from twinlog.cli.options import (
     TopicsOption,
     parse_topics,
 )
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Grid, notes_grid, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
@@ -120,7 +119,11 @@ def _each(
             "--connector, --offsets-topic and --worker-group are those of one flow",
             hint="name it with --flow",
         )
-    done = each_flow(flows, lambda one: _document(_one(one, names, work)), _failed)
+    done = each_flow(
+        flows,
+        lambda one: _document(_one(one, names, work)),
+        lambda one, failure: {"flow": one.name, "state": "failed", "error": to_json(failure)},
+    )
     reports = [it for it in done.results if "error" not in it]
     show({"flows": list(done.results)}, output, (grid for it in reports for grid in _grids(it)))
     refused = any(it["state"] == "refused" for it in reports)
@@ -141,10 +144,6 @@ def _document(report: TakeoverReport) -> dict[str, Any]:
     return document
 
 
-def _failed(flow: FlowSettings, failure: Failure) -> dict[str, Any]:
-    return {"flow": flow.name, "state": "failed", "error": to_json(failure)}
-
-
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:
     columns = {
         "topic": "topic",
@@ -158,16 +157,14 @@ def _grids(report: dict[str, Any]) -> Iterator[Grid]:
         "mapped": "mapped",
     }
     yield Grid.of(_title(report), columns, report["partitions"], "nothing is replicated")
-    if remarks := [it for it in report["partitions"] if it["message"]]:
-        columns = {"topic": "topic", "partition": "partition", "what": "message", "what to do": "hint"}
-        yield Grid.of("to look at", columns, remarks)
+    columns = {"topic": "topic", "partition": "partition", "what": "message", "what to do": "hint"}
+    yield Grid.of("to look at", columns, (it for it in report["partitions"] if it["message"]))
     review = report["checkpoints"]
     if review["partitions"]:
         headings = ("positions", "groups", "exact", "early", "most records early", "beyond", "not compared")
         names = ("partitions", "groups", "exact", "early", "most_early", "beyond", "not_compared")
         yield Grid.of(f"checkpoints in {review['topic']}", dict(zip(headings, names, strict=True)), [review])
-    if report["notes"]:
-        yield Grid("notes", ("what",), [(it,) for it in report["notes"]])
+    yield notes_grid(report["notes"])
 
 
 def _title(report: dict[str, Any]) -> str:

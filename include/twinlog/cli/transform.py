@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import (
+    ConfigOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    SourceTopicOption,
+    StrictOption,
+)
 from twinlog.cli.render import Cell, Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
@@ -17,7 +25,6 @@ if TYPE_CHECKING:
     from twinlog.audit.comparison.values import Excerpt
     from twinlog.audit.preview import Preview, PreviewedRecord
 
-TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 SampleOption = Annotated[
     int,
     typer.Option(
@@ -29,7 +36,7 @@ SampleOption = Annotated[
 def transform(
     *,
     config: ConfigOption,
-    topic: TopicOption,
+    topic: SourceTopicOption,
     sample: SampleOption = 20,
     flow: OneFlowOption = None,
     strict: StrictOption = False,
@@ -51,17 +58,18 @@ def transform(
         say(f"{one.name}: there is no record in the newest {sample} offsets of {topic}")
     for line in seen.unread:
         warn(line)
-    show(seen, output, _grids(seen))
+    show(seen, output, [_grid(seen)])
     return int(ExitCode.DONE if seen.good else ExitCode.SAYS_NO)
 
 
-def _grids(seen: Preview) -> Iterator[Grid]:
-    counts = {fate: sum(it.fate is fate for it in seen.records) for fate in {it.fate for it in seen.records}}
-    told = ", ".join(f"{count} {fate.value}" for fate, count in sorted(counts.items()))
-    yield Grid(
+def _grid(seen: Preview) -> Grid:
+    counts = Counter(it.fate.value for it in seen.records)
+    told = ", ".join(f"{count} {fate}" for fate, count in sorted(counts.items()))
+    return Grid(
         f"{seen.flow}: {seen.topic} to {seen.remote_topic}: {told or 'no records'}",
         ("partition", "offset", "", "field", "before", "after"),
         [row for it in seen.records for row in _rows(it)],
+        empty="none",
     )
 
 

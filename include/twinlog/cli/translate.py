@@ -205,7 +205,11 @@ def _show(found: Translated, output: Output) -> None:
     rows: list[dict[str, Any]] = []
     for answer, as_of in zip(found.answers, times, strict=True):
         document = {"flow": found.flow, **to_json(answer)}
-        rows.append(document if as_of is None else {**document, "as_of": _iso(as_of)})
+        if as_of is not None:
+            document["as_of"] = dt.datetime.fromtimestamp(as_of / 1000, dt.UTC).isoformat(
+                timespec="milliseconds"
+            )
+        rows.append(document)
     show(rows, output, [_grid(found.flow, rows)])
 
 
@@ -229,11 +233,8 @@ def _grid(flow: str, rows: Sequence[dict[str, Any]]) -> Grid:
             )
             for row in rows
         ],
+        empty="none",
     )
-
-
-def _iso(at_ms: int) -> str:
-    return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
 
 
 def _write(

@@ -9,6 +9,7 @@ import typer
 from twinlog import clock
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import (
+    ByOption,
     ConfigOption,
     OneFlowOption,
     Output,
@@ -16,7 +17,7 @@ from twinlog.cli.options import (
     parse_duration,
     parse_moment,
 )
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Column, Grid, show
 from twinlog.cli.say import warn
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
@@ -51,7 +52,7 @@ def add(
     reason: Annotated[
         str, typer.Option("--reason", help="Why a failover may begin although this check fails.")
     ],
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who is responsible for this.")],
+    by: ByOption,
     until: Annotated[
         str, typer.Option("--until", metavar="TIME", help="2026-01-31T12:00:00Z, or a span such as 4h.")
     ],
@@ -182,24 +183,13 @@ def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Ou
     from twinlog.gate.record import moment
 
     shown = [waived_by(it, now_ms) for it in waivers]
-    show(
-        {"flow": flow.name, "waivers": to_json(shown)},
-        output,
-        [
-            Grid(
-                f"{flow.name}: waivers",
-                ("check", "for", "reason", "by", "until", "counts"),
-                [
-                    (
-                        it.check,
-                        it.subject or "all of it",
-                        it.reason,
-                        it.by,
-                        moment(it.until_ms),
-                        not it.expired,
-                    )
-                    for it in shown
-                ],
-            )
-        ],
-    )
+    columns: dict[str, Column] = {
+        "check": "check",
+        "for": lambda it: it.subject or "all of it",
+        "reason": "reason",
+        "by": "by",
+        "until": lambda it: moment(it.until_ms),
+        "counts": lambda it: not it.expired,
+    }
+    grid = Grid.of(f"{flow.name}: waivers", columns, shown, "none")
+    show({"flow": flow.name, "waivers": to_json(shown)}, output, [grid])

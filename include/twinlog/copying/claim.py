@@ -19,7 +19,8 @@ from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim, written_as
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.ownership import Identity, why_not_ours
-from twinlog.state.ledger import Ledger, ledger_from, records_in
+from twinlog.state.ledger import Ledger, ledger_from, no_ledger, records_in
+from twinlog.topics.discovery_rules import same_cluster
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import gone_reverse_flows
 
@@ -53,20 +54,10 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
         raise UsageError("a claim needs a reason", hint='such as: --reason "B is called west now"')
     identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
     if identity.source_cluster_id == identity.target_cluster_id:
-        raise TerminalError(
-            f"{identity.flow}: both are the same cluster (id {identity.source_cluster_id})",
-            hint="check the bootstrap.servers of both",
-            code="same-cluster",
-            flow=identity.flow,
-        )
+        raise same_cluster(flow, identity.source_cluster_id)
     records = records_in(clusters.target, flow.ledger_topic)
     if not records:
-        raise TerminalError(
-            f"flow {flow.name} has no ledger on {flow.target.alias} yet",
-            hint=f"there is nothing to claim: twinlog run --once --flow '{flow.name}'",
-            code="no-ledger",
-            flow=flow.name,
-        )
+        raise no_ledger(flow)
     owner = _owned_as(flow, records)
     # This call changes the owner. Ownership is therefore judged below, by the ledger read behind this fence.
     state = replace(state_topics(flow, clusters), source_cluster_id="", target_cluster_id="")

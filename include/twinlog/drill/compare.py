@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.config.flow.settings import FlowSettings
@@ -13,6 +12,7 @@ from twinlog.drill.judge import Verdict, judge
 from twinlog.drill.places import Place, View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
+from twinlog.gate.same_record import record_at
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.transforms.chain import Chain
 
@@ -90,10 +90,10 @@ class Comparison:
             return replace(row, found=Found.NOTHING_TO_READ, message=message)
         if not verdict.right:
             return row
-        there = _at(self.clusters.target, place.remote, record.offset)
+        there = record_at(self.clusters.target, place.remote, record.offset)
         here = None
         if self.now.positions is not None and verdict.upstream is not None:
-            here = _at(self.clusters.source, place.source, verdict.upstream)
+            here = record_at(self.clusters.source, place.source, verdict.upstream)
         why = _differ(record, there, here, may_differ=bool(self._chain(place)))
         if why:
             return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
@@ -141,11 +141,6 @@ def _differ(
     if there.content != here.content and not may_differ:
         return f"key, value or headers of the record at {read.offset} differ from those of {here.offset} on the source"
     return ""
-
-
-def _at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
-    found = cluster.record_prints(at, offset, 1)
-    return found[0] if found and found[0].offset == offset else None
 
 
 def _row(place: Place, found: Found, message: str) -> DrilledPosition:

@@ -29,10 +29,11 @@ from twinlog.policy.selection import NameFilter
 from twinlog.recovery.report import Outcome, StepReport, TopicAtRisk, at_risk, done, failed, skipped
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.planned import listed, seen_topics
+from twinlog.recovery.steps.planned import seen_topics
 from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import and_more, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +253,7 @@ def _compare(work: _Work) -> Outcome:
         return done(text)
     first = wrong[0]
     where = f"group {first.group} on {first.remote_topic}-{first.partition}"
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    return failed(f"{text}; {where}: {first.message}{more}")
+    return failed(f"{text}; {where}: {first.message}{and_more(len(wrong))}")
 
 
 def _canary(work: _Work) -> Outcome:

@@ -30,6 +30,7 @@ from twinlog.metadata.read import Subject
 from twinlog.monitoring import alarm
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.state.ledger import read_ledger, require_own
+from twinlog.visible import and_more
 
 OnFailure = Callable[[DutyName, str], None]
 
@@ -111,7 +112,7 @@ class Duties:
         result = sync.apply(flow, plan, clusters.target)
         if result.refused:
             first = result.refused[0]
-            more = f", and {len(result.refused) - 1} more" if len(result.refused) > 1 else ""
+            more = and_more(len(result.refused), form=", and {} more")
             return Outcome(DutyState.FAILED, f"{first.name}: {first.message}{more}")
         if result.notes and not result.applied:
             return Outcome(DutyState.SKIPPED, result.notes[0])

@@ -50,8 +50,10 @@ def read(
     answers = {}
     for place in evenly(sorted(positions)):
         it = positions[place]
-        ours = _at(clusters.source, it.row.topic_partition, it.upstream)
-        theirs = _at(clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream)
+        ours = record_at(clusters.source, it.row.topic_partition, it.upstream)
+        theirs = record_at(
+            clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream
+        )
         changed = bool(flow.chain_of(it.row.topic, it.row.remote_topic))
         verdict = same(it, ours, theirs, may_differ=changed)
         if verdict is not None:
@@ -110,6 +112,7 @@ def evenly(places: Sequence[int]) -> Sequence[int]:
     return [places[index * len(places) // SAMPLED] for index in range(SAMPLED)]
 
 
-def _at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
+def record_at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
+    """Fingerprint the record at exactly this offset; None if there is none."""
     found = cluster.record_prints(at, offset, 1)
     return found[0] if found and found[0].offset == offset else None

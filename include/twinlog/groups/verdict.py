@@ -179,6 +179,9 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     return due if rewound or moved or wrong or (holds and old) else None
 
 
+_MISSING_THERE = "; at most {} unread record(s) are not on the target: expired there, or never copied"
+
+
 def too_long(checkpoint: Checkpoint) -> PositionVerdict | None:
     """Return why a checkpoint cannot be written, None if it can."""
     try:
@@ -213,16 +216,12 @@ def row_of(
         committed_there=standing.there.offset if standing.there is not None else None,
         state=verdict.state,
         reason=verdict.reason,
-        text=f"{verdict.text}; {_missing_there(missing)}" if missing else verdict.text,
+        text=verdict.text + (_MISSING_THERE.format(missing) if missing else ""),
         expected_duplicates=None if again is None or position is None else again + position.max_duplicates,
         at_ms=at_ms,
         records_skipped=skipped,
         records_missing=missing,
     )
-
-
-def _missing_there(records: int) -> str:
-    return f"at most {records} unread record(s) are not on the target: expired there, or never copied"
 
 
 def stopped_row(

@@ -32,6 +32,7 @@ from twinlog.metadata.values import (
     quota_text,
 )
 from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.visible import and_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,8 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
     touched = read_touched(saved.changes, clusters.target)
     reasons = list(outdated(saved.changes, touched, fresh))
     if reasons:
-        more = f" (and {len(reasons) - SHOWN} more)" if len(reasons) > SHOWN else ""
         raise TerminalError(
-            f"the plan no longer fits: {'; '.join(reasons[:SHOWN])}{more}",
+            f"the plan no longer fits: {'; '.join(reasons[:SHOWN])}{and_more(len(reasons), SHOWN)}",
             hint="make a new plan and have it approved",
             code="plan-drifted",
             flow=flow.name,

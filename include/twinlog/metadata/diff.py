@@ -10,22 +10,14 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from twinlog.metadata.sync import MetadataResult
-from twinlog.metadata.values import Drift, LeftOutAcl, MetadataChange, MetadataPlan
-from twinlog.topics.plan import Refusal
+from twinlog.metadata.values import LeftOutAcl, MetadataChange, MetadataPlan
 from twinlog.visible import visible
 
 StyledLine = tuple[str, str]
 """A rich style (`green`) and its text; the text's first sign says the same as the colour."""
 
-COMES, GOES, CHANGES, STAYS, REFUSED, QUIET, HEADING = (
-    "green",
-    "red",
-    "cyan",
-    "yellow",
-    "bold red",
-    "dim",
-    "bold",
-)
+COMES, GOES, CHANGES, STAYS = "green", "red", "cyan", "yellow"
+REFUSED, QUIET, HEADING = "bold red", "dim", "bold"
 
 
 def plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
@@ -36,10 +28,7 @@ def plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
 def _plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
     yield HEADING, f"{plan.flow}, profile {plan.profile.value}: {_count(len(plan.changes), 'change')}"
     yield from _change_lines(plan.changes)
-    yield from _drift_lines(plan.drift)
-    yield from _refusal_lines(plan.refused)
-    yield from _left_out_lines(plan.left_out)
-    yield from ((QUIET, f"note: {note}") for note in plan.notes)
+    yield from _rest_lines(plan, plan.left_out)
 
 
 def result_lines(result: MetadataResult) -> Iterator[StyledLine]:
@@ -51,9 +40,7 @@ def _result_lines(result: MetadataResult) -> Iterator[StyledLine]:
     made = _count(len(result.applied), "change")
     yield HEADING, f"{result.flow}, profile {result.profile.value}: {made} made"
     yield from _change_lines(result.applied)
-    yield from _drift_lines(result.drift)
-    yield from _refusal_lines(result.refused)
-    yield from ((QUIET, f"note: {note}") for note in result.notes)
+    yield from _rest_lines(result)
 
 
 def _visible(lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
@@ -76,26 +63,23 @@ def _change_lines(changes: Iterable[MetadataChange]) -> Iterator[StyledLine]:
                 yield CHANGES, f"  ~ {row.name}: {row.before} -> {row.after}"
 
 
-def _drift_lines(drift: Iterable[Drift]) -> Iterator[StyledLine]:
-    for index, it in enumerate(drift):
-        if not index:
-            yield HEADING, "differences that are left as they are"
+def _rest_lines(
+    found: MetadataPlan | MetadataResult, left_out: Iterable[LeftOutAcl] = ()
+) -> Iterator[StyledLine]:
+    """Yield what is not changed: differences that stay, refusals, how many ACLs of the source stay there, notes."""
+    if found.drift:
+        yield HEADING, "differences that are left as they are"
+    for it in found.drift:
         sides = f"is {it.target or 'unset'}, source {it.source or 'unset'}"
         yield STAYS, f"  ! {it.resource}: {it.name} {sides}; {it.message}"
-
-
-def _refusal_lines(refused: Iterable[Refusal]) -> Iterator[StyledLine]:
-    for index, it in enumerate(refused):
-        if not index:
-            yield HEADING, "refused"
-        hint = f"; {it.hint}" if it.hint else ""
-        yield REFUSED, f"  x {it.name}: {it.message}{hint}"
-
-
-def _left_out_lines(left_out: Iterable[LeftOutAcl]) -> Iterator[StyledLine]:
-    """Yield how many ACLs of the source stay there, by reason."""
+    if found.refused:
+        yield HEADING, "refused"
+    for refusal in found.refused:
+        hint = f"; {refusal.hint}" if refusal.hint else ""
+        yield REFUSED, f"  x {refusal.name}: {refusal.message}{hint}"
     for reason, count in sorted(Counter(it.reason for it in left_out).items()):
         yield QUIET, f"{_count(count, 'ACL')} of the source left out: {reason}"
+    yield from ((QUIET, f"note: {note}") for note in found.notes)
 
 
 def _count(number: int, noun: str) -> str:

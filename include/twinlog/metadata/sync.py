@@ -12,7 +12,6 @@ from typing import Any
 from twinlog import clock
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -24,7 +23,7 @@ from twinlog.metadata.memory import after, intended_acls, with_acls
 from twinlog.metadata.read import MetadataState, Subject, read_state, subjects_of
 from twinlog.metadata.scram_plan import given, plan_quotas, plan_scram, undeclared
 from twinlog.metadata.values import Drift, MetadataChange, MetadataPlan, Part, change_document, join
-from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
 from twinlog.topics.plan import Refusal
 
 
@@ -90,7 +89,7 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     has no ledger to remember them in.
     """
     if plan.changes or plan.agreed:
-        _require_ledger(flow, target)
+        require_ledger(flow, target)
     now = clock.now_ms()
     memory = read_ledger(flow, target).metadata
     intended = intended_acls(memory, plan.changes, now)
@@ -130,17 +129,3 @@ def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
             code="promoted",
             flow=flow.name,
         )
-
-
-def _require_ledger(flow: FlowSettings, target: Cluster) -> None:
-    error = target.describe_topics([flow.ledger_topic]).refused.get(flow.ledger_topic)
-    if error is None:
-        return
-    if error.code != NO_SUCH_TOPIC:
-        raise error
-    raise TerminalError(
-        f"{flow.target.alias} has no ledger of {flow.name} yet, so twinlog could not remember what it changed",
-        hint=f"let a cycle run first: twinlog run --once --flow '{flow.name}'",
-        code="no-ledger",
-        flow=flow.name,
-    )

@@ -22,14 +22,8 @@ from twinlog.lane.spec import StateTopics
 from twinlog.migration import mirror_maker
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.places import discover_all, places
-from twinlog.migration.takeover import DEPTH, Proved, copies_of, prove_all, require_phase, taken
-from twinlog.migration.takeover_report import (
-    PartitionProof,
-    ProofState,
-    TakeoverReport,
-    proof_of,
-    review_checkpoints,
-)
+from twinlog.migration.takeover import DEPTH, Proved, copies_of, prove_all, report_of, require_phase, taken
+from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
 from twinlog.offset_sync import emit
 from twinlog.state.ledger import latest_or_empty
 from twinlog.state.mm2_topics import read_checkpoints
@@ -68,16 +62,8 @@ def run(
     wanted, refused = places(flow, clusters, discovery, progress)
     proved = prove_all(clusters, wanted, depth)
     checkpoints = read_checkpoints(flow, clusters.target)
-    report = TakeoverReport(
-        flow=flow.name,
-        direction="to-mirror-maker",
-        state="refused",
-        run_id=run_id,
-        connector=origin.connector,
-        offsets_topic=origin.offsets_topic,
-        partitions=_rows(proved, refused),
-        checkpoints=review_checkpoints(checkpoints, {it.place.target: it.found for it in proved}),
-    )
+    rows = [*(_strictly(proof_of(it.place, it.found)) for it in proved), *refused]
+    report = report_of(flow, "to-mirror-maker", run_id, origin, rows, checkpoints, proved)
     if report.refused or dry_run:
         return report if report.refused else replace(report, state="dry-run")
     # Before the pause: a paused flow writes neither, and MM2 reads both when it starts.
@@ -93,11 +79,6 @@ def run(
         else []
     )
     return replace(report, state="done", positions_written=len(positions), notes=tuple(notes))
-
-
-def _rows(proved: Sequence[Proved], refused: Sequence[PartitionProof]) -> tuple[PartitionProof, ...]:
-    rows = [_strictly(proof_of(it.place, it.found)) for it in proved]
-    return tuple(sorted((*rows, *refused), key=lambda it: it.topic_partition))
 
 
 def _strictly(proof: PartitionProof) -> PartitionProof:

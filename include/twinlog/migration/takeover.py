@@ -8,7 +8,7 @@ behind the fence. Unless every partition is proved, nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -41,7 +41,7 @@ from twinlog.migration.takeover_report import (
 )
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import read_ledger
-from twinlog.state.mm2_topics import Syncs, read_checkpoints, read_syncs
+from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
 from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import Discovery
 
@@ -88,17 +88,9 @@ def run(
     proved = prove_all(clusters, wanted, depth)
     syncs = read_syncs(flow, clusters)
     checkpoints = read_checkpoints(flow, clusters.target)
-    report = TakeoverReport(
-        flow=flow.name,
-        direction="from-mirror-maker",
-        state="refused",
-        run_id=run_id,
-        connector=origin.connector,
-        offsets_topic=origin.offsets_topic,
-        partitions=_reviewed(proved, refused, syncs.records),
-        checkpoints=review_checkpoints(checkpoints, {it.place.target: it.found for it in proved}),
-        notes=tuple(_notes(discovery, positions, syncs, topics)),
-    )
+    rows = [*_reviewed(proved, syncs.records), *refused]
+    report = report_of(flow, "from-mirror-maker", run_id, origin, rows, checkpoints, proved)
+    report = replace(report, notes=tuple(_notes(discovery, positions, syncs, topics)))
     if report.refused:
         return report
     pieces = _pieces(flow, clusters, proved)
@@ -160,15 +152,33 @@ def prove_all(clusters: Clusters, wanted: Sequence[Place], depth: int) -> list[P
         return [Proved(*it) for it in zip(wanted, found, strict=True)]
 
 
-def _reviewed(
-    proved: Sequence[Proved], refused: Sequence[PartitionProof], syncs: Sequence[OffsetSync]
-) -> tuple[PartitionProof, ...]:
-    by_partition = syncs_by_partition(syncs)
-    rows = [
-        review_syncs(proof_of(it.place, it.found), it.found, by_partition.get(it.place.source, ()))
-        for it in proved
-    ]
-    return tuple(sorted((*rows, *refused), key=lambda it: it.topic_partition))
+def report_of(
+    flow: FlowSettings,
+    direction: str,
+    run_id: str,
+    origin: Origin,
+    rows: Iterable[PartitionProof],
+    checkpoints: Checkpoints,
+    proved: Iterable[Proved],
+) -> TakeoverReport:
+    """Return the report of what was found, in state "refused": nothing is written yet."""
+    return TakeoverReport(
+        flow=flow.name,
+        direction=direction,
+        state="refused",
+        run_id=run_id,
+        connector=origin.connector,
+        offsets_topic=origin.offsets_topic,
+        partitions=tuple(sorted(rows, key=lambda it: it.topic_partition)),
+        checkpoints=review_checkpoints(checkpoints, {it.place.target: it.found for it in proved}),
+    )
+
+
+def _reviewed(proved: Sequence[Proved], syncs: Sequence[OffsetSync]) -> Iterator[PartitionProof]:
+    of = syncs_by_partition(syncs)
+    return (
+        review_syncs(proof_of(it.place, it.found), it.found, of.get(it.place.source, ())) for it in proved
+    )
 
 
 def _notes(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twinlog.checks.evaluate import first_few
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.drill import DrillRun, DrillState, last_proof
 from twinlog.jsonable import to_json
+from twinlog.visible import first_few
 
 if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
     from twinlog.monitoring.cycle_report import FlowReport
@@ -38,7 +38,7 @@ def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list
         if it["rpo_seconds"] is not None
         and it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
     ]
-    return first_few(lines, TOPICS_NAMED, "topics")
+    return first_few(lines, TOPICS_NAMED, "and {} topics more")
 
 
 def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -48,7 +48,7 @@ def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> lis
         for it in undecided
         if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
     ]
-    return first_few(lines, TOPICS_NAMED, "partitions behind open transactions")
+    return first_few(lines, TOPICS_NAMED, "and {} partitions behind open transactions more")
 
 
 def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list[str]:

@@ -95,56 +95,45 @@ def _metric(
     kind: Kind = Kind.GAUGE,
     rest: Rest = Rest.SUM,
     part: Part = Part.REPORT,
-    mm2: str = "",
+    mm2: bool = False,
 ) -> Metric:
-    METRICS[name] = Metric(name, text, labels, unit, kind, rest, part, mm2)
+    METRICS[name] = Metric(name, text, labels, unit, kind, rest, part, name.replace("_", "-") if mm2 else "")
     return METRICS[name]
+
+
+def _followed(name: str, text: str, *labels: str, unit: str = "", rest: Rest = Rest.SUM) -> Metric:
+    """Declare a number that is told while following, and that MM2 tells under the same name."""
+    kind = Kind.COUNTER if name.endswith("_count") else Kind.GAUGE
+    return _metric(name, text, *labels, unit=unit, kind=kind, rest=rest, part=Part.FOLLOW, mm2=True)
 
 
 LEADS = _metric("leads", "1: this process leads the flow; 0: it stands by", part=Part.FOLLOW)
 
-RECORD_COUNT = _metric(
+RECORD_COUNT = _followed(
     "record_count",
     "Records copied since this process leads the flow, by the offset map",
     TOPIC,
     unit="records",
-    kind=Kind.COUNTER,
-    part=Part.FOLLOW,
-    mm2="record-count",
 )
-RECORD_RATE = _metric(
-    "record_rate",
-    "Records copied per second between the last two reports",
-    TOPIC,
-    unit="records/s",
-    part=Part.FOLLOW,
-    mm2="record-rate",
+RECORD_RATE = _followed(
+    "record_rate", "Records copied per second between the last two reports", TOPIC, unit="records/s"
 )
-BYTE_COUNT = _metric(
+BYTE_COUNT = _followed(
     "byte_count",
     "Bytes copied, batch headers included, by the lane generations that have ended",
     TOPIC,
     unit="bytes",
-    kind=Kind.COUNTER,
-    part=Part.FOLLOW,
-    mm2="byte-count",
 )
-BYTE_RATE = _metric(
-    "byte_rate",
-    "Bytes copied per second by the lane generation that ended last",
-    unit="bytes/s",
-    part=Part.FOLLOW,
-    mm2="byte-rate",
+BYTE_RATE = _followed(
+    "byte_rate", "Bytes copied per second by the lane generation that ended last", unit="bytes/s"
 )
-REPLICATION_LATENCY_MS = _metric(
+REPLICATION_LATENCY_MS = _followed(
     "replication_latency_ms",
     "How old the newest record was when it was on the target, in the last transaction of the lane generation that ended"
     " last: the topic's slowest partition",
     TOPIC,
     unit="ms",
     rest=Rest.MOST,
-    part=Part.FOLLOW,
-    mm2="replication-latency-ms",
 )
 TRANSACTIONS = _metric(
     "transactions",
@@ -228,7 +217,7 @@ CHECKPOINT_LATENCY_MS = _metric(
     "From reading the positions on the source to their checkpoints being on the target, the last time",
     unit="ms",
     part=Part.GROUPS,
-    mm2="checkpoint-latency-ms",
+    mm2=True,
 )
 DUTY_FAILED = _metric(
     "duty_failed", "1: the duty beside the copy failed the last time", "duty", part=Part.FOLLOW

@@ -172,30 +172,20 @@ def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
         "rpo_seconds": report.rpo_seconds,
         "undecided_records": report.undecided_records,
         "unseen_partitions": report.unseen_partitions,
-        "next_upstream": {
-            topic: {str(row.partition): row.next_upstream for row in rows if row.next_upstream is not None}
-            for topic, rows in rows_by_topic(seen.rows).items()
-        },
-        "lag": {
-            topic: lagging
-            for topic, rows in rows_by_topic(seen.rows).items()
-            if (lagging := {str(row.partition): row.lag_records for row in rows if row.lag_records > 0})
-        },
-        "undecided": {
-            topic: waiting
-            for topic, rows in rows_by_topic(seen.rows).items()
-            if (
-                waiting := {
-                    str(row.partition): row.undecided_records for row in rows if row.undecided_records
-                }
-            )
-        },
-        "ends": {
-            topic: ends
-            for topic, rows in rows_by_topic(seen.rows).items()
-            if (ends := {str(row.partition): row.source_end for row in rows if row.missing_records})
-        },
+        "next_upstream": {row.topic: {} for row in seen.rows}
+        | _by_topic((row, row.next_upstream) for row in seen.rows if row.next_upstream is not None),
+        "lag": _by_topic((row, row.lag_records) for row in seen.rows if row.lag_records > 0),
+        "undecided": _by_topic((row, row.undecided_records) for row in seen.rows if row.undecided_records),
+        "ends": _by_topic((row, row.source_end) for row in seen.rows if row.missing_records),
     }
+
+
+def _by_topic(numbers: Iterable[tuple[PartitionRow, int]]) -> dict[str, dict[str, int]]:
+    """Return a number of each partition by topic, and by partition as text."""
+    found: dict[str, dict[str, int]] = {}
+    for row, number in numbers:
+        found.setdefault(row.topic, {})[str(row.partition)] = number
+    return found
 
 
 def _partition(row: PartitionRow, copied: Mapping[TopicPartition, Mapping[str, Any]]) -> PartitionReport:

@@ -26,6 +26,7 @@ from twinlog.monitoring.open_at_source import UndecidedPartition, named, undecid
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import and_more, listed
 
 log = logging.getLogger(__name__)
 
@@ -157,11 +158,6 @@ def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> Vali
     return ValidationResult(flow.name, _success(checks), facts.partitions, checks, page)
 
 
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED_IN_MESSAGE} more" if len(names) > NAMED_IN_MESSAGE else ""
-    return ", ".join(names[:NAMED_IN_MESSAGE]) + more
-
-
 def _undecided(flow: FlowSettings, seen: Survey) -> tuple[UndecidedPartition, ...]:
     return undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
 
@@ -175,13 +171,12 @@ def nothing_blocked(discovery: Discovery) -> CheckResult:
     blocking = [problem for problem in discovery.problems if problem.blocking]
     names = sorted({problem.topic for problem in blocking})
     told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]
-    more = f"; and {len(blocking) - len(told)} more" if len(blocking) > len(told) else ""
-    message = "; ".join(told) + more
+    message = "; ".join(told) + and_more(len(blocking), NAMED_IN_MESSAGE, "; and {} more")
     return CheckResult(
         name="nothing-blocked",
         severity=Severity.CRITICAL,
         passed=not blocking,
-        observed=_named(names) or "as expected",
+        observed=listed(names) or "as expected",
         expected="no topic of the flow is blocked",
         message=message or f"nothing stands against any of {len(discovery.topics)} topics",
         subjects=tuple(names),

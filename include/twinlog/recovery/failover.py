@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError, UsageError
+from twinlog.errors import ClusterUnreachable, ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
@@ -27,7 +27,7 @@ from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
 from twinlog.recovery.steps import ending, groups_at, planned, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, read_ledger, require_ledger
 
 Deed = Callable[[Scene], Outcome]
 
@@ -81,7 +81,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     with source_needed(flow, request.mode):
         if request.dry_run:
             return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
-        require_ledger(flow, clusters)
+        require_ledger(flow, clusters.target)
         return _run(flow, clusters, request, tools)
 
 
@@ -180,17 +180,6 @@ def note(scene: Scene, step: StepReport[StepName]) -> None:
     except TwinlogError as error:
         if step.state is not StepState.FAILED or error.code == "relieved":
             raise
-
-
-def require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
-    """Raise TerminalError `no-ledger` before the first cycle: nothing was copied that could be promoted."""
-    if clusters.target.describe_topics([flow.ledger_topic]).refused:
-        raise TerminalError(
-            f"{flow.name} has never run: there is nothing to promote on {flow.target.alias}",
-            hint=f"twinlog run --once --flow '{flow.name}'",
-            code="no-ledger",
-            flow=flow.name,
-        )
 
 
 def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:

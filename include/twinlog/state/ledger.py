@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.values import InternalRecord
+from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
@@ -300,6 +300,24 @@ def require_own(flow: FlowSettings, ledger: Ledger, source_cluster_id: str, targ
     """Raise TerminalError unless the state on the target is this flow's, as `why_not_own`."""
     if refusal := why_not_own(flow, ledger, source_cluster_id, target_cluster_id):
         raise refusal
+
+
+def require_ledger(flow: FlowSettings, target: ClusterReader) -> None:
+    """Raise TerminalError `no-ledger` before the first cycle of a flow, and the refusal of a target that hides it."""
+    error = target.describe_topics([flow.ledger_topic]).refused.get(flow.ledger_topic)
+    if error is None:
+        return
+    raise error if error.code != NO_SUCH_TOPIC else no_ledger(flow)
+
+
+def no_ledger(flow: FlowSettings) -> TerminalError:
+    """Make the error for a flow that has never run."""
+    return TerminalError(
+        f"{flow.name} has never run: it has no ledger on {flow.target.alias}",
+        hint=f"run one cycle first: twinlog run --once --flow '{flow.name}'",
+        code="no-ledger",
+        flow=flow.name,
+    )
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:

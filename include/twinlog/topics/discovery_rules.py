@@ -34,7 +34,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
     TerminalError also if the state on the target belongs to another name, or to other clusters.
     """
     if source.cluster_id and source.cluster_id == target.cluster_id:
-        raise _same_cluster(flow, source.cluster_id)
+        raise same_cluster(flow, source.cluster_id)
     require_own(flow, ledger, source.cluster_id, target.cluster_id)
     problems = sorted(
         (
@@ -207,7 +207,8 @@ def _from_error(code: ProblemCode, topic: str, error: TwinlogError) -> Problem:
     return Problem(code, topic, error.message, error.hint)
 
 
-def _same_cluster(flow: FlowSettings, cluster_id: str) -> TerminalError:
+def same_cluster(flow: FlowSettings, cluster_id: str) -> TerminalError:
+    """Make the error for a flow whose two aliases are one cluster."""
     return TerminalError(
         f"{flow.source.alias} and {flow.target.alias} are the same cluster (id {cluster_id})",
         hint=f"check {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster
-from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.topics import TopicPause
-from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +114,7 @@ def resume(
 
 
 def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
-    found = target.describe_topics([flow.ledger_topic])
-    if flow.ledger_topic in found.refused:
-        error = found.refused[flow.ledger_topic]
-        if error.code != NO_SUCH_TOPIC:
-            raise error
-        raise TerminalError(
-            f"flow {flow.name} has no ledger on {flow.target.alias} yet",
-            hint=f"run one cycle first: twinlog run --once --flow '{flow.name}'",
-            code="no-ledger",
-            flow=flow.name,
-        )
+    require_ledger(flow, target)
     ledger = read_ledger(flow, target)
     if ledger.phase.out_of_service:
         raise TerminalError(

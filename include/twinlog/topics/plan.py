@@ -21,6 +21,7 @@ from twinlog.state.internal_topics import InternalTopic, internal_topics
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.own_topic_rules import InternalState, check_cleanup, lacking
+from twinlog.visible import and_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +278,7 @@ def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: 
     """Return one note for all copies together: a first cycle may create a thousand."""
     if not topics:
         return ()
-    name = topics[0].remote_topic + (f" (and {len(topics) - 1} more)" if len(topics) > 1 else "")
-    return _clamp_note(name, flow.replication_factor, factor, flow)
+    return _clamp_note(topics[0].remote_topic + and_more(len(topics)), flow.replication_factor, factor, flow)
 
 
 def _clamp_note(name: str, wanted: int, given: int, flow: FlowSettings) -> Iterable[str]:

@@ -77,7 +77,7 @@ class _Reading:
             masked=self._paths("mask"),
             hashed=self._paths("hash"),
             key=self._hmac_key(),
-            not_json=self._parsed("not.json", _not_json) or NotJson.FAIL,
+            not_json=self._parsed("not.json", NotJson) or NotJson.FAIL,
         )
         if not any(self._key(it) in self._texts for it in _ACTIONS):
             self._refuse(self._written(), f"rule {self._name} does nothing", f"add {', '.join(_ACTIONS)}")
@@ -160,10 +160,6 @@ def _field(text: str) -> FieldMatches:
     if not all(path):
         raise ConfigError("names no field", hint="write customer.kind, or customer.kind=test|demo")
     return FieldMatches(path, _pattern(pattern.strip()) if given else None)
-
-
-def _not_json(text: str) -> NotJson:
-    return NotJson(text)
 
 
 def _path(text: str) -> Path:

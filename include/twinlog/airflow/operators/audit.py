@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow import form
 from twinlog.airflow.cycle import source_topics
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
@@ -28,12 +29,7 @@ MOST_DIFFERENCES = 100
 """Differences kept in XCom; `twinlog audit` shows all, and the records."""
 
 PARAMS = {
-    "full": Param(
-        False,
-        type="boolean",
-        title="Full",
-        description="Compare everything again, not only what is new since the last audit.",
-    ),
+    "full": form.flag("Full", "Compare everything again, not only what is new since the last audit."),
     "sample": Param(
         None,
         type=["null", "number"],
@@ -45,12 +41,8 @@ PARAMS = {
     "seed": Param(
         0, type="integer", title="Seed", description="Which sample; the same number chooses the same records."
     ),
-    "topics": Param(
-        [],
-        type="array",
-        items={"type": "string"},
-        title="Topics",
-        description="Source topics to audit in this run; empty means every topic of the flow.",
+    "topics": form.names(
+        "Topics", "Source topics to audit in this run; empty means every topic of the flow."
     ),
 }
 

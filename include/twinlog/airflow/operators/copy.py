@@ -17,6 +17,7 @@ from twinlog.airflow.xcom import all_of, shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
+from twinlog.visible import and_more
 
 if TYPE_CHECKING:
     from twinlog.spark.request import Request
@@ -113,8 +114,7 @@ def failure_of(outcome: Json) -> TwinlogError | None:
 
 def listed(reasons: list[str]) -> str:
     """Join the first few reasons, and count the others.  Pure."""
-    more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
-    return "; ".join(reasons[:SHOWN]) + more
+    return "; ".join(reasons[:SHOWN]) + and_more(len(reasons), SHOWN, "; and {} more")
 
 
 COPY = Step(copy_request, for_xcom, failure_of, lineage=lineage_of_copy)

@@ -12,10 +12,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import Step
-from twinlog.airflow.recovery import WHOLE_FAILBACK, approver, driver_of, goes_home, not_home
+from twinlog.airflow.recovery import WHOLE, approver, driver_of, goes_home, not_home
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.spark.request import Request
@@ -38,8 +37,4 @@ def _request(flow: FlowSettings, context: Context) -> Request:
     )
 
 
-def _for_xcom(outcome: Json) -> Json:
-    return shortened(outcome, WHOLE_FAILBACK)
-
-
-HOME = Step(_request, _for_xcom, not_home)
+HOME = Step(_request, lambda outcome: shortened(outcome, WHOLE), not_home)

@@ -11,10 +11,9 @@ from airflow.sdk import Context
 
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import Step
-from twinlog.airflow.recovery import approver, driver_of, groups_at_ms, not_promoted
+from twinlog.airflow.recovery import WHOLE, approver, driver_of, groups_at_ms, not_promoted
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.spark.request import Request
@@ -36,8 +35,4 @@ def _request(flow: FlowSettings, context: Context) -> Request:
     )
 
 
-def _for_xcom(outcome: Json) -> Json:
-    return shortened(outcome, "the evidence, and `twinlog recovery status`")
-
-
-FAILOVER = Step(_request, _for_xcom, not_promoted)
+FAILOVER = Step(_request, lambda outcome: shortened(outcome, WHOLE), not_promoted)

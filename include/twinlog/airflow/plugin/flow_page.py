@@ -13,14 +13,15 @@ from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago, strictest_
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.airflow.plugin.reports import KeptReport
-from twinlog.airflow.plugin.troubles import State, Tone, Trouble, named, state_of, troubles_of
+from twinlog.airflow.plugin.troubles import State, Tone, Trouble, state_of, troubles_of
 from twinlog.checks.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
-from twinlog.checks.gaps import GapReport, GapState
+from twinlog.checks.gaps import GapState
 from twinlog.checks.risk import SLOT_MS
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.gate.record import duration, moment
 from twinlog.groups.report import GroupPartitionRow, SyncState
 from twinlog.recovery.history import RunStatus, status_of
+from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.formats.ledger.drill import DrillRun
@@ -167,7 +168,12 @@ def _filled(page: FlowPage, seen: SeenFlow, status: FlowStatus, ledger: Ledger, 
         members=status.members,
         plots=plots_of(status, ledger.risk_samples, round(now * 1000)),
         topics=topics_of(status),
-        gaps=_table(sorted(status.gaps, key=_gap_rank)),
+        gaps=_table(
+            sorted(
+                status.gaps,
+                key=lambda it: (it.state is not GapState.OPEN, it.topic, it.partition, it.first_offset),
+            )
+        ),
         groups=_table(sorted(groups.rows, key=_group_rank)) if groups is not None else Table((), 0),
         group_counts=_group_counts(groups.rows) if groups is not None else "",
         uncovered=_table(groups.uncovered) if groups is not None else Table((), 0),
@@ -232,10 +238,6 @@ def _topic(topic: TopicStatus) -> TopicRow:
     )
 
 
-def _gap_rank(gap: GapReport) -> tuple[bool, str, int, int]:
-    return gap.state is not GapState.OPEN, gap.topic, gap.partition, gap.first_offset
-
-
 _GROUP_ORDER = {SyncState.WRONGLY_NOT: 0, SyncState.INTENTIONALLY_NOT: 1, SyncState.SYNCED: 2}
 
 
@@ -286,7 +288,7 @@ def _heat_row(name: str, whole: Coverage, partitions: Sequence[PartitionCoverage
         proved="nothing copied" if whole.percent is None else f"{whole.percent} %",
         unproved=told(whole.unproved),
         audited="not all of it yet" if whole.at_ms is None else moment(whole.at_ms),
-        differs=named(differing, NUMBERED),
+        differs=listed(differing, NUMBERED),
         cells=strip(levels),
     )
 

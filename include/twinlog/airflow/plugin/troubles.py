@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from twinlog.formats.ledger.drill import DrillState
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.record import duration, moment
 from twinlog.recovery.history import STATES
+from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.monitoring.status import FlowStatus
@@ -133,7 +134,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
     if over:
         yield Trouble(
             Tone.BAD,
-            f"Further behind than the RPO allows: {named(over)}.",
+            f"Further behind than the RPO allows: {listed(over, NAMED)}.",
             "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md).",
         )
     if status.unseen_partitions:
@@ -145,7 +146,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
     if lost:
         yield Trouble(
             Tone.BAD,
-            f"Records of {named(sorted({it.topic for it in lost}))} will never be copied.",
+            f"Records of {listed(sorted({it.topic for it in lost}), NAMED)} will never be copied.",
             f"twinlog gap acknowledge --flow '{flow}', or copy the topic anew: Dag rebuild.",
         )
     for pause in status.paused:
@@ -188,7 +189,7 @@ def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
     if drifted:
         yield Trouble(
             Tone.WARN,
-            f"Metadata differs between both sides: {named([it.topic for it in drifted])}.",
+            f"Metadata differs between both sides: {listed([it.topic for it in drifted], NAMED)}.",
             f"twinlog metadata plan --flow '{flow}'",
         )
 
@@ -201,22 +202,16 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
     if different:
         yield Trouble(
             Tone.BAD,
-            f"Audits found that copies of {named(different)} are not equal to their source.",
+            f"Audits found that copies of {listed(different, NAMED)} are not equal to their source.",
             f"twinlog audit --flow '{seen.flow.name}' names the records; docs/audit.md.",
         )
     groups = sorted({it.group for it in details.groups.wrongly}) if details.groups is not None else []
     if groups:
         yield Trouble(
             Tone.WARN,
-            f"Groups would not go on where they should: {named(groups)}.",
+            f"Groups would not go on where they should: {listed(groups, NAMED)}.",
             "The table of groups says why, row by row.",
         )
     for what, error in (("audits", details.coverage_error), ("groups", details.groups_error)):
         if error and seen.status is not None and seen.status.source_reachable:
             yield Trouble(Tone.WARN, f"What is known of {what} could not be read: {error}")
-
-
-def named(names: Sequence[str], most: int = NAMED) -> str:
-    """Name the first few, and count the others."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

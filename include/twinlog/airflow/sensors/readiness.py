@@ -12,8 +12,9 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from twinlog.airflow.assets import readiness, with_outlet
 from twinlog.airflow.plugin.links import FlowPageLink
+from twinlog.airflow.recovery import MODES
 from twinlog.airflow.retries import with_retries
-from twinlog.airflow.tasks.readiness import MODES, ask, asset_extra, gate_request, reasons
+from twinlog.airflow.tasks.readiness import ask, asset_extra, gate_request, why_not
 from twinlog.airflow.triggers import ReadinessTrigger
 from twinlog.errors import TransientError, UsageError
 from twinlog.jsonable import Json
@@ -82,8 +83,7 @@ class FailoverReadinessSensor(BaseSensorOperator):  # type: ignore[misc]
             self.log.warning("%s cannot be asked now: %s", self.flow, error)
             return PokeReturnValue(is_done=False)
         if not asked.result.ready:
-            self.log.info("%s is not ready for a failover (%s):", self.flow, self.failover_mode)
-            for line in reasons(asked.result):
+            for line in why_not(asked.result):
                 self.log.info("%s", line)
             return PokeReturnValue(is_done=False)
         document = asked.document

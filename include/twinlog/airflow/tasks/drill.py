@@ -48,14 +48,13 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     from twinlog.drill import drill
     from twinlog.drill.reading import reader
     from twinlog.formats.ledger.drill import DrillState
-    from twinlog.recovery.failover import require_ledger
-    from twinlog.state.ledger import read_ledger
+    from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
     params = context["params"]
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        require_ledger(flow, clusters)
+        require_ledger(flow, clusters.target)
         if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
             raise AirflowSkipException(f"{flow.name} is {phase}: a drill is for a flow that follows")
         run = context["dag_run"]

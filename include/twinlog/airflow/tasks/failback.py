@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow import form
 from twinlog.airflow.assets import failed_back, went_home
-from twinlog.airflow.recovery import WHOLE_FAILBACK, approver, goes_home, not_home, not_saved
+from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_home, not_saved, told_of
 from twinlog.airflow.tasks.failover import push_note
 from twinlog.airflow.tasks.frame import log_step, opened, shown
 from twinlog.airflow.xcom import shortened
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
     from twinlog.recovery.failback.failback import FailbackReport, Request
 
 PARAMS = {
-    "home": Param(
-        False,
-        type="boolean",
-        title="Home",
-        description="Go on to the end: clients work on the source again. Off: save what the source alone has.",
+    "home": form.flag(
+        "Home", "Go on to the end: clients work on the source again. Off: save what the source alone has."
     ),
     "tail": Param(
         None,
@@ -36,11 +34,8 @@ PARAMS = {
         description="With home: keep lets records that the source alone has stay there, and copies them. Empty: if"
         " there are any, it waits for this choice.",
     ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description="Say what would be done, with the numbers of now; ask nobody, and change nothing.",
+    "dry_run": form.dry_run(
+        "Say what would be done, with the numbers of now; ask nobody, and change nothing."
     ),
 }
 
@@ -51,15 +46,14 @@ def preview(flow_name: str) -> Json:
     Raises UsageError for a form that contradicts itself, and what `failback.run` and `home.run` refuse.
     """
     from twinlog.recovery.failback.approved import last_turned_back
-    from twinlog.recovery.failover import require_ledger
-    from twinlog.state.ledger import read_ledger
+    from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
     params = context["params"]
     homeward = goes_home(params)
     configuration, flow = _chosen(flow_name)
     with opened(flow) as clusters:
-        require_ledger(flow, clusters)
+        require_ledger(flow, clusters.target)
         turned_back = last_turned_back(read_ledger(flow, clusters.target))
         look = _look_home if homeward else _look
         found = look(configuration, flow, clusters, params["tail"])
@@ -186,7 +180,7 @@ def save(flow_name: str) -> Json:
     configuration, flow = _chosen(flow_name)
     with opened(flow) as clusters, opened_logs(flow) as read:
         found = failback.run(flow, clusters, _asked(configuration, flow, by=by, dry_run=False), read)
-    told = shortened(found.document, WHOLE_FAILBACK)
+    told = shortened(found.document, WHOLE)
     failure = not_saved({**found.document, "transient": found.transient})
     if failure is not None:
         context["ti"].xcom_push("return_value", told)
@@ -201,14 +195,7 @@ def report(flow_name: str, outlet_events: Any) -> Json:
     context = get_current_context()
     homeward = context["ti"].xcom_pull(task_ids="home")
     done = homeward or context["ti"].xcom_pull(task_ids="save")
-    if done is None:
-        raise AirflowSkipException(
-            "dry run: nothing was changed"
-            if context["params"]["dry_run"]
-            else f"not approved: nothing was changed, and {flow_name} is as it was"
-        )
-    names = ("flow", "run", "mode", "state", "by", "failover", "rto_seconds", "rpo_seconds", "evidence")
-    told = {name: done[name] for name in names}
+    told = told_of(context, done, f"nothing was changed, and {flow_name} is as it was", "failover")
     if homeward:
         flow = read_configuration().flows[flow_name]
         asset = failed_back(flow.source.alias, flow.target.alias)

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param, get_current_context
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
-from twinlog.airflow.recovery import groups_at_ms
+from twinlog.airflow.recovery import MODES, groups_at_ms, told_of
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
@@ -29,24 +30,17 @@ NOTE_KEY = "note"
 WHOLE = "`twinlog failover --dry-run`"
 
 PARAMS = {
-    "mode": Param(
+    "mode": form.choice(
         "planned",
-        enum=["planned", "source-dead"],
-        title="Mode",
-        description="planned: the source is alive and nothing is lost; source-dead: from the target alone.",
+        MODES,
+        "Mode",
+        "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
     ),
-    "groups_at": Param(
-        None,
-        type=["null", "string"],
-        format="date-time",
-        title="Groups at",
-        description="Put groups where they stood at this time; empty: they go on where they stand.",
+    "groups_at": form.moment(
+        "Groups at", "Put groups where they stood at this time; empty: they go on where they stand."
     ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description="Say what would be done, with the numbers of now; ask nobody, and change nothing.",
+    "dry_run": form.dry_run(
+        "Say what would be done, with the numbers of now; ask nobody, and change nothing."
     ),
 }
 
@@ -60,15 +54,15 @@ def preview(flow_name: str) -> Json:
     from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import preview as looking
     from twinlog.recovery.approved import last_ended
-    from twinlog.recovery.failover import require_ledger, require_time, source_needed
+    from twinlog.recovery.failover import require_time, source_needed
     from twinlog.recovery.report import at_risk
-    from twinlog.state.ledger import read_ledger
+    from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
     params = context["params"]
     flow, mode, at_ms = flow_of(flow_name), Mode(params["mode"]), groups_at_ms(params)
     with opened(flow) as clusters:
-        require_ledger(flow, clusters)
+        require_ledger(flow, clusters.target)
         _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
         if at_ms is not None:
@@ -138,14 +132,7 @@ def report(flow_name: str, outlet_events: Any) -> Json:
 
     context = get_current_context()
     done = context["ti"].xcom_pull(task_ids="failover")
-    if done is None:
-        raise AirflowSkipException(
-            "dry run: nothing was changed"
-            if context["params"]["dry_run"]
-            else f"not approved: nothing was promoted, and {flow_name} is as it was"
-        )
+    told = told_of(context, done, f"nothing was promoted, and {flow_name} is as it was")
     flow = read_configuration().flows[flow_name]
-    names = ("flow", "run", "mode", "state", "by", "rto_seconds", "rpo_seconds", "evidence")
-    told = {name: done[name] for name in names}
     outlet_events[failed_over(flow.source.alias, flow.target.alias)].extra = told
     return shown({**told, "next": done["next"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 from collections.abc import Iterator
@@ -12,17 +13,18 @@ from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
-from twinlog.airflow.metadata_schedule import due
+from twinlog.airflow import form
 from twinlog.airflow.tasks.frame import flow_of, opened_own
 from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.jsonable import NOT_SHOWN, Json
+from twinlog.metadata.read import Subject, intervals
+from twinlog.visible import and_more
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
-    from twinlog.metadata.read import Subject
     from twinlog.metadata.sync import MetadataResult
     from twinlog.topics.plan import Refusal
 
@@ -32,6 +34,9 @@ PLAN_KEY = "diff"
 """The XCom of task `plan` that holds the plan as Markdown, for the person who approves it."""
 
 WHOLE = "`twinlog metadata plan --save FILE`"
+
+BY_TURNS = frozenset({"scheduled", "backfill"})
+"""Types of Dag runs whose data interval decides which subjects are due."""
 
 MOST_LINES = 500
 """The most lines of a plan in a task's log."""
@@ -44,12 +49,7 @@ PARAMS = {
         title="Profile",
         description="What the target is to be; empty means twinlog.metadata.profile of the flow.",
     ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description="Say what would be changed, and change nothing.",
-    ),
+    "dry_run": form.dry_run("Say what would be changed, and change nothing."),
 }
 
 
@@ -141,6 +141,28 @@ def _due(flow: FlowSettings) -> frozenset[Subject]:
     return due(flow, run.run_type.value, run.data_interval_start, run.data_interval_end)
 
 
+def run_every(flow: FlowSettings) -> dt.timedelta | None:
+    """Return the interval of the Dag: that of its most frequent subject, None if there is none.  Pure."""
+    seconds = min(intervals(flow).values(), default=None)
+    return None if seconds is None else dt.timedelta(seconds=seconds)
+
+
+def due(
+    flow: FlowSettings, run_type: str, start: dt.datetime | None, end: dt.datetime | None
+) -> frozenset[Subject]:
+    """Return what a run over [`start`, `end`) syncs: everything if started by hand, else the subjects that are due.
+
+    A subject is due if its interval, counted from the epoch, ends within the run's.  A run by hand also has an
+    interval, the one before the logical date in the trigger form; it is ignored.  Pure.
+    """
+    if run_type not in BY_TURNS or start is None or end is None or start == end:
+        return frozenset(intervals(flow))
+    first, last = start.timestamp(), end.timestamp()
+    return frozenset(
+        subject for subject, seconds in intervals(flow).items() if first // seconds != last // seconds
+    )
+
+
 def _skip_when_not_standing_by(flow: FlowSettings, clusters: Clusters, *, by_form: bool) -> None:
     """Skip a paused or failed-over flow, unless a profile was chosen for this very run."""
     from twinlog.formats.ledger.records import FlowPhase
@@ -173,7 +195,5 @@ def _say(lines: Iterator[tuple[str, str]]) -> list[str]:
 def _raise_refused(refused: tuple[Refusal, ...]) -> None:
     if refused:
         first = refused[0]
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        raise ClusterRefused(
-            f"{first.name}: {first.message}{more}; everything else is done", hint=first.hint, code="metadata"
-        )
+        what = f"{first.name}: {first.message}{and_more(len(refused))}; everything else is done"
+        raise ClusterRefused(what, hint=first.hint, code="metadata")

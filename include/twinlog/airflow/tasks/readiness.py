@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param, get_current_context
+from airflow.sdk import get_current_context
 
+from twinlog.airflow import form
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import of_gate, send
+from twinlog.airflow.recovery import MODES
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
@@ -27,28 +29,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MODES = ("planned", "source-dead")
-"""The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
-
 PARAMS = {
-    "mode": Param(
-        "planned",
-        enum=list(MODES),
-        title="Mode",
-        description="planned: the source is alive; source-dead: from the target alone.",
+    "mode": form.choice(
+        "planned", MODES, "Mode", "planned: the source is alive; source-dead: from the target alone."
     ),
-    "producers_stopped": Param(
-        False,
-        type="boolean",
-        title="Producers have been stopped",
-        description="Ask for the proof: the source stands still, nothing lags, every group is passed on."
+    "producers_stopped": form.flag(
+        "Producers have been stopped",
+        "Ask for the proof: the source stands still, nothing lags, every group is passed on."
         " Otherwise only whether a planned failover could begin.",
     ),
-    "canary": Param(
-        False,
-        type="boolean",
-        title="Canary",
-        description="Write a heartbeat to the source and wait for its copy; something must be copying meanwhile.",
+    "canary": form.flag(
+        "Canary",
+        "Write a heartbeat to the source and wait for its copy; something must be copying meanwhile.",
     ),
 }
 
@@ -130,9 +122,10 @@ def line_of(check: GateCheck) -> str:
     return visible(f"{check.name}: {short(check.message, MOST_CHARACTERS)}")
 
 
-def reasons(result: GateResult) -> list[str]:
-    """Return a line for each check that forbids the failover.  Pure."""
-    return [line_of(check) for check in result.checks if check.blocks]
+def why_not(result: GateResult) -> list[str]:
+    """Say that the gate says no, with a line for each check that forbids the failover.  Pure."""
+    no = f"{result.flow} is not ready for a failover ({result.mode.value}):"
+    return [no, *(line_of(check) for check in result.checks if check.blocks)]
 
 
 def _level(check: GateCheck) -> int:

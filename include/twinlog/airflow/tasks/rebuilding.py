@@ -5,37 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import Param, get_current_context
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow import form
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import UsageError
 from twinlog.jsonable import Json
 
 PARAMS = {
-    "topic": Param(
-        "",
-        type="string",
-        title="Topic",
-        description="The source topic whose copy is made anew.",
-        section="What",
+    "topic": form.text("Topic", "The source topic whose copy is made anew.", section="What"),
+    "confirm": form.text(
+        "Confirm", "Write the topic's name again: its copy is deleted, with all its records.", section="What"
     ),
-    "confirm": Param(
-        "",
-        type="string",
-        title="Confirm",
-        description="Write the topic's name again: its copy is deleted, with all its records.",
-        section="What",
-    ),
-    "reason": Param(
-        "", type="string", title="Reason", description="Why; kept in the ledger.", section="What"
-    ),
-    "dry_run": Param(
-        True,
-        type="boolean",
-        title="Dry run",
-        description="Say what would be deleted and what can be copied again, and change nothing.",
+    "reason": form.text("Reason", "Why; kept in the ledger.", section="What"),
+    "dry_run": form.dry_run(
+        "Say what would be deleted and what can be copied again, and change nothing.", on=True
     ),
 }
 

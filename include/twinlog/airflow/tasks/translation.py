@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import Context, Param, get_current_context
 
+from twinlog.airflow import form as fields
 from twinlog.airflow.cycle import parse_time
 from twinlog.airflow.tasks.frame import flow_of, opened_own, shown
 from twinlog.airflow.xcom import shortened
@@ -33,28 +34,14 @@ def form(flows: Sequence[FlowSettings]) -> dict[str, Param]:
     names = [flow.name for flow in flows]
     return {
         "flow": Param(names[0], type="string", enum=names, title="Flow", section="What"),
-        "groups": Param(
-            [],
-            type="array",
-            items={"type": "string"},
-            title="Groups",
-            description="Names of consumer groups, as they are.",
-            section="What",
+        "groups": fields.names("Groups", "Names of consumer groups, as they are.", section="What"),
+        "pattern": fields.text(
+            "Pattern", "Or a Java regex that must match the whole name of a group.", section="What"
         ),
-        "pattern": Param(
-            "",
-            type="string",
-            title="Pattern",
-            description="Or a Java regex that must match the whole name of a group.",
-            section="What",
-        ),
-        "at": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            pattern=r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}",  # Airflow does not check formats
-            title="At",
-            description="Where they stood at a time, as far as checkpoints are left; empty means now.",
+        "at": fields.moment(
+            "At",
+            "Where they stood at a time, as far as checkpoints are left; empty means now.",
+            pattern=fields.A_TIME,
             section="When",
         ),
     }

@@ -84,7 +84,7 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
     If the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
     refused = _create(session, topics)
-    too_many = [topic.lowered for topic in topics if _too_many_replicas(refused.get(topic.name))]
+    too_many = [it.lowered for it in topics if _says(refused.get(it.name), "INVALID_REPLICATION_FACTOR")]
     fewer = [topic for topic in too_many if topic is not None]
     lowered = {topic.name for topic in fewer}
     refused = {name: it for name, it in refused.items() if name not in lowered} | _create(session, fewer)
@@ -98,28 +98,20 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
 def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogError]:
     """Ask for topics and return those that were refused."""
     refused: dict[str, TwinlogError] = {}
-    for request in requests(topics, _records):
+    # A creation makes a metadata record for the topic, and one for each partition and each config.
+    for request in requests(topics, lambda it: 1 + it.partitions + len(it.configs)):
         futures = session.admin.create_topics(
             [_new_topic(topic) for topic in request],
             operation_timeout=REQUEST_SECONDS,
             request_timeout=REQUEST_SECONDS,
         )
         answers = session.answers(futures, lambda name: _asked(session, "create", name, "CREATE"))
-        refused |= {name: it for name, it in answers.refused.items() if not _exists_already(it)}
+        refused |= {name: it for name, it in answers.refused.items() if not _says(it, "TOPIC_ALREADY_EXISTS")}
     return refused
 
 
-def _records(topic: NewTopic) -> int:
-    """Return how many metadata records a creation makes: one for the topic, each partition and each config."""
-    return 1 + topic.partitions + len(topic.configs)
-
-
-def _exists_already(error: TwinlogError) -> bool:
-    return error.data.get("kafka_error") == "TOPIC_ALREADY_EXISTS"
-
-
-def _too_many_replicas(error: TwinlogError | None) -> bool:
-    return error is not None and error.data.get("kafka_error") == "INVALID_REPLICATION_FACTOR"
+def _says(error: TwinlogError | None, kafka_error: str) -> bool:
+    return error is not None and error.data.get("kafka_error") == kafka_error
 
 
 def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:

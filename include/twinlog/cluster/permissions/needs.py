@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.config.flow.settings import (
@@ -97,12 +98,16 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
             _beats_elsewhere(flow),
             _writing(flow, transactional_prefix),
             _groups(flow, names),
-            _acls(flow),
-            _quotas(flow),
-            _users(flow),
+            _cluster_wide(flow),
         )
         for need in part
     )
+
+
+def _need(
+    alias: str, resource: Resource, operations: str, why: str, *, required: bool = True, prefix: str = ""
+) -> Need:
+    return Need(alias, resource, tuple(operations.split()), why, required, prefix)
 
 
 def judge(wanted: Iterable[Need], rights: Mapping[tuple[str, Resource], Rights]) -> tuple[Finding, ...]:
@@ -142,8 +147,8 @@ def principal(cluster: ClusterSettings) -> str:
 def _source_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     for topic in names.topics:
         resource = Resource(Kind.TOPIC, topic)
-        yield Need(flow.source.alias, resource, ("DESCRIBE", "READ"), "copy its records")
-        yield Need(flow.source.alias, resource, ("DESCRIBE_CONFIGS",), "know its settings")
+        yield _need(flow.source.alias, resource, "DESCRIBE READ", "copy its records")
+        yield _need(flow.source.alias, resource, "DESCRIBE_CONFIGS", "know its settings")
 
 
 def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
@@ -151,41 +156,21 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     for topic in names.topics:
         remote = flow.policy.format_remote_topic(flow.source.alias, topic)
         shared = prefix if prefix and remote.startswith(prefix) else ""
-        create = () if remote in names.target_topics else ("CREATE",)
-        resource, alias = Resource(Kind.TOPIC, remote), flow.target.alias
-        yield Need(
-            alias,
-            resource,
-            (*create, "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"),
-            "write the copy",
-            prefix=shared,
-        )
-        yield Need(
-            alias,
-            resource,
-            ("READ",),
-            "audit the copy, and see what is open in it",
-            required=False,
-            prefix=shared,
-        )
+        need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, remote), prefix=shared)
+        yield need(f"{_create(remote, names)} WRITE DESCRIBE DESCRIBE_CONFIGS", "write the copy")
+        yield need("READ", "audit the copy, and see what is open in it", required=False)
         if flow.refresh_topics:
-            yield Need(alias, resource, ("ALTER",), "add partitions when the source does", prefix=shared)
-        if _deletes_copies(flow):
-            yield Need(
-                alias, resource, ("DELETE",), "delete copies, as the configuration asks", prefix=shared
-            )
+            yield need("ALTER", "add partitions when the source does")
+        # `twinlog rebuild` needs the same, only while it runs.
+        anew = flow.lifecycle.on_recreated is RecreatedPolicy.NEW_INCARNATION
+        if anew or flow.lifecycle.delete_after_ms is not None:
+            yield need("DELETE", "delete copies, as the configuration asks")
         if flow.sync_topic_configs:
-            yield Need(
-                alias, resource, ("ALTER_CONFIGS",), "sync topic configs", required=False, prefix=shared
-            )
+            yield need("ALTER_CONFIGS", "sync topic configs", required=False)
 
 
-def _deletes_copies(flow: FlowSettings) -> bool:
-    """Say whether a policy deletes copies; `twinlog rebuild` needs the same, only while it runs."""
-    return (
-        flow.lifecycle.delete_after_ms is not None
-        or flow.lifecycle.on_recreated is RecreatedPolicy.NEW_INCARNATION
-    )
+def _create(topic: str, names: Names) -> str:
+    return "" if topic in names.target_topics else "CREATE"
 
 
 def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
@@ -199,27 +184,18 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     if flow.emit_heartbeats:
         reasons[flow.policy.heartbeats_topic()] = "write heartbeats"
     for topic, why in reasons.items():
-        create = () if topic in names.target_topics else ("CREATE",)
-        resource, beats = Resource(Kind.TOPIC, topic), topic == flow.policy.heartbeats_topic()
-        read = () if beats else ("READ",)
-        yield Need(flow.target.alias, resource, (*create, *read, "WRITE", "DESCRIBE"), why)
+        need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, topic))
+        beats = topic == flow.policy.heartbeats_topic()
+        yield need(f"{_create(topic, names)} {'' if beats else 'READ'} WRITE DESCRIBE", why)
         if beats:
-            yield Need(flow.target.alias, resource, ("READ",), "see who else beats", required=False)
-        kept = "see that its records are kept"
-        yield Need(flow.target.alias, resource, ("DESCRIBE_CONFIGS",), kept, required=False)
+            yield need("READ", "see who else beats", required=False)
+        yield need("DESCRIBE_CONFIGS", "see that its records are kept", required=False)
     if flow.emit_checkpoints:
-        checkpoints = Resource(Kind.TOPIC, flow.policy.checkpoints_topic(flow.source.alias))
-        create = () if checkpoints.name in names.target_topics else ("CREATE",)
-        yield Need(
-            flow.target.alias,
-            checkpoints,
-            (*create, "READ", "WRITE", "DESCRIBE"),
-            "write checkpoints",
-            required=False,
-        )
+        topic = flow.policy.checkpoints_topic(flow.source.alias)
+        need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, topic), required=False)
+        yield need(f"{_create(topic, names)} READ WRITE DESCRIBE", "write checkpoints")
         old = "delete checkpoints of groups that ended long ago"
-        operations = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "DELETE")
-        yield Need(flow.target.alias, checkpoints, operations, old, required=False)
+        yield need("DESCRIBE_CONFIGS ALTER_CONFIGS DELETE", old)
 
 
 def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
@@ -227,66 +203,63 @@ def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
         on_source = flow.offset_syncs_topic_location == "source"
         host, other = (flow.source, flow.target) if on_source else (flow.target, flow.source)
         topic = Resource(Kind.TOPIC, flow.policy.offset_syncs_topic(other.alias))
-        yield Need(host.alias, topic, ("CREATE", "READ", "WRITE"), "write offset syncs", required=False)
+        yield _need(host.alias, topic, "CREATE READ WRITE", "write offset syncs", required=False)
 
 
 def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
     """Yield needs of heartbeats elsewhere: a reverse flow's on the source, a carried pair's on its own target."""
-    beating = (
-        [(flow.reverse_heartbeats, "beat for the way back")] if flow.reverse_heartbeats is not None else []
-    )
+    back = flow.reverse_heartbeats
+    beating = [] if back is None else [(back, "beat for the way back")]
     beating += [(pair, f"beat for {pair.name}") for pair in flow.other_heartbeats]
     for pair, why in beating:
         topic = Resource(Kind.TOPIC, pair.policy.heartbeats_topic())
-        yield Need(pair.target.alias, topic, ("CREATE", "WRITE"), why, required=False)
+        yield _need(pair.target.alias, topic, "CREATE WRITE", why, required=False)
 
 
 def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:
     alias = flow.target.alias
     # Since 2.8 WRITE on any topic implies this one too (KIP-679).
-    yield Need(alias, Resource(Kind.CLUSTER), ("IDEMPOTENT_WRITE",), "write without duplicates")
+    yield _need(alias, Resource(Kind.CLUSTER), "IDEMPOTENT_WRITE", "write without duplicates")
     if flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
         resource = Resource(Kind.TRANSACTIONAL_ID, f"{transactional_prefix}check")
-        operations = ("DESCRIBE", "WRITE")
-        yield Need(alias, resource, operations, "write in transactions", prefix=transactional_prefix)
+        yield _need(alias, resource, "DESCRIBE WRITE", "write in transactions", prefix=transactional_prefix)
 
 
 def _groups(flow: FlowSettings, names: Names) -> Iterator[Need]:
     for group in names.groups:
         resource = Resource(Kind.GROUP, group)
         if flow.emit_checkpoints:
-            yield Need(
-                flow.source.alias, resource, ("DESCRIBE",), "read its committed offsets", required=False
-            )
+            why = "read its committed offsets"
+            yield _need(flow.source.alias, resource, "DESCRIBE", why, required=False)
         if flow.sync_group_offsets:
-            operations = ("READ", "DESCRIBE")
-            yield Need(flow.target.alias, resource, operations, "sync its committed offsets", required=False)
+            why = "sync its committed offsets"
+            yield _need(flow.target.alias, resource, "READ DESCRIBE", why, required=False)
 
 
-def _acls(flow: FlowSettings) -> Iterator[Need]:
-    if flow.sync_topic_acls:
-        cluster = Resource(Kind.CLUSTER)
-        yield Need(flow.source.alias, cluster, ("DESCRIBE",), "read the ACLs of topics", required=False)
-        yield Need(
-            flow.target.alias, cluster, ("DESCRIBE", "ALTER"), "sync the ACLs of topics", required=False
-        )
-
-
-def _quotas(flow: FlowSettings) -> Iterator[Need]:
-    if flow.metadata.quotas:
-        cluster = Resource(Kind.CLUSTER)
-        yield Need(flow.source.alias, cluster, ("DESCRIBE_CONFIGS",), "read client quotas", required=False)
-        operations = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")
-        yield Need(flow.target.alias, cluster, operations, "sync client quotas", required=False)
-
-
-def _users(flow: FlowSettings) -> Iterator[Need]:
-    if flow.metadata.scram_users:
-        cluster = Resource(Kind.CLUSTER)
-        yield Need(flow.source.alias, cluster, ("DESCRIBE",), "list SCRAM users", required=False)
-        yield Need(
-            flow.target.alias, cluster, ("DESCRIBE", "ALTER"), "give SCRAM users logins", required=False
-        )
+def _cluster_wide(flow: FlowSettings) -> Iterator[Need]:
+    """Yield what the syncs of ACLs, quotas and users need: to read on the source, to change on the target."""
+    read, change = "DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS ALTER_CONFIGS"
+    for wanted, at_source, seen, at_target, made in (
+        (
+            flow.sync_topic_acls,
+            "DESCRIBE",
+            "read the ACLs of topics",
+            "DESCRIBE ALTER",
+            "sync the ACLs of topics",
+        ),
+        (flow.metadata.quotas, read, "read client quotas", change, "sync client quotas"),
+        (
+            flow.metadata.scram_users,
+            "DESCRIBE",
+            "list SCRAM users",
+            "DESCRIBE ALTER",
+            "give SCRAM users logins",
+        ),
+    ):
+        if wanted:
+            cluster = Resource(Kind.CLUSTER)
+            yield _need(flow.source.alias, cluster, at_source, seen, required=False)
+            yield _need(flow.target.alias, cluster, at_target, made, required=False)
 
 
 def _judged(need: Need, rights: Rights) -> Finding:

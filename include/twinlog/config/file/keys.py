@@ -61,16 +61,13 @@ def tier_key(name: str) -> tuple[str, str] | None:
     return (found[1], f"twinlog.tier.NAME.{found[2]}") if found else None
 
 
-_RULE = re.compile(r"twinlog\.transform\.rules\.([A-Za-z0-9_-]+)\.(.+)")
-
-
 def declared_name(name: str) -> str:
     """Return the key as it is declared: of one with a tier's or a rule's name in it, with NAME in its place."""
-    tier = tier_key(name)
-    if tier is not None:
+    from twinlog.transforms.rule_keys import RULES, split  # here: `twinlog --help` does not pay for it
+
+    if (tier := tier_key(name)) is not None:
         return tier[1]
-    rule = _RULE.fullmatch(name)
-    return name if rule is None else f"twinlog.transform.rules.NAME.{rule[2]}"
+    return f"{RULES}NAME.{rule[1]}" if (rule := split(name)) is not None else name
 
 
 _SECRET = re.compile(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twinlog.config.file.keys import Kind
-from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.values import PATH, Value, setting, whole
 
 
@@ -31,8 +30,10 @@ def _address_of(text: str) -> Listen:
     return Listen(found[1] or found[2], int(found[3]))
 
 
-def _listen(read: Reader, key: str) -> Listen | None:
-    return read.parsed(key, _address_of, "is no address to listen at, such as 127.0.0.1:9404")
+_LISTEN: Value[Listen | None] = Value(
+    Kind.STRING,
+    lambda read, key: read.parsed(key, _address_of, "is no address to listen at, such as 127.0.0.1:9404"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class MetricsSettings:
     folder: Path | None = setting(PATH, "twinlog.metrics.folder", None)
     """folder into which each cycle, and each minute of a run that follows, writes its numbers as `twinlog-A__B.prom`,
     for the textfile collector of Prometheus' node_exporter"""
-    listen: Listen | None = setting(Value(Kind.STRING, _listen), "twinlog.metrics.listen", None)
+    listen: Listen | None = setting(_LISTEN, "twinlog.metrics.listen", None)
     """address, such as `127.0.0.1:9404`, at which `twinlog run --follow` and `--for` serve the same numbers for
     Prometheus, in clear and without a login ([metrics](metrics.md))"""
     topics: int = setting(whole(Kind.INT, at_least=0), "twinlog.metrics.topics", "500")

@@ -132,7 +132,7 @@ class CopySettings:
 
     guarantee: Guarantee = setting(choice(Guarantee), "twinlog.guarantee", "exactly_once")
     """`exactly_once` (transactions on the target) or `at_least_once` ([two rhythms](architecture.md#two-rhythms))"""
-    lanes: int | None = setting(optional(Kind.INT, 1), "twinlog.lanes", None)
+    lanes: int | None = setting(optional(Kind.INT), "twinlog.lanes", None)
     """transactional writers at once; default: one for each 256 MiB there is to copy, at most as many as the Spark job
     has slots. A Connect server counts as two slots unless its master is `local[N]`. A followed flow never has more
     than its share of the slots"""
@@ -155,7 +155,7 @@ class CopySettings:
     poison: PoisonPolicy = setting(choice(PoisonPolicy), "twinlog.on.poison.record", "fail")
     """a record that the target cannot hold: `fail`, or `quarantine` (written aside to
     `mm2-quarantine.<source>.internal`: [chaos.md](chaos.md#poisonous-records))"""
-    bytes_per_second: int | None = setting(optional(Kind.LONG, 1), "twinlog.bytes.per.second", None)
+    bytes_per_second: int | None = setting(optional(Kind.LONG), "twinlog.bytes.per.second", None)
     """bytes that all lanes of the flow together may send in a second, batch headers included; default: no limit. A
     followed flow then has one lane, unless `twinlog.lanes` says more"""
     spark_master: str = setting(MASTER, "twinlog.spark.master", "auto")

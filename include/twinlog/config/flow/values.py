@@ -138,13 +138,9 @@ def whole(kind: Kind, at_least: int | None = None, also: int | None = None) -> V
     return Value(kind, read, _limits(at_least, also))
 
 
-def optional(kind: Kind, at_least: int) -> Value[int | None]:
-    """Return the type of whole numbers that need not be given."""
-    return Value(
-        kind,
-        lambda read, key: read.integer(key, at_least=at_least, most=_most(kind)),
-        _limits(at_least, None),
-    )
+def optional(kind: Kind) -> Value[int | None]:
+    """Return the type of whole numbers above 0 that need not be given."""
+    return Value(kind, lambda read, key: read.integer(key, at_least=1, most=_most(kind)), _limits(1, None))
 
 
 def choice(kind: type[Choice]) -> Value[Choice]:
@@ -231,12 +227,8 @@ def _is_cron(text: str) -> bool:
     return bool(croniter.is_valid(text))
 
 
-def _cron_or_never(read: Reader, key: str) -> str:
-    return NEVER if read.text(key).strip() == NEVER else _cron(read, key)
-
-
-def _schedule(read: Reader, key: str) -> str:
-    return CONTINUOUS if read.text(key).strip() == CONTINUOUS else _cron(read, key)
+def _cron_or(word: str) -> Value[str]:
+    return Value(Kind.STRING, lambda read, key: word if read.text(key).strip() == word else _cron(read, key))
 
 
 def _path(read: Reader, key: str) -> Path | None:
@@ -317,8 +309,7 @@ SECRET_ADDRESS = Value(Kind.STRING, _address)
 SWITCH = Value(Kind.BOOLEAN, _switched_on)
 SECONDS = Value(Kind.LONG, _seconds, "not 0")
 CRON = Value(Kind.STRING, _cron)
-CRON_OR_NEVER = Value(Kind.STRING, _cron_or_never)
-SCHEDULE = Value(Kind.STRING, _schedule)
+CRON_OR_NEVER, SCHEDULE = _cron_or(NEVER), _cron_or(CONTINUOUS)
 IS_TRUE = Value(Kind.BOOLEAN, _is_true)
 REFRESH_TOPICS = Value(Kind.BOOLEAN, _refresh_topics)
 POLICY = Value(Kind.CLASS, _policy)

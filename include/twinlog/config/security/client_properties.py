@@ -75,13 +75,10 @@ def bootstrap_addresses(properties: ClientProperties) -> tuple[tuple[str, int], 
     for address in written:
         match = _ADDRESS.fullmatch(address)
         if match is None or not 0 < int(match[3]) < 65536:
-            raise wrong(key, f"{_named(address, given)} is not host:port")
+            shown = given if isinstance(given, Secret) else address.rsplit("@", 1)[-1]
+            raise wrong(key, f"{quoted(shown)} is not host:port")
         found.append((match[1] or match[2], int(match[3])))
     return tuple(dict.fromkeys(found))
-
-
-def _named(address: str, given: str | Secret) -> str:
-    return quoted(given if isinstance(given, Secret) else address.rsplit("@", 1)[-1])
 
 
 def _from_stores(properties: ClientProperties) -> tuple[str | None, tuple[str, Secret] | None]:

@@ -31,62 +31,29 @@ _LIFE = dt.timedelta(days=30)
 _ALIAS = "twinlog"
 
 
+class _File:
+    """The path of a file in the folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, made: Certificates, _owner: type) -> Path:
+        return made.folder / self._name
+
+
 @dataclass(frozen=True)
 class Certificates:
-    """The paths of the files, and the password of the stores and of the encrypted key."""
+    """The paths of the files, and the password of the stores and of the encrypted key; the client is CN=client."""
 
     folder: Path
     password: str = "not-a-secret"
 
-    @property
-    def ca(self) -> Path:
-        """Return the authority's certificate (PEM)."""
-        return self.folder / "ca.pem"
-
-    @property
-    def server(self) -> Path:
-        """Return the broker's certificate (PEM)."""
-        return self.folder / "server.pem"
-
-    @property
-    def server_key(self) -> Path:
-        """Return the broker's key (PKCS#8 PEM, unencrypted)."""
-        return self.folder / "server.key"
-
-    @property
-    def client(self) -> Path:
-        """Return the client's certificate (PEM); its subject is CN=client."""
-        return self.folder / "client.pem"
-
-    @property
-    def client_key(self) -> Path:
-        """Return the client's key (PKCS#8 PEM, unencrypted)."""
-        return self.folder / "client.key"
-
-    @property
-    def client_encrypted_key(self) -> Path:
-        """Return the client's key (PKCS#8 PEM, PBES2, `password`)."""
-        return self.folder / "client.encrypted.key"
-
-    @property
-    def client_pkcs12(self) -> Path:
-        """Return the client's key, certificate and authority (PKCS#12, `password`)."""
-        return self.folder / "client.p12"
-
-    @property
-    def truststore_pkcs12(self) -> Path:
-        """Return the authority's certificate, marked as trusted for Java (PKCS#12, `password`)."""
-        return self.folder / "truststore.p12"
-
-    @property
-    def client_jks(self) -> Path:
-        """Return the client's key, certificate and authority (JKS, `password`)."""
-        return self.folder / "client.jks"
-
-    @property
-    def truststore_jks(self) -> Path:
-        """Return the authority's certificate (JKS, `password`)."""
-        return self.folder / "truststore.jks"
+    ca = _File("ca.pem")
+    server, server_key = _File("server.pem"), _File("server.key")
+    client, client_key = _File("client.pem"), _File("client.key")
+    client_encrypted_key = _File("client.encrypted.key")
+    client_pkcs12, truststore_pkcs12 = _File("client.p12"), _File("truststore.p12")
+    client_jks, truststore_jks = _File("client.jks"), _File("truststore.jks")
 
 
 @dataclass(frozen=True)

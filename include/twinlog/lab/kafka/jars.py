@@ -26,7 +26,7 @@ import platformdirs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from twinlog.errors import TerminalError, TransientError
-from twinlog.lab.kafka.java import find_java
+from twinlog.lab.kafka.java import find_java, run
 
 _log = logging.getLogger(__name__)
 
@@ -145,27 +145,9 @@ def _run_ivy(jars: JarSet, folder: Path) -> None:
         module = Path(work, "ivy.xml")
         module.write_text(_module_description(jars))
         pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
-        command: list[str | Path] = [
-            java,
-            "-jar",
-            ivy,
-            "-cache",
-            f"{work}/cache",
-            "-ivy",
-            module,
-            "-confs",
-            "default",
-        ]
-        command += ["-retrieve", pattern, "-types", "jar", "bundle"]
+        tool = (java, "-jar", ivy, "-cache", f"{work}/cache", "-ivy", module, "-confs", "default")
         try:
-            answer = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                timeout=_FETCH_TIMEOUT_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            answer = run((*tool, "-retrieve", pattern, "-types", "jar", "bundle"), _FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise _not_fetched(jars, f"no answer in {_FETCH_TIMEOUT_S} s") from None
     if answer.returncode:

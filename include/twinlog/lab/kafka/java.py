@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,7 +42,7 @@ def find_java() -> Java:
         return _java_of_home(Path(home))
     too_old: list[Java] = []
     for path in _candidates():
-        version = _version_of(path)
+        version = version_of(path)
         if version >= OLDEST_JAVA:
             return Java(path, version)
         if version:
@@ -56,7 +56,7 @@ def _java_of_home(home: Path) -> Java:
     path = home / "bin" / "java"
     if not os.access(path, os.X_OK):
         raise _no_java(f"JAVA_HOME is {home}, but {path} is not an executable")
-    version = _version_of(path)
+    version = version_of(path)
     if version < OLDEST_JAVA:
         raise _no_java(
             f"JAVA_HOME is {home}, Java {version or 'of unknown version'}; {OLDEST_JAVA} is needed"
@@ -77,18 +77,18 @@ def _candidates() -> Iterator[Path]:
         yield from sorted(folder.glob("*/Contents/Home/bin/java"))
 
 
+def run(command: Sequence[str | Path], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, and keep what it prints.  Raises TimeoutExpired if that takes longer."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+    )
+
+
 @cache
-def _version_of(java: Path) -> int:
+def version_of(java: Path) -> int:
     """Return the feature release that `java -version` reports, 0 if it does not run or the output is unknown."""
     try:
-        answer = subprocess.run(
-            [java, "-version"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        answer = run([java, "-version"], 30)
     except (OSError, subprocess.TimeoutExpired):
         return 0
     return parse_version(answer.stderr + answer.stdout)

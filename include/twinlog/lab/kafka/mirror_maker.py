@@ -61,16 +61,10 @@ class MirrorMaker:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "mm2.properties"
         properties.write_text(self._text)
-        command: list[str | Path] = [
-            find_java().path,
-            *_AS_ITS_SCRIPT,
-            *JVM,
-            "-cp",
-            class_path(mirror_maker_jars()),
-            _MAIN,
-            properties,
-        ]
-        self._process = JavaProcess(command, self.log)
+        java = (find_java().path, *_AS_ITS_SCRIPT, *JVM)
+        self._process = JavaProcess(
+            (*java, "-cp", class_path(mirror_maker_jars()), _MAIN, properties), self.log
+        )
 
     def require_running(self) -> None:
         """Raise TerminalError (code `mirror-maker`) with its last error if it has died."""

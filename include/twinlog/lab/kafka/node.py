@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import subprocess
 import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from twinlog.errors import TerminalError, TransientError
-from twinlog.lab.kafka.java import find_java
+from twinlog.lab.kafka.java import find_java, run
 from twinlog.lab.kafka.process import JavaProcess
 from twinlog.lab.kafka.server_properties import HOST, ClusterPlan, Listener, NodePlan, scram_arguments
 
@@ -34,23 +33,8 @@ def new_cluster_id() -> str:
 
 def format_node(node: NodePlan, class_path: str, cluster_id: str, users: Mapping[str, str]) -> None:
     """Format a broker's empty folder, with the users' SCRAM credentials.  Raises TerminalError (`broker`)."""
-    command: list[str | Path] = [
-        find_java().path,
-        "-Xmx128m",
-        "-cp",
-        class_path,
-        "kafka.tools.StorageTool",
-        "format",
-    ]
-    command += ["-t", cluster_id, "-c", node.properties, *scram_arguments(users)]
-    answer = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=_FORMAT_WITHIN_S,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    tool = (find_java().path, "-Xmx128m", "-cp", class_path, "kafka.tools.StorageTool", "format")
+    answer = run((*tool, "-t", cluster_id, "-c", node.properties, *scram_arguments(users)), _FORMAT_WITHIN_S)
     if answer.returncode:
         reason = cause_of_death(answer.stderr + answer.stdout)
         raise TerminalError(

@@ -75,31 +75,21 @@ def _from_function(provider: TokenProvider) -> Bearer:
     try:
         call = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"the token provider {provider.name} cannot be imported: {error}",
-            hint="install its package wherever twinlog and Spark's workers run",
-            code="oauth",
-        ) from None
+        what = f"the token provider {provider.name} cannot be imported: {error}"
+        hint = "install its package wherever twinlog and Spark's workers run"
+        raise ConfigError(what, hint=hint, code="oauth") from None
     try:
         given = call(**{name: reveal(value) for name, value in provider.options})
     except TwinlogError:
         raise
-    except (
-        Exception
-    ) as error:  # what the function's library raises is not known here, and its text may hold a secret
-        raise ClusterUnreachable(
-            f"the token provider {provider.name} failed: {type(error).__name__}",
-            hint="--debug shows its traceback",
-            code="oauth",
-        ) from error
+    except Exception as error:  # what a function raises is not known here, and its text may hold a secret
+        what = f"the token provider {provider.name} failed: {type(error).__name__}"
+        raise ClusterUnreachable(what, hint="--debug shows its traceback", code="oauth") from error
     match given:
         case (str() as text, int() | float() as expires) if _TOKEN.fullmatch(text):
             return _not_expired(Bearer(text, float(expires)), f"the token provider {provider.name}")
-    raise ClusterRefused(
-        f"the token provider {provider.name} gave no token",
-        hint="return the token and the time when it ends, in seconds since 1970",
-        code="oauth",
-    )
+    hint = "return the token and the time when it ends, in seconds since 1970"
+    raise ClusterRefused(f"the token provider {provider.name} gave no token", hint=hint, code="oauth")
 
 
 def _from_file(path: Path) -> Bearer:
@@ -130,8 +120,7 @@ def _from_endpoint(sasl: SaslSettings, endpoint: str) -> str:
     """Fetch a token with client credentials."""
     import requests  # here: most lanes never need it
 
-    host = urlsplit(endpoint).hostname  # the URL itself may hold a login
-
+    where = f"token endpoint {urlsplit(endpoint).hostname}"  # the URL itself may hold a login
     form = {"grant_type": "client_credentials"}
     if sasl.scope:
         form["scope"] = sasl.scope
@@ -148,25 +137,17 @@ def _from_endpoint(sasl: SaslSettings, endpoint: str) -> str:
         ) as answer:
             status, body = answer.status_code, _beginning(answer.iter_content(1024))
     except requests.RequestException as error:
-        raise ClusterUnreachable(
-            f"token endpoint {host} cannot be reached: {type(error).__name__}", code="oauth"
-        ) from None
+        raise ClusterUnreachable(f"{where} cannot be reached: {type(error).__name__}", code="oauth") from None
     if status >= requests.codes.server_error or status in _LATER:
-        raise ClusterUnreachable(f"token endpoint {host} answered {status}", code="oauth")
+        raise ClusterUnreachable(f"{where} answered {status}", code="oauth")
     if status != requests.codes.ok:
-        raise ClusterRefused(
-            f"token endpoint {host} answered {status}",
-            hint="check the client id, the client secret and the scope",
-            code="oauth",
-        )
+        hint = "check the client id, the client secret and the scope"
+        raise ClusterRefused(f"{where} answered {status}", hint=hint, code="oauth")
     try:
         return access_token(body)
     except ValueError as error:
-        raise ClusterRefused(
-            f"token endpoint {host} gave no token: {error}",
-            hint="check sasl.oauthbearer.token.endpoint.url: what answers there does not speak OAuth 2",
-            code="oauth",
-        ) from None
+        hint = "check sasl.oauthbearer.token.endpoint.url: what answers there does not speak OAuth 2"
+        raise ClusterRefused(f"{where} gave no token: {error}", hint=hint, code="oauth") from None
 
 
 def access_token(body: bytes) -> str:

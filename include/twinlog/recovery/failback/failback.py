@@ -30,6 +30,7 @@ from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Outcome, PlacedGroup, State, StepReport, done, failed, skipped
 from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.visible import and_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,7 @@ def compare_sides(work: Work) -> Outcome:
     text = "; ".join([text, *found.notes])
     if not found.unseen:
         return done(text)
-    more = f" (and {len(found.unseen) - 1} more)" if len(found.unseen) > 1 else ""
-    return failed(f"{text}; not in full: {found.unseen[0]}{more}")
+    return failed(f"{text}; not in full: {found.unseen[0]}{and_more(len(found.unseen))}")
 
 
 def export_tails(work: Work) -> Outcome:

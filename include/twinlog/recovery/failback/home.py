@@ -29,7 +29,7 @@ from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
-from twinlog.state.ledger import read_ledger, require_own
+from twinlog.state.ledger import read_ledger, require_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -61,7 +61,7 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     begun = transitions.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
     if back.flow.homes is None:
-        failover.require_ledger(back.flow, back.clusters)
+        require_ledger(back.flow, back.clusters.target)
     else:
         back = homes.named(there, back)
     reverse = read_ledger(back.flow, back.clusters.target)

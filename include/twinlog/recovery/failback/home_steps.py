@@ -28,6 +28,7 @@ from twinlog.recovery.steps import canary, ending, planned
 from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.visible import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _staying(journey: Journey) -> str:
     usual = there.tools.reverse.flow if there.tools.reverse is not None else None
     if back.flow.homes is None or not (names := homes.staying(_way(there), _way(back), usual)):
         return ""
-    stay = f"no flow brings {planned.listed(names)} to {there.flow.source.alias}"
+    stay = f"no flow brings {listed(names)} to {there.flow.source.alias}"
     there.notes.append(stay)
     return stay
 

@@ -23,9 +23,10 @@ from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import Outcome, at_risk, done, estimated, failed, skipped, waiting
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
-from twinlog.recovery.steps.planned import listed, moved_since
+from twinlog.recovery.steps.planned import moved_since
 from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.visible import listed
 
 
 def ask_gate(scene: Scene) -> Outcome:

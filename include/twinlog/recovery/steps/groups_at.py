@@ -17,10 +17,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.groups.time_machine import Past, Stood, Then, mapped_between, past
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
-from twinlog.recovery.steps.planned import listed
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_dead import waived
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.visible import and_more, listed
 
 OPTION = "--groups-at"
 
@@ -114,10 +114,8 @@ def put_back(scene: Scene) -> Outcome:
     refused = target.alter_offsets(changes).refused if changes else {}
     if refused:
         key, error = next(iter(refused.items()))
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        return waiting(
-            f"group {key.group} on {key.topic}-{key.partition}: {error.message}{more}; run it again"
-        )
+        why = f"{error.message}{and_more(len(refused))}"
+        return waiting(f"group {key.group} on {key.topic}-{key.partition}: {why}; run it again")
     scene.groups = returned(flow, target, ledger, found, scene.groups)
     scene.put_back = {
         it.key: it.then.downstream_offset

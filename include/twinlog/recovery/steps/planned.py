@@ -46,12 +46,12 @@ from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import make_denials, plan_denials
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import listed
 
 PASSES = 10
 """The most copies that a drain makes: with the producers stopped, the second finds nothing, or something is wrong."""
 
 LOOK_SECONDS = 1.0
-SHOWN = 5
 
 
 def fence_producers(scene: Scene, *others: Scene) -> Outcome:
@@ -354,9 +354,3 @@ def _put_back(scene: Scene, row: GroupPartitionRow) -> bool:
     """Say whether a group stands where `--groups-at` has put it, and has no members there."""
     place = scene.put_back.get(GroupPartition(row.group, row.remote_topic, row.partition))
     return place is not None and row.committed_there == place and row.reason is not SyncReason.ACTIVE_THERE
-
-
-def listed(names: Sequence[str]) -> str:
-    """List some names, and how many more there are."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

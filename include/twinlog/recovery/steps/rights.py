@@ -13,6 +13,7 @@ from twinlog.recovery.report import Outcome, done, failed
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.state.ledger import read_ledger
+from twinlog.visible import and_more
 
 
 def apply_rights(scene: Scene) -> Outcome:
@@ -46,8 +47,7 @@ def apply_rights(scene: Scene) -> Outcome:
     text = f"{len(result.applied):,} changes made{age}{notes}"
     if not missing:
         return done(text)
-    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    text = f"{text}; not made: {missing[0]}{more}"
+    text = f"{text}; not made: {missing[0]}{and_more(len(missing))}"
     if scene.mode is Mode.PLANNED:
         return failed(f"{text}; make it by hand, or mend what forbids it, and run it again")
     scene.notes.append(text)

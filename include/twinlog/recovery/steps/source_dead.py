@@ -17,12 +17,12 @@ from twinlog.groups.translate import never_copied, positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, at_risk, done, estimated, waiting
 from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.planned import listed
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps, SourceIncarnation, read_packed
 from twinlog.topics.incarnations import sources_of_copies
+from twinlog.visible import and_more, listed
 
 
 def count_loss(scene: Scene) -> Outcome:
@@ -84,10 +84,8 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     scene.groups = shown(placings)
     if refused:
         key, error = next(iter(refused.items()))
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        return waiting(
-            f"group {key.group} on {key.topic}-{key.partition}: {error.message}{more}; run it again"
-        )
+        why = f"{error.message}{and_more(len(refused))}"
+        return waiting(f"group {key.group} on {key.topic}-{key.partition}: {why}; run it again")
     groups = {it.key.group for it in placings}
     left = sorted({it.key.group for it in placings if it.trouble})
     unplaced = f"; left where they are, by waiver: {listed(left)}" if left else ""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.airflow.metadata_schedule import due, run_every
+from twinlog.airflow.tasks.metadata import due, run_every
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (

@@ -1,0 +1,43 @@
+"""The fields of the trigger forms of twinlog's Dags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+
+def flag(title: str, description: str, *, on: bool = False) -> Param:
+    """Return a switch."""
+    return Param(on, type="boolean", title=title, description=description)
+
+
+def dry_run(description: str = "Say what would be done, and change nothing.", *, on: bool = False) -> Param:
+    """Return the switch of a run that changes nothing."""
+    return flag("Dry run", description, on=on)
+
+
+def text(title: str, description: str, **schema: Any) -> Param:
+    """Return a field for a text, empty at first."""
+    return Param("", type="string", title=title, description=description, **schema)
+
+
+def names(title: str, description: str, **schema: Any) -> Param:
+    """Return a field for a list of names, empty at first."""
+    return Param([], type="array", items={"type": "string"}, title=title, description=description, **schema)
+
+
+def choice(default: str, values: tuple[str, ...], title: str, description: str) -> Param:
+    """Return a field for one of some values."""
+    return Param(default, enum=list(values), title=title, description=description)
+
+
+def moment(title: str, description: str, **schema: Any) -> Param:
+    """Return a field for a time, or none."""
+    return Param(
+        None, type=["null", "string"], format="date-time", title=title, description=description, **schema
+    )
+
+
+A_TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
+"""The pattern of a time in a form: Airflow does not check formats."""
