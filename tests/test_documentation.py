@@ -90,6 +90,12 @@ def test_the_tables_of_metrics_are_those_of_the_code() -> None:
     assert sorted(it.exported for it in METRICS.values()) == sorted(rows)
 
 
+def test_the_tables_of_sizes_are_those_of_the_model() -> None:
+    """If they are not, `make reference` writes them."""
+    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    assert page == runpy.run_path(str(ROOT / "docs" / "sizing_tables.py"))["written"](page)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_names_only_metrics_that_are_declared(page: Path) -> None:
     """Also those to alarm on, and the gauges of Airflow."""

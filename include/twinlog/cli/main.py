@@ -39,6 +39,7 @@ from twinlog.cli.render import show
 from twinlog.cli.run import run
 from twinlog.cli.say import say
 from twinlog.cli.show import show as show_topic
+from twinlog.cli.size import size
 from twinlog.cli.status import status
 from twinlog.cli.takeover import handover, takeover
 from twinlog.cli.transform import transform
@@ -81,6 +82,7 @@ app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("explain")(explain)
 app.command("plan")(plan)
+app.command("size")(size)
 app.command("run")(run)
 app.command("transform")(transform)
 app.command("status")(status)

@@ -1,0 +1,1 @@
+"""How many lanes a flow needs, how long it takes, and what breaks first: a model of measured costs.  Pure."""
