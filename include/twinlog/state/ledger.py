@@ -32,6 +32,7 @@ from twinlog.formats.ledger.topics import (
     GapAcknowledged,
     Incarnation,
     LeaderEpoch,
+    OffsetsAltered,
     Rebuild,
     TopicPause,
 )
@@ -85,6 +86,7 @@ class Ledger:
     - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
+    - `altered` are moves of a partition's copy by a person, oldest first.
     - `group_looks` tell where groups stood, oldest first.
 
     Not all that a ledger holds is here: the fences are read by drivers only.
@@ -112,6 +114,7 @@ class Ledger:
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
     acknowledged: tuple[GapAcknowledged, ...] = ()
+    altered: tuple[OffsetsAltered, ...] = ()
     map_holes: tuple[MapHole, ...] = ()
     claims: tuple[FlowClaim, ...] = ()
     written_as: frozenset[str] = frozenset()
@@ -260,6 +263,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
         acknowledged=tuple(_of(known, GapAcknowledged)),
+        altered=tuple(sorted(_of(known, OffsetsAltered), key=lambda it: it.at_ms)),
         map_holes=tuple(_of(known, MapHole)),
         claims=tuple(_of(known, FlowClaim)),
         written_as=names_ever(_of(known, LaneWriter)),
