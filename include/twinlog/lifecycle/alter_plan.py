@@ -132,7 +132,7 @@ def plan_alteration(at: Standing, to: int, ledger: Ledger) -> Alteration:
     if at.goes_on > at.readable_end:
         _refuse(
             at,
-            f"was copied up to upstream offset {at.goes_on - 1}, and the source is readable up to {at.readable_end - 1}",
+            f"was copied up to upstream offset {at.goes_on - 1}, but the source only to {at.readable_end - 1}",
             "`twinlog status` says whether the source lost records (truncation), or has an open transaction",
         )
     if to > at.readable_end:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twinlog.copying.ranges import resolve
-from twinlog.formats.ledger.topics import Gap, OffsetsAltered
+from twinlog.formats.ledger.topics import OffsetsAltered
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.state.progress import SourceIncarnation
@@ -68,9 +68,12 @@ def _of_topic(snapshot: FlowSnapshot, topic: DiscoveredTopic) -> Iterator[CopyPo
     whys = {it.partition: it.message for it in stopped}
     read = {it.partition: it for it in topic.partitions}
     never = Counter[int]()
-    for gap in (*ledger.gaps, *ledger.quarantined):
+    for gap in ledger.gaps:
         if (gap.topic, gap.topic_id) == (topic.topic, topic.topic_id):
-            never[gap.partition] += gap.last_offset - gap.first_offset + 1 if isinstance(gap, Gap) else 1
+            never[gap.partition] += gap.last_offset - gap.first_offset + 1
+    never.update(
+        it.partition for it in ledger.quarantined if (it.topic, it.topic_id) == (topic.topic, topic.topic_id)
+    )
     for number in range(topic.partition_count):
         life = SourceIncarnation(topic.topic, topic.topic_id, number)
         mapped, it = snapshot.maps.seen(life), read.get(number)
