@@ -1,4 +1,4 @@
-"""Clusters that refuse single requests: a cycle loses nothing and doubles nothing, and says in one line what is missing.
+"""Clusters that refuse single requests: a cycle loses nothing, doubles nothing, and says in one line what is missing.
 
 The table of docs/refused-requests.md (`twinlog.cluster.permissions.requests`) is tried here, request by request, in the
 three ways in which clusters refuse: an answer that denies it, a broker that does not offer it, and one that ends the

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
@@ -83,8 +84,8 @@ def preview(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> Alte
     the move would be refused, and errors of clusters.
     """
     snapshot = FlowSnapshot(flow, clusters).read_state()
-    _require_service(flow, snapshot.ledger)
-    at = standing(snapshot, snapshot.progress, asked)
+    require_service(flow, snapshot.ledger)
+    at = standing(snapshot, snapshot.progress, asked.topic, asked.partition)
     move = plan_alteration(at, offset_wanted(asked.to, at), snapshot.ledger)
     gaps = tuple(_gaps(clusters, at, move, snapshot.ledger, clock.now_ms()))
     return AlterResult(flow.name, move, False, gaps, why_not_held(snapshot.ledger, asked.topic))
@@ -100,16 +101,16 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
         raise UsageError("to alter offsets takes a reason", hint='such as: --reason "known bad records"')
     first = preview(flow, clusters, asked)
     if first.before:
-        _refuse_unheld(flow, asked, first.before)
+        refuse_unheld(flow, asked.topic, first.before)
     if first.move.direction is Direction.NOWHERE:
         return first
     owned = Ownership.taken(flow, clusters, "alter")
     snapshot = FlowSnapshot(flow, clusters).read_state()
     ledger = snapshot.ledger
-    _require_service(flow, ledger)
+    require_service(flow, ledger)
     if before := why_not_held(ledger, asked.topic):
-        _refuse_unheld(flow, asked, before)
-    at = standing(snapshot, owned.progress, asked)
+        refuse_unheld(flow, asked.topic, before)
+    at = standing(snapshot, owned.progress, asked.topic, asked.partition)
     move = plan_alteration(at, offset_wanted(asked.to, at), ledger)
     if move.direction is Direction.NOWHERE:
         return AlterResult(flow.name, move, False)
@@ -120,27 +121,30 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
         records = [it for gap in gaps for it in crossing(owned.state, gap, copy_end)]
     else:
         records = [*_back(owned.state, at, move, snapshot, copy_end)]
-    # The epoch of the last copied batch says nothing of the log right before the new place.
-    records += [
-        forgotten(owned.state, it)
-        for it in ledger.leader_epochs
-        if (it.topic, it.topic_id, it.partition) == at.life
-    ]
     note = OffsetsAltered(
         *at.life, now, move.from_offset, move.to_offset, asked.by, asked.reason.strip(), owned.run_id
     )
-    owned.write([*records, noted(owned.state, note)])
+    owned.write([*records, *without_epoch(owned.state, ledger, at), noted(owned.state, note)])
     return AlterResult(flow.name, move, True, gaps)
 
 
-def standing(snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], asked: AlterRequest) -> Standing:
+def without_epoch(state: StateTopics, ledger: Ledger, at: Standing) -> Iterator[StateRecord]:
+    """Forget the epoch of the last copied batch: it says nothing of the log right before the new place."""
+    for it in ledger.leader_epochs:
+        if (it.topic, it.topic_id, it.partition) == at.life:
+            yield forgotten(state, it)
+
+
+def standing(
+    snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], topic_name: str, number: int
+) -> Standing:
     """Find where the copy of a partition stands, by `progress` (last copied upstream offsets).
 
     Raises UsageError for a topic or partition that the flow does not have, TerminalError `alter-refused` for one that
     has a problem or has not begun, and UnreadableMap.
     """
     flow, ledger = snapshot.flow, snapshot.ledger
-    topic, partition = _found(snapshot, asked)
+    topic, partition = _found(snapshot, topic_name, number)
     noted_life = ledger.incarnations.get(topic.topic)
     last = progress.get(TopicPartition(topic.topic, partition.partition))
     goes_on = partition.begins if last is None else last + 1
@@ -167,25 +171,25 @@ def standing(snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], ask
     return replace(at, offset_map=packed.open() if packed is not None else None)
 
 
-def _found(snapshot: FlowSnapshot, asked: AlterRequest) -> tuple[DiscoveredTopic, DiscoveredPartition]:
+def _found(snapshot: FlowSnapshot, name: str, number: int) -> tuple[DiscoveredTopic, DiscoveredPartition]:
     flow, discovery = snapshot.flow, snapshot.discovery
-    topic = next((it for it in discovery.topics if it.topic == asked.topic), None)
+    topic = next((it for it in discovery.topics if it.topic == name), None)
     if topic is None:
         raise UsageError(
-            f"--topic: {flow.name} replicates no topic {asked.topic}",
+            f"--topic: {flow.name} replicates no topic {name}",
             hint="`twinlog offsets show` lists them",
         )
     problem = next((it for it in discovery.problems if it.topic == topic.topic and it.blocking), None)
     if problem is not None:
         raise TerminalError(problem.message, hint=problem.hint, code=REFUSED, topic=topic.topic)
-    if not 0 <= asked.partition < topic.partition_count:
+    if not 0 <= number < topic.partition_count:
         raise UsageError(
-            f"--partition: {topic.topic} has partitions 0 to {topic.partition_count - 1}, and no {asked.partition}"
+            f"--partition: {topic.topic} has partitions 0 to {topic.partition_count - 1}, and no {number}"
         )
-    found = next((it for it in topic.provisioned if it.partition == asked.partition), None)
+    found = next((it for it in topic.provisioned if it.partition == number), None)
     if found is None or found.target is None:
         raise TerminalError(
-            f"{topic.topic}-{asked.partition}: one of the clusters did not say where its log begins and ends",
+            f"{topic.topic}-{number}: one of the clusters did not say where its log begins and ends",
             hint="it needs a leader that answers on both sides; a cycle creates the copy's partitions",
             code=REFUSED,
             topic=topic.topic,
@@ -193,7 +197,7 @@ def _found(snapshot: FlowSnapshot, asked: AlterRequest) -> tuple[DiscoveredTopic
     return topic, found
 
 
-def _require_service(flow: FlowSettings, ledger: Ledger) -> None:
+def require_service(flow: FlowSettings, ledger: Ledger) -> None:
     """Raise TerminalError `phase` for a flow that is failing over or promoted, or that MirrorMaker 2 copies now."""
     state = ledger.flow_state
     if state is not None and (state.state.out_of_service or state.handed_over):
@@ -207,13 +211,14 @@ def _require_service(flow: FlowSettings, ledger: Ledger) -> None:
         )
 
 
-def _refuse_unheld(flow: FlowSettings, asked: AlterRequest, before: str) -> None:
+def refuse_unheld(flow: FlowSettings, topic: str, before: str) -> NoReturn:
+    """Raise TerminalError `not-paused`; `before` says what to do first."""
     raise TerminalError(
-        f"{flow.name} may copy {asked.topic} at any moment, so its offsets stay as they are",
+        f"{flow.name} may copy {topic} at any moment, so its offsets stay as they are",
         hint=before,
         code=NOT_PAUSED,
         flow=flow.name,
-        topic=asked.topic,
+        topic=topic,
     )
 
 

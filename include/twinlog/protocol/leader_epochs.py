@@ -111,7 +111,7 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     never decrease within a log.  Returns None if the leader does not let us look.
     """
     for offset in (read.next_offset - 1, read.next_offset):  # everything before the latter may be deleted
-        block = _first_batch(connection, partition, offset)
+        block = first_batch(connection, partition, offset)
         if block is None:
             return None
         if len(block) >= HEADER_BYTES and not is_old(block):
@@ -121,8 +121,11 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     return True  # no batch to inspect yet: a lane asks again when there is one
 
 
-def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
-    """Fetch the first batch at or behind an offset; empty if there is none, None if the request is refused."""
+def first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
+    """Fetch the first batch at or behind an offset, as it lies in the log and unverified.
+
+    Empty if there is none, None if the request is refused.
+    """
     topic = kafka_python.FETCH.request.FetchTopic
     wanted = topic.FetchPartition(
         partition=partition[1],

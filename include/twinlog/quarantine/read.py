@@ -14,6 +14,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.audit import Unproved
+from twinlog.formats.ledger.records import GapCause
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
@@ -58,10 +59,10 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined(OfPartition):
-    """A record of the source that is not in the copy, because the target cannot hold it.
+    """A record of the source that the target cannot hold, or a damaged batch, and so is not in the copy.
 
-    `offset` is upstream.  `place` names where its bytes are on the target, "" for nowhere.  `replayed_to` are topics of
-    the target that it was written to by `twinlog quarantine replay`.
+    `offset` is upstream; `last_offset` is a batch's last one, None for a record.  `place` names where its bytes are on
+    the target, "" for nowhere.  `replayed_to` are topics of the target that `twinlog quarantine replay` wrote it to.
     """
 
     topic: str
@@ -70,6 +71,7 @@ class Quarantined(OfPartition):
     offset: int
     reason: str
     state: Kept
+    last_offset: int | None = None
     place: str = ""
     size: int | None = None
     at_ms: int | None = None
@@ -106,6 +108,17 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
         found[origin] = Quarantined(
             *_place(origin), note.reason, Kept.GONE, at_ms=note.at_ms, replayed_to=tuple(replayed[origin])
         )
+    for gap in ledger.gaps:
+        if gap.cause is GapCause.QUARANTINE:
+            origin = Origin(gap.topic, gap.topic_id, gap.partition, gap.first_offset)
+            found[origin] = Quarantined(
+                *_place(origin),
+                "damaged",
+                Kept.GONE,
+                last_offset=gap.last_offset,
+                at_ms=gap.at_ms,
+                replayed_to=tuple(replayed[origin]),
+            )
     for aside, size in held:
         origin = aside.origin
         known = found.get(origin) or Quarantined(
@@ -113,6 +126,7 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
         )
         found[origin] = replace(
             known,
+            reason=aside.part.reason,
             state=Kept.UNLISTED if known.state is Kept.UNLISTED else Kept.HELD,
             place=f"{quarantine_topic}-0 at {_span(aside)}",
             size=size,

@@ -21,7 +21,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import QuarantineReplayed
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lane.copy.state_records import BATCH_BYTES, StateRecord
 from twinlog.lane.fence.fence import init_writer, write_own
 from twinlog.lane.producer import Lane
 from twinlog.policy.selection import is_internal
@@ -152,7 +152,8 @@ def _write(lane: Lane, flow: FlowSettings, to_topic: str, count: int, new: list[
         raise TerminalError(
             f"{to_topic} does not take the records written aside from {first.topic}-{first.partition} at"
             f" {new[0].origin.offset} and behind it: {error.message}",
-            hint=f"raise max.message.bytes of {to_topic} above {max(it.size for it in new):,}, and replay again",
+            hint=f"give {to_topic} a max.message.bytes of {max(BATCH_BYTES, *(it.size for it in new)) + 4096} or more,"
+            " and replay again",
             code=REFUSED,
             topic=to_topic,
         ) from None
