@@ -23,6 +23,7 @@ from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.librdkafka import Role, connection_of, librdkafka, security
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
 from twinlog.protocol.errors import AUTHORIZATION, tls_failed, unreachable
+from twinlog.protocol.kafka_python import NOT_OFFERED
 from twinlog.protocol.socket import login
 
 K = TypeVar("K", bound=Hashable)
@@ -43,6 +44,7 @@ UNREACHABLE = frozenset({
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
 })
+NOT_THERE = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 BAD_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 UNKNOWN_TOPIC = frozenset({
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -80,6 +82,13 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
             f"{asked.alias} does not allow this user to {asked.deed} {asked.resource}",
             hint=f"grant {asked.acl}",
             code="unauthorised",
+            **data,
+        )
+    if code in NOT_THERE:
+        return ClusterRefused(
+            f"{asked.alias} does not offer the request to {asked.deed} {asked.resource}",
+            hint="docs/refused-requests.md says what needs it",
+            code=NOT_OFFERED,
             **data,
         )
     if code in UNKNOWN_TOPIC:

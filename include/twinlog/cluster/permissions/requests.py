@@ -13,8 +13,8 @@ from dataclasses import dataclass
 class Use:
     """One request to one side of a flow: what it is needed to, and what a cycle does `without` it.
 
-    `stops` says that a cycle which needs it copies nothing, or not all; otherwise `line` is in what the cycle says, ""
-    if it says nothing.  `in_every_cycle` is False for a request that only some cycles send.
+    `stops` says that a cycle that needs it copies nothing, or not all.  `line` is in what a cycle says without it, ""
+    if it says nothing.  `in_every_cycle` is False for a request that only some cycles, or other commands, send.
     """
 
     key: int
@@ -29,58 +29,111 @@ class Use:
 
 SOURCE, TARGET = "source", "target"
 
+NOTHING = "nothing is copied"
+
 USES: tuple[Use, ...] = (
-    Use(0, "Produce", SOURCE, "write offset syncs, and beat for the way back", "", line="x"),
-    Use(1, "Fetch", SOURCE, "read the records", "", True),
-    Use(2, "ListOffsets", SOURCE, "learn where logs begin and end", "", True),
-    Use(3, "Metadata", SOURCE, "know topics and leaders", "", True),
-    Use(9, "OffsetFetch", SOURCE, "read committed offsets of groups", ""),
-    Use(10, "FindCoordinator", SOURCE, "read committed offsets of groups", ""),
-    Use(15, "DescribeGroups", SOURCE, "", "", in_every_cycle=False),
-    Use(16, "ListGroups", SOURCE, "know the groups", ""),
+    Use(
+        0,
+        "Produce",
+        SOURCE,
+        "write MM2's offset syncs, and beat for the way back",
+        "both are left out",
+        line="A",
+    ),
+    Use(1, "Fetch", SOURCE, "read records", NOTHING, True),
+    Use(2, "ListOffsets", SOURCE, "know where logs begin and end", NOTHING, True),
+    Use(3, "Metadata", SOURCE, "know topics and their leaders", NOTHING, True),
+    Use(9, "OffsetFetch", SOURCE, "read the positions of groups", "groups are not synced"),
+    Use(10, "FindCoordinator", SOURCE, "read the positions of groups", "groups are not synced"),
+    Use(16, "ListGroups", SOURCE, "know the groups", "groups are not synced"),
     Use(
         19,
         "CreateTopics",
         SOURCE,
         "create the topics of offset syncs and heartbeats",
-        "",
+        "create them by hand",
         in_every_cycle=False,
     ),
-    Use(22, "InitProducerId", SOURCE, "write offset syncs, and beat for the way back", ""),
-    Use(23, "OffsetForLeaderEpoch", SOURCE, "notice that the source lost records", ""),
-    Use(29, "DescribeAcls", SOURCE, "sync ACLs", ""),
-    Use(32, "DescribeConfigs", SOURCE, "make copies with the topics' settings, and keep these in sync", ""),
-    Use(35, "DescribeLogDirs", SOURCE, "assign lanes by bytes", ""),
-    Use(48, "DescribeClientQuotas", SOURCE, "sync quotas", ""),
-    Use(50, "DescribeUserScramCredentials", SOURCE, "", "", in_every_cycle=False),
-    Use(61, "DescribeProducers", SOURCE, "", "", in_every_cycle=False),
-    Use(65, "DescribeTransactions", SOURCE, "", "", in_every_cycle=False),
-    Use(66, "ListTransactions", SOURCE, "", "", in_every_cycle=False),
-    Use(0, "Produce", TARGET, "write", "", True),
-    Use(1, "Fetch", TARGET, "read state", "", True),
-    Use(2, "ListOffsets", TARGET, "", "", True),
-    Use(3, "Metadata", TARGET, "", "", True),
-    Use(8, "OffsetCommit", TARGET, "", ""),
-    Use(9, "OffsetFetch", TARGET, "", ""),
-    Use(10, "FindCoordinator", TARGET, "", "", True),
-    Use(15, "DescribeGroups", TARGET, "", "", in_every_cycle=False),
-    Use(16, "ListGroups", TARGET, "", ""),
-    Use(19, "CreateTopics", TARGET, "", "", True),
-    Use(20, "DeleteTopics", TARGET, "", "", in_every_cycle=False),
-    Use(21, "DeleteRecords", TARGET, "", "", in_every_cycle=False),
-    Use(22, "InitProducerId", TARGET, "", "", True),
-    Use(23, "OffsetForLeaderEpoch", TARGET, "", "", in_every_cycle=False),
-    Use(24, "AddPartitionsToTxn", TARGET, "", "", True),
-    Use(26, "EndTxn", TARGET, "", "", True),
-    Use(29, "DescribeAcls", TARGET, "", ""),
-    Use(30, "CreateAcls", TARGET, "", "", in_every_cycle=False),
-    Use(31, "DeleteAcls", TARGET, "", "", in_every_cycle=False),
-    Use(32, "DescribeConfigs", TARGET, "", ""),
-    Use(35, "DescribeLogDirs", TARGET, "", "", in_every_cycle=False),
-    Use(37, "CreatePartitions", TARGET, "", "", in_every_cycle=False),
-    Use(44, "IncrementalAlterConfigs", TARGET, "", "", in_every_cycle=False),
-    Use(48, "DescribeClientQuotas", TARGET, "", ""),
-    Use(49, "AlterClientQuotas", TARGET, "", "", in_every_cycle=False),
-    Use(61, "DescribeProducers", TARGET, "", "", in_every_cycle=False),
-    Use(69, "ConsumerGroupDescribe", TARGET, "", "", in_every_cycle=False),
+    Use(
+        22,
+        "InitProducerId",
+        SOURCE,
+        "write MM2's offset syncs, and beat for the way back",
+        "both are left out",
+    ),
+    Use(
+        23,
+        "OffsetForLeaderEpoch",
+        SOURCE,
+        "notice that the source lost records which were copied",
+        "it is noticed only if the log is shorter; a partition whose leader changes while it is copied stops",
+    ),
+    Use(29, "DescribeAcls", SOURCE, "sync ACLs", "ACLs are not synced"),
+    Use(
+        32,
+        "DescribeConfigs",
+        SOURCE,
+        "make copies with their topics' settings, and sync these",
+        "settings are not synced, and a new topic waits until its copy was made by hand; the others are copied",
+        True,
+    ),
+    Use(35, "DescribeLogDirs", SOURCE, "assign lanes by the bytes of logs", "lanes are assigned by offsets"),
+    Use(48, "DescribeClientQuotas", SOURCE, "sync client quotas", "quotas are not synced"),
+    Use(
+        61,
+        "DescribeProducers",
+        SOURCE,
+        "name the producer of a transaction that stays open",
+        "it is not named",
+        in_every_cycle=False,
+    ),
+    Use(
+        66,
+        "ListTransactions",
+        SOURCE,
+        "name the application of a transaction that stays open",
+        "only its producer id is named",
+        in_every_cycle=False,
+    ),
+    Use(0, "Produce", TARGET, "write copies and state", NOTHING, True),
+    Use(1, "Fetch", TARGET, "read state", NOTHING, True),
+    Use(2, "ListOffsets", TARGET, "know where copies and state end", NOTHING, True),
+    Use(3, "Metadata", TARGET, "know topics and their leaders", NOTHING, True),
+    Use(
+        8,
+        "OffsetCommit",
+        TARGET,
+        "sync the positions of groups",
+        "groups are not synced",
+        in_every_cycle=False,
+    ),
+    Use(9, "OffsetFetch", TARGET, "sync the positions of groups", "groups are not synced"),
+    Use(10, "FindCoordinator", TARGET, "write in transactions, sync the positions of groups", NOTHING, True),
+    Use(15, "DescribeGroups", TARGET, "see that a group is not active", "", in_every_cycle=False),
+    Use(16, "ListGroups", TARGET, "know the groups", "groups are not synced"),
+    Use(
+        19,
+        "CreateTopics",
+        TARGET,
+        "create copies and twinlog's topics",
+        "topics without a copy wait; the others are copied",
+        True,
+        in_every_cycle=False,
+    ),
+    Use(22, "InitProducerId", TARGET, "write in transactions", NOTHING, True),
+    Use(24, "AddPartitionsToTxn", TARGET, "write in transactions", NOTHING, True),
+    Use(26, "EndTxn", TARGET, "write in transactions", NOTHING, True),
+    Use(29, "DescribeAcls", TARGET, "sync ACLs", "ACLs are not synced"),
+    Use(
+        32, "DescribeConfigs", TARGET, "sync settings, and see that state is kept", "settings are not synced"
+    ),
+    Use(35, "DescribeLogDirs", TARGET, "see how full disks are", "the gate warns", in_every_cycle=False),
+    Use(48, "DescribeClientQuotas", TARGET, "sync client quotas", "quotas are not synced"),
 )
+
+
+def table() -> str:
+    """Return the table of docs/refused-requests.md."""
+    head = ["| cluster | request | needed to | without it |", "|---|---|---|---|"]
+    rows = [f"| {it.side} | {it.name} | {it.needed_to} | {it.without} |" for it in USES]
+    return "\n".join([*head, *rows, ""])
