@@ -8,9 +8,8 @@ import threading
 from contextlib import closing
 
 import pytest
-from kafka.protocol.metadata import ApiVersionsResponse
-
 from api_proxy import API_VERSIONS, ApiProxy, How, without
+from kafka.protocol.metadata import ApiVersionsResponse
 
 
 def api_versions(version: int, keys: list[int]) -> bytes:

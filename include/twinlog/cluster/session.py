@@ -77,6 +77,14 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
         return unreachable(asked.alias, f"no answer to {asked.deed} {asked.resource}: {said}", **data)
     if code in BAD_LOGIN:
         return bad_login(asked.alias, said)
+    if (known := _known_refusal(code, asked, data)) is not None:
+        return known
+    kind = ClusterUnreachable if error.retriable() else ClusterRefused
+    return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
+
+
+def _known_refusal(code: int, asked: Asked, data: Mapping[str, Any]) -> ClusterRefused | None:
+    """Explain the refusals that a person can do something about; None for any other."""
     if code in AUTHORIZATION:
         return ClusterRefused(
             f"{asked.alias} does not allow this user to {asked.deed} {asked.resource}",
@@ -102,8 +110,7 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
         return ClusterRefused(
             f"{asked.alias} keeps no ACLs: it has no authorizer", code="no-authorizer", **data
         )
-    kind = ClusterUnreachable if error.retriable() else ClusterRefused
-    return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
+    return None
 
 
 def bad_login(alias: str, reason: str) -> ClusterRefused:
