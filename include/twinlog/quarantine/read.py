@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twinlog.batches.quarantine import Origin, Part, read_part
-from twinlog.batches.record import read_records
+from twinlog.batches.record import Record, read_records
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TransientError
+from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import GapCause
 from twinlog.kafka_types import OfPartition, TopicPartition
@@ -170,7 +170,17 @@ def read(flow: FlowSettings, clusters: Clusters, brokers: Brokers) -> Iterator[A
             )
         for batch in block.batches():
             for record in read_records(batch.header, batch.data):
-                yield from joining.take(record.offset, read_part(record.rest))
+                yield from joining.take(record.offset, _part(at, record))
+
+
+def _part(at: TopicPartition, record: Record) -> Part:
+    try:
+        return read_part(record.rest)
+    except FormatError as error:
+        place = f"offset {record.offset} of {at.topic}-{at.partition}"
+        raise FormatError(
+            f"{place}: {error.message}", hint=error.hint, code=error.code, record=place
+        ) from None
 
 
 class Joining:
