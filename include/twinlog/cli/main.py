@@ -23,7 +23,6 @@ from twinlog.cli import (
     kafka,
     metadata,
     offsets,
-    quarantine,
     recovery,
     spark,
     waiver,
@@ -114,7 +113,6 @@ app.add_typer(recovery.app)
 app.add_typer(metadata.app)
 app.add_typer(offsets.app)
 app.add_typer(gap.app)
-app.add_typer(quarantine.app)
 app.add_typer(waiver.app)
 app.add_typer(evidence.app)
 app.add_typer(kafka.app)

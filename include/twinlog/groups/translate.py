@@ -20,7 +20,6 @@ LOST = frozenset({
     GapCause.RETENTION,
     GapCause.DELETE_RECORDS,
     GapCause.OFFSETS_ALTERED,
-    GapCause.QUARANTINE,
 })
 """Causes of lost ranges that were never copied."""
 

@@ -218,7 +218,6 @@ def erasure(
         for group in (
             ledger.gaps,
             ledger.quarantined,
-            ledger.replayed,
             ledger.acknowledged,
             ledger.altered,
             ledger.map_holes,

@@ -28,7 +28,6 @@ from twinlog.formats.ledger.records import (
     FlowState,
     LedgerRecord,
     Quarantine,
-    QuarantineReplayed,
 )
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
@@ -81,7 +80,6 @@ class Ledger:
       all, oldest first.
     - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now.
     - Gaps and quarantined records are in order of topic, partition and offset.
-    - `replayed` are quarantined records that were written to a topic of the user's, oldest first.
     - Waivers are in order of check, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
       sample of each.
@@ -104,7 +102,6 @@ class Ledger:
     every_incarnation: tuple[Incarnation, ...] = ()
     gaps: tuple[Gap, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
-    replayed: tuple[QuarantineReplayed, ...] = ()
     beginnings: Mapping[str, Beginning] = field(default_factory=dict)
     leader_epochs: tuple[LeaderEpoch, ...] = ()
     chains: tuple[CopiedThrough, ...] = ()
@@ -245,7 +242,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         every_incarnation=tuple(known_incarnations),
         gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
         quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
-        replayed=tuple(sorted(_of(known, QuarantineReplayed), key=lambda it: it.at_ms)),
         beginnings={
             it.topic: it
             for it in _of(known, Beginning)
