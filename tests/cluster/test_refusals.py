@@ -43,3 +43,13 @@ def test_every_refusal_exits_with_3_and_says_whose_it_is():
 def test_a_missing_topic_has_its_own_code():
     """Steps tell "not there yet" from "not allowed" by the code."""
     assert "unknown-topic" == refusal(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), ASKED).code
+
+
+@pytest.mark.parametrize("code", [KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION])
+def test_a_request_that_a_cluster_does_not_have_is_no_missing_right(code):
+    """Granting something would not help: the code and the line say that it is not offered."""
+    error = refusal(KafkaError(code), ASKED)
+    assert ("not-offered", "B does not offer the request to create topic A.orders") == (
+        error.code,
+        error.message,
+    )

@@ -34,6 +34,7 @@ class Leaders(Brokers):
         self._log = log
         self.did: list[str] = []
         self.refuses_to_be_read = False
+        self.offers = 4
 
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         self.did.append("look up")
@@ -51,7 +52,9 @@ class Leaders(Brokers):
             self.did.append(f"ask {node}")
             return SimpleNamespace(topics=[self._answer(it) for it in topics])
 
-        return cast(Connection, SimpleNamespace(call=call, keep_login=keep_login))
+        return cast(
+            Connection, SimpleNamespace(call=call, keep_login=keep_login, offers=lambda _: self.offers)
+        )
 
     def _answer(self, asked: Any) -> Any:
         """As LeaderEpochFileCache.endOffsetFor."""
@@ -96,6 +99,14 @@ def test_no_election_is_waited_for() -> None:
     here = Leaders({**dict.fromkeys(range(50), -1), 50: 7})
     assert {("t", 50): EpochEnd(0, 0)} == epoch_ends(here, asked(range(52)))
     assert ["look up", "log in", "ask 7"] == here.did
+
+
+def test_a_leader_that_does_not_know_the_question_is_not_asked() -> None:
+    """It would end the connection; its partitions are left out, as those without a leader."""
+    here = Leaders({0: 7})
+    here.offers = -1
+    assert {} == epoch_ends(here, asked([0]))
+    assert ["look up"] == here.did
 
 
 def test_leaders_that_are_known_are_not_looked_up() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
-from twinlog.protocol.kafka_python import NEEDED, require
+from twinlog.protocol.kafka_python import ADD_PARTITIONS, NEEDED, require
 from twinlog.protocol.socket.connection import Connection
 
 TODAY = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 22: (0, 6), 24: (0, 5), 26: (0, 5)}
@@ -63,10 +63,32 @@ def test_an_older_broker_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("key", sorted(NEEDED))
 def test_every_request_is_looked_at(key: int) -> None:
-    """Whichever is missing, too old or no longer offered is named."""
+    """Whichever is too old or no longer offered is named."""
     name, low, high = NEEDED[key]
-    without = {other: span for other, span in TODAY.items() if other != key}
-    for span in (None, (0, low - 1), (high + 1, high + 3)):
-        offered = without if span is None else without | {key: span}
+    for span in ((0, low - 1), (high + 1, high + 3)):
         with pytest.raises(ClusterRefused, match=name):
-            require(offered, "A", "somewhere:9092")
+            require(TODAY | {key: span}, "A", "somewhere:9092")
+
+
+def test_only_what_both_sides_need_may_not_be_missing() -> None:
+    """A source has no transactions to offer; a target without them is refused when one is to begin."""
+    missed = set()
+    for key in NEEDED:
+        try:
+            require({other: span for other, span in TODAY.items() if other != key}, "A", "somewhere:9092")
+        except ClusterRefused:
+            missed.add(key)
+    assert {1, 2, 3} == missed
+
+
+def test_a_request_that_a_broker_does_not_offer_is_not_sent() -> None:
+    """A broker would end the connection, which would look like a network that failed; the line names the request."""
+    with broker({key: span for key, span in TODAY.items() if key not in {0, 24}}) as port:
+        connection = Connection(ConnectionSettings("A", (("127.0.0.1", port),)), "127.0.0.1", port)
+        with pytest.raises(ClusterRefused, match="does not offer Produce") as produce:
+            connection.send(0, 9, [b""])
+        with pytest.raises(ClusterRefused, match="does not offer AddPartitionsToTxn") as begin:
+            connection.call(ADD_PARTITIONS)
+        connection.close()
+    assert ("not-offered", "not-offered") == (produce.value.code, begin.value.code)
+    assert "at_least_once" in begin.value.hint

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 from fake_cluster import FakeCluster
@@ -131,6 +132,8 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
         state: StateTopics
         progress: Mapping[TopicPartition, int]
         clusters: Clusters
+        run_id: str = "run"
+        grant: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(copy_ends={}))
 
         def write(self, records: list[StateRecord]) -> None:
             for it in records:

@@ -16,6 +16,7 @@ from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger.topics import GapCause
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
@@ -333,6 +334,11 @@ def _scopes(
         for it in of_partition(copy.state.ledger.quarantined, life.topic, life.partition)
         if it.topic_id in {"", life.topic_id}
     )
+    left_out = tuple(
+        (it.first_offset, it.last_offset + 1)
+        for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
+        if it.topic_id == life.topic_id and it.cause is GapCause.OFFSETS_ALTERED
+    )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()
     if copy.request.mode is AuditMode.SAMPLE:
@@ -359,6 +365,7 @@ def _scopes(
             first,
             last,
             quarantined,
+            left_out,
             life.topic in copy.state.compacted,
             loopback=sharing.loopback.get(life.topic_partition, Spans()),
             others=sharing.others.get(remote, Spans()),

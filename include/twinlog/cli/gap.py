@@ -1,4 +1,4 @@
-"""`twinlog gap`: what was lost before it could be copied, and who answers for going on without it."""
+"""`twinlog gap`: what will never be copied, and who answers for going on without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gap",
-    help="List records that the source deleted before they were copied; acknowledge that they are lost.",
+    help="List records that will never be copied: deleted by the source, or left out; acknowledge that they are lost.",
     no_args_is_help=True,
 )
 

@@ -23,6 +23,7 @@ from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.librdkafka import Role, connection_of, librdkafka, security
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
 from twinlog.protocol.errors import AUTHORIZATION, tls_failed, unreachable
+from twinlog.protocol.kafka_python import NOT_OFFERED
 from twinlog.protocol.socket import login
 
 K = TypeVar("K", bound=Hashable)
@@ -43,6 +44,7 @@ UNREACHABLE = frozenset({
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
 })
+NOT_THERE = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 BAD_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 UNKNOWN_TOPIC = frozenset({
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -75,11 +77,26 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
         return unreachable(asked.alias, f"no answer to {asked.deed} {asked.resource}: {said}", **data)
     if code in BAD_LOGIN:
         return bad_login(asked.alias, said)
+    if (known := _known_refusal(code, asked, data)) is not None:
+        return known
+    kind = ClusterUnreachable if error.retriable() else ClusterRefused
+    return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
+
+
+def _known_refusal(code: int, asked: Asked, data: Mapping[str, Any]) -> ClusterRefused | None:
+    """Explain the refusals that a person can do something about; None for any other."""
     if code in AUTHORIZATION:
         return ClusterRefused(
             f"{asked.alias} does not allow this user to {asked.deed} {asked.resource}",
             hint=f"grant {asked.acl}",
             code="unauthorised",
+            **data,
+        )
+    if code in NOT_THERE:
+        return ClusterRefused(
+            f"{asked.alias} does not offer the request to {asked.deed} {asked.resource}",
+            hint="the cluster has to offer it, or what needs it has to be switched off",
+            code=NOT_OFFERED,
             **data,
         )
     if code in UNKNOWN_TOPIC:
@@ -93,8 +110,7 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
         return ClusterRefused(
             f"{asked.alias} keeps no ACLs: it has no authorizer", code="no-authorizer", **data
         )
-    kind = ClusterUnreachable if error.retriable() else ClusterRefused
-    return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
+    return None
 
 
 def bad_login(alias: str, reason: str) -> ClusterRefused:

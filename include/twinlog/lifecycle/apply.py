@@ -146,7 +146,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
             records += (
                 [*rewinding(owned.state, lost, gap, maps, ledger)]
                 if lost.truncated
-                else [*crossing(owned.state, lost, gap)]
+                else [*crossing(owned.state, gap)]
             )
             gaps.append(gap)
         except UnreadableMap as error:

@@ -141,12 +141,15 @@ def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
         )
 
 
-def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
-    """Go on after offsets the source has deleted; the map says that none of them was copied."""
-    life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
+def crossing(state: StateTopics, gap: Gap, copy_end: int | None = None) -> Iterator[StateRecord]:
+    """Go on behind offsets that are not copied; the map says that none of them was.
+
+    `copy_end` is where the copy ends now (downstream), None if it is not known.
+    """
+    life = SourceIncarnation(gap.topic, gap.topic_id, gap.partition)
     yield noted(state, gap)
-    yield progress(state, lost.topic_partition, lost.last_offset)
-    yield piece(state, life, lost.first_offset, MapSegment(lost.first_offset, lost.last_offset + 1, ()))
+    yield progress_record(state, gap.topic, gap.partition, gap.last_offset, copy_end)
+    yield piece(state, life, gap.first_offset, MapSegment(gap.first_offset, gap.last_offset + 1, ()))
 
 
 def rewinding(
@@ -160,21 +163,37 @@ def rewinding(
     """
     life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
     packed = maps.get(life)
-    known = packed.pieces() if packed is not None else None
     yield noted(state, gap)
     yield progress(state, lost.topic_partition, lost.first_offset - 1)
-    if known is not None:
-        for row in np.flatnonzero(known.end > lost.first_offset).tolist():
-            one = known.piece(row)
-            yield piece(state, life, one.first_upstream, cut(one, lost.first_offset))
+    yield from map_cut(state, life, packed, lost.first_offset)
     yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
+    yield from begun_anew(state, life, ledger, lost.first_offset)
+
+
+def map_cut(
+    state: StateTopics, life: SourceIncarnation, packed: PackedMap | None, offset: int
+) -> Iterator[StateRecord]:
+    """Forget what a map says of upstream offsets from `offset` on.  Raises UnreadableMap."""
+    known = packed.pieces() if packed is not None else None
+    if known is not None:
+        for row in np.flatnonzero(known.end > offset).tolist():
+            one = known.piece(row)
+            yield piece(state, life, one.first_upstream, cut(one, offset))
+
+
+def begun_anew(
+    state: StateTopics, life: SourceIncarnation, ledger: Ledger, offset: int
+) -> Iterator[StateRecord]:
+    """Forget the audits of a partition that is copied from an earlier offset, and let its copy begin there at latest.
+
+    Records will be copied behind what was audited: the next audit begins anew.
+    """
     audited: tuple[PartitionAudit | SampleAudit, ...] = (*ledger.audits, *ledger.sampled)
     yield from (forgotten(state, it) for it in audited if (it.topic, it.topic_id, it.partition) == life)
-    begins = ledger.beginnings.get(lost.topic)
-    number = str(lost.partition)
-    if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
-        offsets = {**begins.offsets, number: lost.first_offset}
-        yield noted(state, replace(begins, offsets=offsets))
+    begins = ledger.beginnings.get(life.topic)
+    number = str(life.partition)
+    if begins is not None and begins.offsets.get(number, 0) > offset:
+        yield noted(state, replace(begins, offsets={**begins.offsets, number: offset}))
 
 
 def erasure(
@@ -200,6 +219,7 @@ def erasure(
             ledger.gaps,
             ledger.quarantined,
             ledger.acknowledged,
+            ledger.altered,
             ledger.map_holes,
             ledger.leader_epochs,
             ledger.audits,

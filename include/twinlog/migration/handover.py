@@ -14,7 +14,7 @@ from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset_key
 from twinlog.groups import checkpoints as checkpoints_step
 from twinlog.lane.copy.state_records import StateRecord, progress_record
@@ -124,5 +124,5 @@ def _pause(state: StateTopics, origin: Origin) -> StateRecord:
     """Pause the flow in the same transaction, so that no cycle of twinlog begins to copy meanwhile."""
     now = clock.now_ms()
     reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog takeover` takes it back"
-    record = FlowState(FlowPhase.PAUSED, now, "twinlog handover", reason)
+    record = FlowState(FlowPhase.PAUSED, now, HANDOVER, reason)
     return StateRecord.of_ledger(state.ledger_topic, record)

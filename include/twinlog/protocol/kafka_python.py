@@ -104,6 +104,11 @@ class Api:
     response: Any
     version: int
 
+    @property
+    def name(self) -> str:
+        """The request's name in Kafka's protocol, such as `DescribeLogDirs`."""
+        return str(self.request.__name__).removesuffix("Request")
+
 
 API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
 METADATA = Api(MetadataRequest, MetadataResponse, 12)
@@ -230,6 +235,9 @@ def _scram_name(sasl: SaslSettings) -> str:
     return sasl.username.replace("=", "=3D").replace(",", "=2C")
 
 
+NOT_OFFERED: Final = "not-offered"
+"""Code of the error for a request that a cluster does not have, or hides."""
+
 OLDEST_KAFKA: Final = "2.8"
 
 NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
@@ -250,13 +258,38 @@ NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
 """By api key: name, and the lowest and highest version that twinlog speaks; brokers 2.8 to 4.3 offer them."""
 
 
+WITHOUT: Final[Mapping[int, str]] = {
+    api.request.API_KEY: "without transactions it can be a target with twinlog.guarantee = at_least_once"
+    for api in (ADD_PARTITIONS, END_TXN)
+}
+"""What to do about a cluster that does not offer a request at all, by api key."""
+
+_ALWAYS = frozenset({wire.FETCH, LIST_OFFSETS.request.API_KEY, METADATA.request.API_KEY})
+"""Requests that both sides of a flow need; another one is missed when it is to be sent."""
+
+
+def not_offered(key: int, name: str, alias: str, address: str) -> ClusterRefused:
+    """Make the error for a request that a broker does not offer: it would only end the connection."""
+    return ClusterRefused(
+        f"the broker of cluster {alias} at {address} does not offer {name}",
+        hint=WITHOUT.get(key, "the cluster has to offer it, or what needs it has to be switched off"),
+        code=NOT_OFFERED,
+        cluster=alias,
+        address=address,
+        request=name,
+    )
+
+
 def require(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
     """Check the lowest and highest version of each request that a broker offers, by api key (its ApiVersions answer).
 
-    Raises ClusterRefused (code `broker-version`), which names the broker and the first request that it cannot take.
+    A request that only one side needs, such as those of transactions, may be missing.  Raises ClusterRefused (code
+    `broker-version`), which names the broker and the first request that it cannot take.
     """
     for key, (name, low, high) in NEEDED.items():
         if key not in offered:
+            if key not in _ALWAYS:
+                continue
             has = f"no {name}"
         elif offered[key][1] < low or offered[key][0] > high:
             has = "{} v{} to v{}".format(name, *offered[key])

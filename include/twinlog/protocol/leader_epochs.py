@@ -45,8 +45,9 @@ class EpochEnd(NamedTuple):
 def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> dict[TopicPartition, EpochEnd]:
     """Ask where the leader epoch of each partition ends; partitions whose leader does not answer that are left out.
 
-    Elections are not waited for: a partition without a leader cannot be copied from either.  If a log names an older
-    epoch than the one asked for, compaction may have removed all batches of that epoch; the log is then inspected.
+    So are those whose leader does not know the request.  Elections are not waited for: a partition without a leader
+    cannot be copied from either.  If a log names an older epoch than the one asked for, compaction may have removed
+    all batches of that epoch; the log is then inspected.
     Raises ClusterUnreachable.
     """
     unknown = {topic for topic, partition in asked if brokers.known_leader(topic, partition) < 0}
@@ -59,6 +60,8 @@ def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> di
     found: dict[TopicPartition, EpochEnd] = {}
     for node, group in groups.items():
         connection = brokers.node(node, "coordinate")
+        if connection.offers(kafka_python.EPOCH_ENDS.request.API_KEY) < 0:
+            continue
         connection.keep_login()
         answer = connection.call(kafka_python.EPOCH_ENDS, replica_id=_CONSUMER, topics=_topics(group))
         for topic in answer.topics:
@@ -108,7 +111,7 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     never decrease within a log.  Returns None if the leader does not let us look.
     """
     for offset in (read.next_offset - 1, read.next_offset):  # everything before the latter may be deleted
-        block = _first_batch(connection, partition, offset)
+        block = first_batch(connection, partition, offset)
         if block is None:
             return None
         if len(block) >= HEADER_BYTES and not is_old(block):
@@ -118,8 +121,11 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     return True  # no batch to inspect yet: a lane asks again when there is one
 
 
-def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
-    """Fetch the first batch at or behind an offset; empty if there is none, None if the request is refused."""
+def first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
+    """Fetch the first batch at or behind an offset, as it lies in the log and unverified.
+
+    Empty if there is none, None if the request is refused.
+    """
     topic = kafka_python.FETCH.request.FetchTopic
     wanted = topic.FetchPartition(
         partition=partition[1],

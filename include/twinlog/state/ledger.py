@@ -22,7 +22,13 @@ from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
-from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
+from twinlog.formats.ledger.records import (
+    CycleReport,
+    FlowPhase,
+    FlowState,
+    LedgerRecord,
+    Quarantine,
+)
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
@@ -32,6 +38,7 @@ from twinlog.formats.ledger.topics import (
     GapAcknowledged,
     Incarnation,
     LeaderEpoch,
+    OffsetsAltered,
     Rebuild,
     TopicPause,
 )
@@ -85,6 +92,7 @@ class Ledger:
     - `tails` tell what was exported of the records that were never copied.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
+    - `altered` are moves of a partition's copy by a person, oldest first.
     - `group_looks` tell where groups stood, oldest first.
 
     Not all that a ledger holds is here: the fences are read by drivers only.
@@ -112,6 +120,7 @@ class Ledger:
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
     acknowledged: tuple[GapAcknowledged, ...] = ()
+    altered: tuple[OffsetsAltered, ...] = ()
     map_holes: tuple[MapHole, ...] = ()
     claims: tuple[FlowClaim, ...] = ()
     written_as: frozenset[str] = frozenset()
@@ -260,6 +269,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
         acknowledged=tuple(_of(known, GapAcknowledged)),
+        altered=tuple(sorted(_of(known, OffsetsAltered), key=lambda it: it.at_ms)),
         map_holes=tuple(_of(known, MapHole)),
         claims=tuple(_of(known, FlowClaim)),
         written_as=names_ever(_of(known, LaneWriter)),

@@ -257,15 +257,17 @@ def test_offsets_that_moved_without_a_difference():
 
 
 def test_a_record_that_was_never_copied():
-    """The map has no place for it; a quarantined one is left out on purpose."""
+    """The map has no place for it; one that is quarantined, or that a person left out, is left out on purpose."""
     copy = numbered()
     scope = dataclasses.replace(
         copy.scope, offset_map=map_of([(n, n + n // 7) for n in range(20) if n != 5], 20)
     )
     target = batches([it for it in copy.target if it[0] != 5])
     assert [(Kind.MISSING, 5, None)] == found(compare(scope, batches(copy.source), target))
-    scope = dataclasses.replace(scope, quarantined=frozenset({5}))
-    assert compare(scope, batches(copy.source), target).equal
+    for known in ({"quarantined": frozenset({5})}, {"left_out": ((5, 6),)}):
+        assert compare(dataclasses.replace(scope, **known), batches(copy.source), target).equal
+    other = dataclasses.replace(scope, left_out=((6, 9), (3, 5)))
+    assert [(Kind.MISSING, 5, None)] == found(compare(other, batches(copy.source), target))
 
 
 def test_a_lost_piece_of_the_map():

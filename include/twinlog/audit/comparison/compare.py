@@ -255,7 +255,7 @@ class _Walk:
         """Judge a source record without copy; return by how many records the target is short."""
         place = self.places.downstream(ours.offset)
         if place is None:
-            if ours.offset in self.scope.quarantined:
+            if self.scope.has_no_copy(ours.offset):
                 return 0
             if self._map_lost(ours.offset):
                 if not self._compacted():

@@ -23,11 +23,11 @@ class Scope:
     """Tell what is compared: upstream [start, end) with downstream [downstream_start, downstream_end).
 
     Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined` are
-    upstream offsets that were left out on purpose.  `compacted` says that either side may have dropped records that
-    have a later record with the same key.  `beyond` are downstream offsets of copies whose source records are known to
-    be gone: only foreign records between those copies are checked.  `lost` are upstream stretches that were copied but
-    whose part of the map was lost: a record in them without counterpart is missing.  `chain` is what the copy made of
-    each record of `source`.
+    upstream offsets that were left out on purpose, `left_out` stretches of them.  `compacted` says that either side may
+    have dropped records that have a later record with the same key.  `beyond` are downstream offsets of copies whose
+    source records are known to be gone: only foreign records between those copies are checked.  `lost` are upstream
+    stretches that were copied but whose part of the map was lost: a record in them without counterpart is missing.
+    `chain` is what the copy made of each record of `source`.
 
     In a topic with other writers: `loopback` are upstream offsets of loopback records, which the reverse flow wrote and
     which are not copied.  `others` are downstream offsets that other flows wrote.  `shared` says that the target's own
@@ -40,6 +40,7 @@ class Scope:
     downstream_start: int
     downstream_end: int
     quarantined: frozenset[int] = frozenset()
+    left_out: tuple[tuple[int, int], ...] = ()
     compacted: bool = False
     loopback: Spans = field(default_factory=Spans)
     others: Spans = field(default_factory=Spans)
@@ -48,6 +49,10 @@ class Scope:
     lost: tuple[tuple[int, int], ...] = ()
     chain: Chain = NO_CHAIN
     source: TopicPartition = NO_PARTITION
+
+    def has_no_copy(self, offset: int) -> bool:
+        """Say whether an upstream offset was left out on purpose: the ledger tells of it, not the audit."""
+        return offset in self.quarantined or any(first <= offset < end for first, end in self.left_out)
 
 
 @dataclass(frozen=True, slots=True)

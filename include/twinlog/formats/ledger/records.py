@@ -35,6 +35,7 @@ from twinlog.formats.ledger.topics import (
     GapCause,
     Incarnation,
     LeaderEpoch,
+    OffsetsAltered,
     Rebuild,
     TopicPause,
 )
@@ -55,6 +56,10 @@ __all__ = [
     "parse_ledger",
     "require_known",
 ]
+
+
+HANDOVER = "twinlog handover"
+"""Who pauses a flow that is handed over to MirrorMaker 2."""
 
 
 class FlowPhase(StrEnum):
@@ -95,6 +100,11 @@ class FlowState(LedgerEntry):
     by: str
     reason: str
     run: str = ""
+
+    @property
+    def handed_over(self) -> bool:
+        """Say whether MirrorMaker 2 copies instead of the flow (`twinlog handover`)."""
+        return self.state is FlowPhase.PAUSED and self.by == HANDOVER
 
     def lets_copy(self, run: str) -> bool:
         """Say whether records may be copied, on behalf of the failover or failback `run`, or of none ("").
@@ -145,6 +155,7 @@ LedgerRecord = (
     | CopiedThrough
     | Gap
     | GapAcknowledged
+    | OffsetsAltered
     | TopicPause
     | DeletedTopic
     | Rebuild

@@ -23,6 +23,7 @@ class GapCause(StrEnum):
     TRUNCATION = "truncation"
     RECREATED = "recreated"
     QUARANTINE = "quarantine"
+    OFFSETS_ALTERED = "offsets-altered"
 
 
 class IncarnationReason(StrEnum):
@@ -128,7 +129,8 @@ class Gap(OfPartition, LedgerEntry):
     it never was.
 
     Cause `truncation` means the reverse: the source acknowledged these offsets, they were copied, and the source has
-    lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's incarnation.
+    lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's incarnation.  Cause
+    `offsets-altered`: a person moved the copy on behind them, and the source may still hold them.
     """
 
     KIND: ClassVar[str] = "gap"
@@ -164,6 +166,26 @@ class GapAcknowledged(OfPartition, LedgerEntry):
     reason: str
     by: str
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsAltered(OfPartition, LedgerEntry):
+    """A person moved the copy of a partition from upstream offset `from_offset` to `to_offset`, the next to be copied.
+
+    `by` names the person, `reason` is theirs, `run_id` the fence behind which it was written.
+    """
+
+    KIND: ClassVar[str] = "offsets-altered"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "at_ms")
+    topic: str
+    topic_id: str
+    partition: int
+    at_ms: int
+    from_offset: int
+    to_offset: int
+    by: str
+    reason: str
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
     except TwinlogError as error:
         return range_errors.stopped_at(copy.name, copy.sent, error.message)
     if copy.source not in ends:
-        return range_errors.stopped_at(copy.name, copy.sent, "its leader is moving")
+        return range_errors.stopped_at(
+            copy.name, copy.sent, "its leader is moving, or does not answer OffsetForLeaderEpoch"
+        )
     at = diverged_at(copy.epoch, ends[copy.source], copy.sent)
     return range_errors.diverged(copy.name, at) if at is not None else None
 

@@ -113,6 +113,7 @@ class Connection:
         With `write_behind`, large requests may still be on their way when this returns: their buffers must stay
         unchanged until `flush`, `receive` or the next `send` has returned.
         """
+        self._require_offered(api, kafka_python.NEEDED[api][0] if api in kafka_python.NEEDED else str(api))
         requests: list[list[Buffer]] = []
         for body in bodies:
             correlation = next(self._correlations)
@@ -146,6 +147,7 @@ class Connection:
         Only for small requests: we do not read while we send, so all answers together have to fit into the socket's
         buffers.
         """
+        self._require_offered(api.request.API_KEY, api.name)
         version = self.version_of(api)
         correlations = [next(self._correlations) for _ in requests]
         frames = [
@@ -156,6 +158,11 @@ class Connection:
         self._guard(lambda: self._sender.send([frames]))
         answers = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
         return [kafka_python.decode(api, version, answer) for answer in answers]
+
+    def _require_offered(self, key: int, name: str) -> None:
+        """Raise ClusterRefused (code `not-offered`) for a request that is not in the broker's ApiVersions answer."""
+        if self._versions and key not in self._versions:
+            raise kafka_python.not_offered(key, name, self._settings.alias, self._address)
 
     def _connect(self, host: str, port: int) -> socket.socket:
         settings = self._settings

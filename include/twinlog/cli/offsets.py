@@ -1,0 +1,141 @@
+"""`twinlog offsets`: where the copy of each partition stands, and how a person moves it to another offset."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say, warn
+from twinlog.errors import ExitCode
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.lifecycle.alter import AlterResult
+    from twinlog.lifecycle.positions import CopyPositions
+
+app = typer.Typer(
+    name="offsets",
+    help="Show where the copy of each partition stands; move it to another upstream offset.",
+    no_args_is_help=True,
+)
+
+
+@app.command("show")
+def show_offsets(
+    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+) -> int:
+    """Show the next upstream offset of each partition, the source's log, the map's end, and what holds it up."""
+    from twinlog.lifecycle import positions
+    from twinlog.topics.snapshot import FlowSnapshot
+
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        found = positions.run(FlowSnapshot(chosen, clusters))
+    rows = [{**to_json(it), "lag": it.lag} for it in found.partitions]
+    show({**to_json(found), "partitions": rows}, output, _positions(found))
+    return int(ExitCode.DONE)
+
+
+@app.command("alter")
+def alter(
+    *,
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")],
+    partition: Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="OFFSET", help="The next upstream offset to copy, or earliest, or latest."
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")] = "",
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
+    ] = False,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Let the copy of a paused partition go on at another upstream offset; what it leaves out becomes a gap.
+
+    A move back is refused where it would copy records a second time.
+    """
+    from twinlog.lifecycle import alter as altering
+
+    _, chosen = load_one_flow(config, flow)
+    asked = altering.AlterRequest(topic, partition, to.strip(), getpass.getuser(), reason)
+    with clusters_with_ledger(chosen) as clusters:
+        done = (altering.run if execute else altering.preview)(chosen, clusters, asked)
+    say(done.move.told)
+    if done.before:
+        warn(f"{chosen.name} may copy {topic} now: {done.before}")
+    elif not execute and done.move.direction is not done.move.direction.NOWHERE:
+        say("nothing was changed: --execute does it")
+    show({**to_json(done), "dry_run": not execute}, output, _moved(done))
+    return int(ExitCode.DONE)
+
+
+def _positions(found: CopyPositions) -> Iterator[Grid]:
+    from twinlog.checks.risk import iso
+
+    yield Grid(
+        f"{found.flow}: where the copies stand (upstream offsets)",
+        (
+            "topic",
+            "partition",
+            "next",
+            "log start",
+            "end",
+            "at most to copy",
+            "map ends",
+            "never copied",
+            "why not",
+        ),
+        [
+            (
+                it.topic,
+                it.partition,
+                it.next_offset,
+                it.log_start,
+                it.end,
+                it.lag,
+                it.map_end,
+                it.never_copied,
+                it.why,
+            )
+            for it in found.partitions
+        ],
+        empty="it replicates no topic",
+    )
+    if found.altered:
+        yield Grid(
+            "moved by a person",
+            ("topic", "partition", "from", "to", "at", "by", "reason"),
+            [
+                (it.topic, it.partition, it.from_offset, it.to_offset, iso(it.at_ms), it.by, it.reason)
+                for it in found.altered
+            ],
+        )
+
+
+def _moved(done: AlterResult) -> Iterator[Grid]:
+    move = done.move
+    yield Grid(
+        f"{done.flow}: {'moved' if done.changed else 'would be moved'} (upstream offsets)",
+        ("topic", "partition", "from", "to", "never copied", "copied after all"),
+        [
+            (
+                move.topic,
+                move.partition,
+                move.from_offset,
+                move.to_offset,
+                sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
+                move.again[1] - move.again[0] if move.again is not None else 0,
+            )
+        ],
+    )
