@@ -40,7 +40,7 @@ from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplica
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, failover, journal
 from twinlog.recovery.abort import AbortResult
-from twinlog.recovery.failback import export, home
+from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import Side, Stretch
 from twinlog.recovery.report import FailoverReport
@@ -234,9 +234,20 @@ class BothWays:
         clusters = self.clusters(self.there, watched=True)
         return abort.turn_back(self.there, clusters, reverse, by="jo", reason="not today")
 
-    def follow(self) -> AbortResult:
-        """Let A->B follow again, as after a failback by hand."""
-        return abort.follow(self.there, self.clusters(self.there), by="jo", reason="clients are on A")
+    def follow(self, flow: FlowSettings | None = None) -> AbortResult:
+        """Let A->B follow again, unless another is named, as a process of its own."""
+        chosen = flow or self.there
+        reverse = Way(self.back, self.clusters(self.back, watched=True)) if chosen is self.there else None
+        clusters = self.clusters(chosen, watched=True)
+        return abort.follow(chosen, clusters, reverse, by="jo", reason="clients are on A")
+
+    def save(self, flow: FlowSettings | None = None) -> FailbackReport:
+        """Save what the source of a flow alone has, that of A->B unless another is named."""
+        chosen = flow or self.there
+        reverse = self.usual if chosen is self.there else self.there
+        request = failback.Request("jo", self.folder / "mm2.properties", "sha", reverse=reverse)
+        clusters = self.clusters(chosen, watched=True)
+        return failback.run(chosen, clusters, request, partial(self.read, chosen))
 
 
 def lose(cluster: FakeCluster) -> Callable[[], None]:

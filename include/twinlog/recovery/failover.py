@@ -24,6 +24,7 @@ from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
+from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, groups_at, planned, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
@@ -78,6 +79,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
     `no-ledger` before the first cycle, and FencedError `relieved` if another process has taken over.
     """
+    flow = as_noted(flow, clusters.target)
     with source_needed(flow, request.mode):
         if request.dry_run:
             return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
@@ -117,7 +119,14 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         name = clock.new_run_name("failover")
         taken = journal.move(
             lambda now: transitions.begin(
-                flow.name, now, mode, actor, name, clock.now_ms(), request.groups_at_ms
+                flow.name,
+                now,
+                mode,
+                actor,
+                name,
+                clock.now_ms(),
+                request.groups_at_ms,
+                only_brings_home=flow.homes is not None,
             )
         )
     assert taken is not None
@@ -185,6 +194,8 @@ def note(scene: Scene, step: StepReport[StepName]) -> None:
 def require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
     """Raise TerminalError `no-ledger` before the first cycle: nothing was copied that could be promoted."""
     if clusters.target.describe_topics([flow.ledger_topic]).refused:
+        if flow.homes is not None:
+            raise transitions.brings_nothing_home(flow.name)
         raise TerminalError(
             f"{flow.name} has never run: there is nothing to promote on {flow.target.alias}",
             hint=f"twinlog run --once --flow '{flow.name}'",
@@ -219,7 +230,7 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
         by=run.by,
-        next=_next(flow, mode, None, promoted=True),
+        next=_next(flow, mode, None, promoted=True, home=run.home),
     )
 
 
@@ -251,7 +262,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
         evidence=run.evidence if run is not None else "",
         by=scene.journal.actor.by,
-        next=_next(scene.flow, scene.mode, last, promoted=promoted),
+        next=_next(scene.flow, scene.mode, last, promoted=promoted, home=run.home if run is not None else ""),
         estimate=scene.loss.estimate if scene.loss is not None else "",
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
         transient=ended and last is not None and last.transient,
@@ -264,13 +275,16 @@ def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
     return clock.seconds_since(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
 
 
-def _next(flow: FlowSettings, mode: Mode, last: Outcome | None, *, promoted: bool) -> str:
+def _next(flow: FlowSettings, mode: Mode, last: Outcome | None, *, promoted: bool, home: str = "") -> str:
     """Say what can be done now."""
     again = f"twinlog failover --mode {mode.value} --flow '{flow.name}'"
     if last is not None and last.ends:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
-        return f"{again} goes on; twinlog recovery abort lets the flow follow again"
+        back = f"leaves it on the way home of {home}" if home else "lets the flow follow again"
+        return f"{again} goes on; twinlog recovery abort --flow '{flow.name}' {back}"
+    if home:
+        return f"start consumers, then producers, on {flow.target.alias}; {once_back(flow, home)}"
     denied = mode is Mode.PLANNED
     stays = f"; {flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
     return f"start consumers, then producers, on {flow.target.alias}{stays}"

@@ -68,6 +68,8 @@ class RecoveryRun(LedgerEntry):
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
     and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
+    It names the flow that goes `home`, and remembers the denials that the failover has made on the reverse flow's
+    target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.
     """
 
     KIND: ClassVar[str] = "recovery"
@@ -90,6 +92,8 @@ class RecoveryRun(LedgerEntry):
     evidence_sha256: str = ""
     failover: str = ""
     groups_at_ms: int | None = None
+    home: str = ""
+    denied_on_target: tuple[DeniedWrite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

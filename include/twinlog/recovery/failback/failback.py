@@ -28,6 +28,7 @@ from twinlog.recovery.failback.files import WrittenFile
 from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Outcome, PlacedGroup, State, StepReport, done, failed, skipped
+from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 
@@ -114,6 +115,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     Raises TerminalError `not-promoted` for a flow that was not failed over, the refusal of a source that is another
     cluster, and ClusterUnreachable while the source does not answer.
     """
+    flow = as_noted(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     if ledger.phase is FlowPhase.FAILING_BACK:
         raise transitions.on_its_way_home(flow.name, ledger)

@@ -16,7 +16,7 @@ from twinlog import clock
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import failover, preview, transitions
+from twinlog.recovery import failover, homeward, preview, transitions
 from twinlog.recovery.failback import failback, home_steps, homes
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
@@ -50,7 +50,7 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     """Bring the flow `there` home, or go on with that; `back` copies home.
 
     A step that fails or waits is in the report.  Raises, before anything is changed, TerminalError `not-promoted` and
-    `no-way-home`, what `transitions.lend` refuses, the refusal of another cluster, and ClusterUnreachable; and
+    `no-way-home`, what `homeward.lend` refuses, the refusal of another cluster, and ClusterUnreachable; and
     FencedError `relieved` if another process has taken over.
     """
     flow, clusters = there.flow, there.clusters
@@ -58,7 +58,7 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     under_way = transitions.way_home(ledger)
     name = under_way.run if under_way is not None else clock.new_run_name("failback")
     actor, now = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}"), clock.now_ms()
-    begun = transitions.set_out(flow.name, ledger, actor, name, now).run
+    begun = homeward.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
     if back.flow.homes is None:
         failover.require_ledger(back.flow, back.clusters)
@@ -67,7 +67,7 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
-        lent = transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
+        lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
         _require_way(there, back)
         if back.flow.homes is not None:
             homes.begin(lent, there, back, begun.failover, reverse)

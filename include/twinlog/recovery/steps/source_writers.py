@@ -60,6 +60,39 @@ def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
     return ""
 
 
+def still_denied(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
+    """Remove the ACLs of the run from the cluster on which it made them; say what stays, and why."""
+    try:
+        why = forget_denials(cluster, journal, run)
+    except TwinlogError as error:
+        why = error.message
+    if not why:
+        return []
+    return [
+        f"{len(run.denied):,} topics of {alias} still deny WRITE to {run.denied[0].principal}: {why};"
+        " do this again once it answers"
+    ]
+
+
+def forget_denials_on_target(target: Cluster, journal: Journal, run: RecoveryRun) -> str:
+    """Remove what keeps producers from the target of a flow that copies home, and forget it; as `forget_denials`."""
+    if not run.denied_on_target:
+        return ""
+    if why := remove_denials(target, run.denied_on_target):
+        return why
+    journal.move(lambda ledger: transitions.without_denials_on_target(ledger, run.run))
+    return ""
+
+
+def denied_to_everybody(target: ClusterReader, topics: Collection[str]) -> tuple[str, ...]:
+    """Return those of the topics to which the cluster lets nobody write; none if it does not show its ACLs."""
+    try:
+        known = set(target.describe_acls())
+    except ClusterRefused:
+        return ()
+    return tuple(it for it in sorted(topics) if denial(DeniedWrite(it, EVERYBODY, "*")) in known)
+
+
 def _first_refusal(refused: Collection[TwinlogError]) -> str:
     first = next(iter(refused), None)
     return "" if first is None else f"{first.message} ({len(refused)} refused)"
