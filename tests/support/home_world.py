@@ -197,14 +197,20 @@ class BothWays:
             self.between.pop(0)()
 
     def fail_over(
-        self, mode: Mode = Mode.PLANNED, flow: FlowSettings | None = None, *, reverse: bool = True
+        self,
+        mode: Mode = Mode.PLANNED,
+        flow: FlowSettings | None = None,
+        *,
+        reverse: bool = True,
+        dry_run: bool = False,
+        answer: Answer | Callable[[], Answer] = Answer.YES,
     ) -> FailoverReport:
         """Promote the target of a flow: B, unless another is named; `reverse` says whether the file has both."""
         chosen = flow or self.there
         back = self.usual if chosen.source.alias == "A" else self.there
         other = Way(back, self.clusters(back, watched=True)) if reverse else None
-        tools = replace(self.tools(Answer.YES), reverse=other)
-        return failover.run(chosen, self.clusters(chosen, watched=True), failover.Request(mode, "jo"), tools)
+        tools, request = replace(self.tools(answer), reverse=other), failover.Request(mode, "jo", dry_run)
+        return failover.run(chosen, self.clusters(chosen, watched=True), request, tools)
 
     def home(
         self,

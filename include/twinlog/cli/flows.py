@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.say import say, warn
 from twinlog.errors import ConfigError, ExitCode, TerminalError, UsageError
+from twinlog.policy.state_topics import HOME
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -118,6 +119,22 @@ def load_one_flow(
     return configuration, flows[0]
 
 
+def load_flow_or_way_home(
+    path: Path, name: str | None, *, strict: bool = False
+) -> tuple[Configuration, FlowSettings]:
+    """Return the flow as `load_one_flow`; `B.home->A` names the one by which `A->B` goes home with other names.
+
+    Raises TerminalError `no-way-home` if there is no such flow, and as `load_one_flow`.
+    """
+    from twinlog.recovery.reverse import named_flow
+
+    if name is None or HOME not in name:
+        return load_one_flow(path, name, strict=strict)
+    configuration = read_configuration(path, strict=strict)
+    found = named_flow(configuration, _tidy(name))
+    return configuration, found or select_flows(configuration, [name])[0]
+
+
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 
@@ -159,7 +176,9 @@ def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
         if clusters.target.describe_topics([flow.ledger_topic]).refused:
             raise TerminalError(
                 f"{flow.name} has never run: it has no ledger on {flow.target.alias}",
-                hint="run `twinlog run --once` first",
+                hint="run `twinlog run --once` first"
+                if flow.homes is None
+                else "it gets one when a way home begins: `twinlog failback --home`",
                 code="no-ledger",
             )
         yield clusters

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.errors import ExitCode, TerminalError
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover, homeward, preview, transitions
@@ -53,6 +55,27 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     `no-way-home`, what `homeward.lend` refuses, the refusal of another cluster, and ClusterUnreachable; and
     FencedError `relieved` if another process has taken over.
     """
+    with target_awaited(there.flow, back.flow):
+        return _run(there, back, request, tools, read)
+
+
+@contextmanager
+def target_awaited(flow: FlowSettings, back: FlowSettings) -> Iterator[None]:
+    """Tell a person who finds that the target does not answer how the source is promoted without it."""
+    try:
+        yield
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.target.alias:
+            raise
+        raise ClusterUnreachable(
+            error.message,
+            hint=f"if it is lost: twinlog failover --mode source-dead --flow '{back.name}' promotes"
+            f" {flow.source.alias}",
+            **error.data,
+        ) from None
+
+
+def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
     flow, clusters = there.flow, there.clusters
     ledger = read_ledger(flow, clusters.target)
     under_way = transitions.way_home(ledger)
