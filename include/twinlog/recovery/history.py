@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twinlog import clock
@@ -73,9 +74,19 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
         reason=state.reason if state is not None else "",
         run=status_of(run) if run is not None else None,
         left=tuple(name.value for name in todo),
-        next=what_next(flow, ledger),
+        next="; ".join([what_next(flow, ledger), *_unconfirmed(flow, ledger)]),
         left_on_source=_left_on_source(flow, clusters, ledger.present_failover),
     )
+
+
+def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
+    """Yield what an ended run may have left behind: a process may yet make denials."""
+    for run in ledger.recoveries:
+        if run.state is RunState.ABORTED and run.denied:
+            yield (
+                f"{run.run} may have left {len(run.denied):,} denials of WRITE: `twinlog recovery abort --flow"
+                f" '{flow.name}' --reason ...` removes them"
+            )
 
 
 def _left_on_source(

@@ -43,6 +43,9 @@ from twinlog.state.progress import SourceIncarnation
 MOST_ENTRIES = 200
 """Journal entries that a run keeps, the newest: a failover that is tried for days must not fill the ledger."""
 
+STALLED_MS = 600_000
+"""A process that has not said for so long that it has made the ACLs it noted is dead, and makes none any more."""
+
 MOST_RUNS = 50
 """Runs that a ledger keeps, the newest."""
 
@@ -152,7 +155,12 @@ def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[D
     """Remember ACLs before they are made on the source.  Raises FencedError `relieved`."""
     run = require_held(flow, ledger, actor, run_name)
     new = tuple(it for it in denied if it not in run.denied)
-    return Move(replace(run, denied=(*run.denied, *new)))
+    return Move(replace(run, denied=(*run.denied, *new), denying=actor.holder))
+
+
+def made(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> Move:
+    """Say that the ACLs are made, or will not be, by this process.  Raises FencedError `relieved`."""
+    return Move(replace(require_held(flow, ledger, actor, run_name), denying=""))
 
 
 def promote(
@@ -320,10 +328,18 @@ def with_entry(run: RecoveryRun, entry: JournalEntry) -> RecoveryRun:
     return replace(run, journal=(*run.journal, entry)[-MOST_ENTRIES:], at_ms=entry.at_ms)
 
 
-def without_denials(ledger: Ledger, run_name: str) -> Move | None:
-    """Forget the ACLs of a run that were removed from the source; None if it has none."""
+def without_denials(ledger: Ledger, run_name: str, now_ms: int) -> Move | None:
+    """Forget the ACLs of a run that were removed from the source; None if it has none.
+
+    If a process was about to make them, they are remembered for a while: it removes them itself once it finds that it
+    was relieved, and if it dies before that, the next command removes them.
+    """
     run = ledger.recovery(run_name)
-    return Move(replace(run, denied=())) if run is not None and run.denied else None
+    if run is None or not run.denied:
+        return None
+    if run.denying and now_ms - run.at_ms < STALLED_MS:
+        return None
+    return Move(replace(run, denied=(), denying=""))
 
 
 def without_denials_on_target(ledger: Ledger, run_name: str) -> Move | None:

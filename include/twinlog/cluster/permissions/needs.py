@@ -105,6 +105,41 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
     )
 
 
+def recovery_needs(flow: FlowSettings, names: Names) -> tuple[Need, ...]:
+    """Return what a failover and a failback need besides: a seat for each group, and topics for what is left behind."""
+    alias = flow.target.alias
+    seats = () if flow.sync_group_offsets else names.groups
+    return (
+        *(
+            Need(
+                alias,
+                Resource(Kind.GROUP, group),
+                ("READ", "DESCRIBE"),
+                "place it in a failover",
+                required=False,
+            )
+            for group in seats
+        ),
+        *tail_needs(flow, names.topics, names.target_topics, required=False),
+    )
+
+
+def tail_needs(
+    flow: FlowSettings, topics: Iterable[str], target_topics: frozenset[str], *, required: bool = True
+) -> Iterator[Need]:
+    """Yield what the export needs of records that the source alone has, for these topics of the source."""
+    for topic in topics:
+        name = flow.tail_topic(topic)
+        yield Need(
+            flow.target.alias,
+            Resource(Kind.TOPIC, name),
+            (*(() if name in target_topics else ("CREATE",)), "WRITE", "DESCRIBE"),
+            f"export what {flow.source.alias} alone has after a failover",
+            required,
+            flow.tail_topic("").removesuffix(".internal"),
+        )
+
+
 def judge(wanted: Iterable[Need], rights: Mapping[tuple[str, Resource], Rights]) -> tuple[Finding, ...]:
     """Compare each need with the rights found, by (cluster, resource)."""
     return tuple(_judged(need, rights.get((need.cluster, need.resource), Rights())) for need in wanted)
@@ -149,7 +184,7 @@ def _source_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
 def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     prefix = flow.policy.format_remote_topic(flow.source.alias, "")
     for topic in names.topics:
-        remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+        remote = (flow.homes or {}).get(topic) or flow.policy.format_remote_topic(flow.source.alias, topic)
         shared = prefix if prefix and remote.startswith(prefix) else ""
         create = () if remote in names.target_topics else ("CREATE",)
         resource, alias = Resource(Kind.TOPIC, remote), flow.target.alias
@@ -208,7 +243,7 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         kept = "see that its records are kept"
         yield Need(flow.target.alias, resource, ("DESCRIBE_CONFIGS",), kept, required=False)
     if flow.emit_checkpoints:
-        checkpoints = Resource(Kind.TOPIC, flow.policy.checkpoints_topic(flow.source.alias))
+        checkpoints = Resource(Kind.TOPIC, flow.policy.checkpoints_topic(flow.state_alias))
         create = () if checkpoints.name in names.target_topics else ("CREATE",)
         yield Need(
             flow.target.alias,

@@ -19,7 +19,7 @@ from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover, homeward, preview, transitions
-from twinlog.recovery.failback import failback, home_steps, homes
+from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
@@ -52,8 +52,8 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     """Bring the flow `there` home, or go on with that; `back` copies home.
 
     A step that fails or waits is in the report.  Raises, before anything is changed, TerminalError `not-promoted` and
-    `no-way-home`, what `homeward.lend` refuses, the refusal of another cluster, and ClusterUnreachable; and
-    FencedError `relieved` if another process has taken over.
+    `no-way-home`, what `homeward.lend` refuses, the refusal of another cluster, `unauthorised` if a right
+    is missing, and ClusterUnreachable; and FencedError `relieved` if another process has taken over.
     """
     with target_awaited(there.flow, back.flow):
         return _run(there, back, request, tools, read)
@@ -94,12 +94,21 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         _require_way(there, back)
         if back.flow.homes is not None:
             homes.begin(lent, there, back, begun.failover, reverse)
+        _require_rights(there, back, ledger.recovery(begun.failover))
     work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
     if request.dry_run:
         return _preview(there, back, work, request, under_way)
     journey = _set_out(there, back, work, request, tools, actor)
     with failback.source_awaited(flow):
         return _walk(journey, under_way)
+
+
+def _require_rights(there: Way, back: Way, failover: RecoveryRun | None) -> None:
+    """Raise ClusterRefused `unauthorised` if a right is missing on either cluster."""
+    flow, clusters = there.flow, there.clusters
+    rights.require_to_save(flow, clusters, failback.saved_topics(flow, clusters))
+    copies = [it.remote_topic for it in homes.going_home(there)]
+    rights.require_to_go_home(back, copies, failover.denied if failover is not None else ())
 
 
 def _require_way(there: Way, back: Way) -> None:

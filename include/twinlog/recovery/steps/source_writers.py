@@ -6,17 +6,20 @@ the ledger before it is made: an abort removes exactly these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TwinlogError
-from twinlog.formats.ledger.recovery import DeniedWrite, RecoveryRun
+from twinlog.errors import ClusterRefused, FencedError, TwinlogError
+from twinlog.formats.ledger.recovery import DeniedWrite, RecoveryRun, RunState
 from twinlog.gate.at_source import produced_topics
 from twinlog.metadata.read import denial
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.steps.scene import Scene
+from twinlog.state.ledger import Ledger, read_ledger
 
 EVERYBODY = "User:*"
 
@@ -40,6 +43,51 @@ def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
     return Denials(tuple(it for it in wanted if denial(it) not in known))
 
 
+def clear_up(source: Cluster, scenes: Iterable[Scene]) -> str:
+    """Remove what ended runs may have left on the source: their process may have died behind ACLs that it made late.
+
+    Return what the source refused, "" if it refused nothing.
+    """
+    for scene in scenes:
+        flow = scene.flow
+        for run in read_ledger(flow, scene.clusters.target).recoveries:
+            where = flow.target if run.failover else flow.source
+            ours = run.state is RunState.ABORTED and where.alias == source.alias
+            if ours and (why := forget_denials(source, scene.journal, run)):
+                return why
+    return ""
+
+
+def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, ...]) -> str:
+    """Note the ACLs, make them, and see that the run is still ours; return what the source refused.
+
+    A process that stalled before it made them finds then that others have gone on, and have removed what was not there
+    yet: it takes them back.
+    """
+    source = scene.clusters.source
+    for it in (scene, *others):
+        _remember(it, new)
+    refused = make_denials(source, new)
+    for it in (scene, *others):
+        try:
+            _confirm(it)
+        except FencedError as error:
+            if error.code == "relieved":
+                take_back(source, read_ledger(it.flow, it.clusters.target), new)
+            raise
+    return refused
+
+
+def _remember(scene: Scene, new: tuple[DeniedWrite, ...]) -> None:
+    flow, journal = scene.flow.name, scene.journal
+    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, scene.run, new))
+
+
+def _confirm(scene: Scene) -> None:
+    flow, journal = scene.flow.name, scene.journal
+    journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, scene.run))
+
+
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Make the ACLs; return what the source refused, "" if it refused nothing."""
     return _first_refusal(source.create_acls([denial(it) for it in denied]).refused.values())
@@ -56,8 +104,16 @@ def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
         return ""
     if why := remove_denials(cluster, run.denied):
         return why
-    journal.move(lambda ledger: transitions.without_denials(ledger, run.run))
+    journal.move(lambda ledger: transitions.without_denials(ledger, run.run, clock.now_ms()))
     return ""
+
+
+def take_back(source: Cluster, ledger: Ledger, made: Collection[DeniedWrite]) -> None:
+    """Remove ACLs that a relieved process has made after others had given them up; none that a failover stands on."""
+    live = [it for it in ledger.recoveries if it.state in {RunState.OPEN, RunState.PROMOTED}]
+    wanted = {it for run in live for it in run.denied}
+    if left := [it for it in made if it not in wanted]:
+        remove_denials(source, left)
 
 
 def still_denied(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
