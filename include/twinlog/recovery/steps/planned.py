@@ -63,9 +63,7 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     if why := clear_up(source, (scene, *others)):
         return failed(f"{source.alias} still denies WRITE for a failover that was given up: {why}")
     denials = plan_denials(flow, source)
-    refused = ""
-    if denials.new:
-        refused = deny_writes(scene, others, denials.new)
+    refused = deny_writes(scene, others, denials.new)
     scene.shut = denied_to_everybody(source, produced_topics(flow, source))
     deadline = time.monotonic() + flow.failover.wait_seconds
     while moving := moving_topics(flow, source, sleep=scene.tools.sleep):

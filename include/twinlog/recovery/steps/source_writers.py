@@ -62,13 +62,14 @@ def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, .
     """Note the ACLs, make them, and see that the run is still ours; return what the source refused.
 
     A process that stalled before it made them finds then that others have gone on, and have removed what was not there
-    yet: it takes them back.
+    yet: it takes them back.  One that goes on with the run ends what the one before had noted.
     """
-    source = scene.clusters.source
-    for it in (scene, *others):
-        _remember(it, new)
-    refused = make_denials(source, new)
-    for it in (scene, *others):
+    source, scenes, refused = scene.clusters.source, (scene, *others), ""
+    if new:
+        for it in scenes:
+            _remember(it, new)
+        refused = make_denials(source, new)
+    for it in scenes:
         try:
             _confirm(it)
         except FencedError as error:
@@ -85,7 +86,9 @@ def _remember(scene: Scene, new: tuple[DeniedWrite, ...]) -> None:
 
 def _confirm(scene: Scene) -> None:
     flow, journal = scene.flow.name, scene.journal
-    journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, scene.run))
+    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    if run is None or run.denying or run.holder != journal.actor.holder:
+        journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, scene.run))
 
 
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
