@@ -13,7 +13,8 @@ from lab import commit_group, create_topic, produce
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.settings import FailoverSettings, FlowSettings
-from twinlog.config.security.connection import ClusterSettings, connection_settings
+from twinlog.config.security.client_properties import connection_settings
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.drill.application import read_as
 from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import TopicPartition
@@ -27,7 +28,7 @@ def guarded() -> Iterator[EmbeddedKafka]:
     users = {"billing": "b0"}
     with EmbeddedKafka("G", listeners=["SASL_PLAINTEXT"], users=users, settings=settings) as cluster:
         create_topic(cluster, "A.orders", 1)
-        produce(cluster, "A.orders", 0, [seen(number) for number in range(5)])
+        produce(cluster, "A.orders", [seen(number) for number in range(5)])
         commit_group(cluster, "billing", "A.orders", 2, 0)
         yield cluster
 

@@ -305,3 +305,34 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         write(right, pair.copy, range(2000, 2005))
         assert "following" == pair.home().state.value
         assert sorted([*left, *range(2000, 2005)]) == numbers_in(cluster_a, pair.topic)
+
+
+@pytest.mark.long
+def test_a_tail_that_is_kept(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """Records that A alone has are exported, wait for a person, and are then on both sides once."""
+    pair = Pair(tmp_path, cluster_a, cluster_b)
+    write(cluster_a, pair.topic, range(60))
+    on_a = Reader(cluster_a, pair.topic, pair.group)
+    on_a.wait_for(set(range(60)))
+    on_a.stop()
+    pair.cycle()
+    pair.fail_over()
+    write(cluster_a, pair.topic, range(60, 70))
+    on_b = Reader(cluster_b, pair.copy, pair.group)
+    write(cluster_b, pair.copy, range(1000, 1020))
+    on_b.wait_for(set(range(1000, 1020)))
+    waits = pair.home()
+    assert ("waiting", "bring-home") == (waits.state.value, ended_at(waits)), steps_of(waits)
+    assert (10, 10) == (waits.only_on_source, sum(it.records for it in waits.exported))
+    no = pair.home(Answer.NO, Tail.KEEP)
+    assert "refused" == no.state.value, steps_of(no)
+    on_b.wait_for(set(range(60, 70)))
+    on_b.stop()
+    report = pair.home(tail=Tail.KEEP)
+    assert "following" == report.state.value, steps_of(report)
+    assert {0} == {it.again for it in report.groups}
+    every = sorted([*range(70), *range(1000, 1020)])
+    assert (every, every) == pair.both()
+    assert every == sorted(on_a.read + on_b.read)
+    assert 0 == pair.cycle()
+    assert pair.equal()

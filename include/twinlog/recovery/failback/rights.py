@@ -16,6 +16,7 @@ from twinlog.cluster.permissions.needs import (
     Names,
     Need,
     Resource,
+    Rights,
     acl_lines,
     judge,
     needs,
@@ -86,7 +87,11 @@ def require_to_go_home(back: Way, copies: Collection[str], denied: Collection[De
 
 def _require(flow: FlowSettings, clusters: Clusters, needs: Iterable[Need], what: str) -> None:
     wanted = list(needs)
-    rights = {**clusters.source.rights(wanted), **clusters.target.rights(wanted)}
+    asked = {it.cluster for it in wanted}
+    rights: dict[tuple[str, Resource], Rights] = {}
+    for cluster in (clusters.source, clusters.target):
+        if cluster.alias in asked:
+            rights |= cluster.rights(wanted)
     lacking = [it for it in judge(wanted, rights) if it.missing]
     if lacking:
         raise _refusal(flow, lacking, what)
