@@ -43,19 +43,17 @@ def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
     return Denials(tuple(it for it in wanted if denial(it) not in known))
 
 
-def clear_up(source: Cluster, scenes: Iterable[Scene]) -> str:
+def clear_up(source: Cluster, scenes: Iterable[Scene]) -> None:
     """Remove what ended runs may have left on the source: their process may have died behind ACLs that it made late.
 
-    Return what the source refused, "" if it refused nothing.
+    One that the source does not let go stays noted.
     """
     for scene in scenes:
         flow = scene.flow
         for run in read_ledger(flow, scene.clusters.target).recoveries:
             where = flow.target if run.failover else flow.source
-            ours = run.state is RunState.ABORTED and where.alias == source.alias
-            if ours and (why := forget_denials(source, scene.journal, run)):
-                return why
-    return ""
+            if run.state is RunState.ABORTED and where.alias == source.alias:
+                forget_denials(source, scene.journal, run)
 
 
 def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, ...]) -> str:
