@@ -59,6 +59,10 @@ class Need:
     prefix: str = ""
 
 
+LONGEST_TOPIC = 249
+"""Characters of a topic's name (org.apache.kafka.common.internals.Topic)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """The rights found on one resource; an operation in neither set is unknown."""
@@ -127,9 +131,11 @@ def recovery_needs(flow: FlowSettings, names: Names) -> tuple[Need, ...]:
 def tail_needs(
     flow: FlowSettings, topics: Iterable[str], target_topics: frozenset[str], *, required: bool = True
 ) -> Iterator[Need]:
-    """Yield what the export needs of records that the source alone has, for these topics of the source."""
-    for topic in topics:
-        name = flow.tail_topic(topic)
+    """Yield what the export needs of records that the source alone has, for these topics of the source.
+
+    A name that is too long for a topic cannot be asked about.
+    """
+    for name in (it for it in map(flow.tail_topic, topics) if len(it) <= LONGEST_TOPIC):
         yield Need(
             flow.target.alias,
             Resource(Kind.TOPIC, name),
