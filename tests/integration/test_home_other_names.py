@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 from test_failback import ended_at, write
-from test_failover import PARTITIONS, Reader, Writer, numbers_in, steps_of
+from test_failover import PARTITIONS, Reader, Writer, numbers_in, start_again, steps_of
 
 from lab import ThreadRunner, configure, create_topic, cycle
 from twinlog.audit import audit
@@ -251,3 +251,88 @@ def command(pair: Pair, *words: str) -> tuple[int, dict]:
     with redirect_stdout(out):
         code = main([*words, "--config", str(pair.file), "--output", "json"])
     return code, json.loads(out.getvalue() or "{}")
+
+
+@pytest.mark.long
+def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
+    """A is promoted by the command line alone; what B alone has is known, and is exported once B is back."""
+    with EmbeddedKafka("west", tmp_path / "kafka") as right:
+        pair = Pair(tmp_path, cluster_a, right)
+        home_again = f"{pair.there.target.alias}.home->{pair.there.source.alias}"
+        write(cluster_a, pair.topic, range(60))
+        on_a = Reader(cluster_a, pair.topic, pair.group)
+        on_a.wait_for(set(range(60)))
+        on_a.stop()
+        pair.cycle()
+        code, refused = command(pair, "failover", "--mode", "source-dead", "--flow", home_again, "--dry-run")
+        assert (1, "no-failover") == (code, refused["error"]["code"])
+        pair.fail_over()
+        write(right, pair.copy, range(1000, 1040))
+        on_b = Reader(right, pair.copy, pair.group)
+        on_b.wait_for(set(range(1000, 1040)))
+        on_b.stop()
+        assert "refused" == pair.home(Answer.NO).state.value
+        write(right, pair.copy, range(1040, 1063))
+        right.kill()
+
+        code, lost = command(pair, "failback", "--home", "--yes")
+        assert (3, True) == (code, home_again in lost["error"]["hint"]), lost
+        words = "failover", "--mode", "source-dead", "--flow", home_again
+        code, dry = command(pair, *words, "--dry-run")
+        assert (0, "waiting") == (code, dry["state"]), dry
+        code, done = command(pair, *words, "--yes")
+        assert (0, "promoted") == (code, done["state"]), json.dumps(done, indent=1)
+        came = numbers_in(cluster_a, pair.topic)
+        assert sorted([*range(60), *range(1000, 1040)]) == came
+        reader = Reader(cluster_a, pair.topic, pair.group)
+        write(cluster_a, pair.topic, range(100, 110))
+        reader.wait_for(set(range(100, 110)))
+        reader.stop()
+        assert not set(reader.read) & set(range(1000, 1040))
+        code, status = command(pair, "recovery", "status", "--flow", home_again)
+        assert (0, "promoted") == (code, status["state"])
+
+        start_again(right)
+        code, saved = command(pair, "failback", "--flow", home_again)
+        assert (0, 23) == (code, saved["only_on_source"]), saved
+        for flow in (pair.there.name, home_again):
+            code, done = command(pair, "recovery", "follow", "--yes", "--reason", "B is back", "--flow", flow)
+            assert (0, "returned") == (code, done["state"]), done
+        assert 10 == pair.cycle()
+        left, there = pair.both()
+        assert sorted({*left, *range(1040, 1063)}) == there
+        pair.fail_over()
+        write(right, pair.copy, range(2000, 2005))
+        assert "following" == pair.home().state.value
+        assert sorted([*left, *range(2000, 2005)]) == numbers_in(cluster_a, pair.topic)
+
+
+@pytest.mark.long
+def test_a_tail_that_is_kept(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """Records that A alone has are exported, wait for a person, and are then on both sides once."""
+    pair = Pair(tmp_path, cluster_a, cluster_b)
+    write(cluster_a, pair.topic, range(60))
+    on_a = Reader(cluster_a, pair.topic, pair.group)
+    on_a.wait_for(set(range(60)))
+    on_a.stop()
+    pair.cycle()
+    pair.fail_over()
+    write(cluster_a, pair.topic, range(60, 70))
+    on_b = Reader(cluster_b, pair.copy, pair.group)
+    write(cluster_b, pair.copy, range(1000, 1020))
+    on_b.wait_for(set(range(1000, 1020)))
+    waits = pair.home()
+    assert ("waiting", "bring-home") == (waits.state.value, ended_at(waits)), steps_of(waits)
+    assert (10, 10) == (waits.only_on_source, sum(it.records for it in waits.exported))
+    no = pair.home(Answer.NO, Tail.KEEP)
+    assert "refused" == no.state.value, steps_of(no)
+    on_b.wait_for(set(range(60, 70)))
+    on_b.stop()
+    report = pair.home(tail=Tail.KEEP)
+    assert "following" == report.state.value, steps_of(report)
+    assert {0} == {it.again for it in report.groups}
+    every = sorted([*range(70), *range(1000, 1020)])
+    assert (every, every) == pair.both()
+    assert every == sorted(on_a.read + on_b.read)
+    assert 0 == pair.cycle()
+    assert pair.equal()

@@ -18,7 +18,7 @@ from twinlog.formats.ledger.recovery import (
     StepState,
 )
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import transitions
+from twinlog.recovery import homeward, transitions
 from twinlog.recovery.procedure import StepName, left, steps_of
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger
@@ -59,12 +59,12 @@ MOVES = {
     "clear": lambda ledger, it: transitions.clear(FLOW, ledger, it, run_of(ledger), ENTRY, ("e.json", "sha")),
     "abort": lambda ledger, it: transitions.abort(FLOW, ledger, it, "why", 4),
     "follow": lambda ledger, it: transitions.follow(FLOW, ledger, it, "why", 4),
-    "set-out": lambda ledger, it: transitions.set_out(
+    "set-out": lambda ledger, it: homeward.set_out(
         FLOW, ledger, it, f"home-{it.by}-{len(ledger.recoveries)}", 5
     ),
-    "arrive": lambda ledger, it: transitions.arrive(FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY),
-    "lend": lambda ledger, it: transitions.lend(FLOW, "B->A", ledger, it, f"lent-{it.by}", 5),
-    "give-back": lambda ledger, it: transitions.give_back(ledger, it, f"lent-{it.by}", 6),
+    "arrive": lambda ledger, it: homeward.arrive(FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY),
+    "lend": lambda ledger, it: homeward.lend(FLOW, "B->A", ledger, it, f"lent-{it.by}", 5),
+    "give-back": lambda ledger, it: homeward.give_back(ledger, it, f"lent-{it.by}", 6),
 }
 
 
@@ -180,19 +180,19 @@ class TestWayHome:
     def test_an_abort_leaves_the_failover_as_it_was(self):
         """With its time and its run: another way home may begin."""
         ledger = promoted(begun())
-        away = after(ledger, transitions.set_out(FLOW, ledger, JO, "home-1", 7))
+        away = after(ledger, homeward.set_out(FLOW, ledger, JO, "home-1", 7))
         back = after(away, transitions.abort(FLOW, away, ANN, "not today", 9))
         assert (FlowPhase.PROMOTED, ENTRY.at_ms, "run-1") == (
             back.phase,
             back.flow_state.since_ms,
             back.flow_state.run,
         )
-        assert "home-2" == transitions.set_out(FLOW, back, JO, "home-2", 10).run.run
+        assert "home-2" == homeward.set_out(FLOW, back, JO, "home-2", 10).run.run
 
     def test_what_an_earlier_one_has_left_is_taken(self):
         """The reverse flow of a way home that was given up while its ledger could not be reached."""
-        ledger = after(Ledger(), transitions.lend("B->A", FLOW, Ledger(), JO, "home-1", 1))
-        taken = after(ledger, transitions.lend("B->A", FLOW, ledger, ANN, "home-2", 2))
+        ledger = after(Ledger(), homeward.lend("B->A", FLOW, Ledger(), JO, "home-1", 1))
+        taken = after(ledger, homeward.lend("B->A", FLOW, ledger, ANN, "home-2", 2))
         assert [("home-1", RunState.ABORTED), ("home-2", RunState.OPEN)] == [
             (it.run, it.state) for it in taken.recoveries
         ]
@@ -200,7 +200,7 @@ class TestWayHome:
     def test_a_failover_of_its_own_is_not_taken(self):
         """Another person fails the reverse flow over."""
         try:
-            transitions.lend(FLOW, "B->A", begun(), ANN, "home-1", 2)
+            homeward.lend(FLOW, "B->A", begun(), ANN, "home-1", 2)
         except TwinlogError as error:
             assert "failing-over" == error.code
         else:

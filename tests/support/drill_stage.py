@@ -12,6 +12,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.drill import drill
 from twinlog.drill.reading import First
 from twinlog.drill.report import DrillReport
+from twinlog.errors import TwinlogError
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
@@ -25,6 +26,8 @@ class Stage:
     shift: int = 0
     seconds: float = 0.5
     read: list[str] = field(default_factory=list)
+    logins: dict[str, str | TwinlogError] = field(default_factory=dict)
+    asked: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def reader(self, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, First]:
         """Read as a consumer of the group would."""
@@ -34,6 +37,14 @@ class Stage:
         starts = {at: max(0, standing[at].offset + self.shift) for at in places}
         found = target.read_records(starts, 1)
         return {at: First(it[0] if it else None, self.seconds) for at, it in found.items()}
+
+    def application(self, group: str, starts: Mapping[TopicPartition, int]) -> str:
+        """Read as the application of a group whose login is given: one that is refused says so."""
+        self.asked[group] = dict(starts)
+        login = self.logins.get(group, "")
+        if isinstance(login, TwinlogError):
+            raise login
+        return login
 
     def drill(
         self,
@@ -45,7 +56,7 @@ class Stage:
     ) -> DrillReport:
         """Drill as a process of its own."""
         request = drill.Request("jo", NameFilter((groups,)), most, driver)
-        tools = drill.Tools(self.reader, sleep)
+        tools = drill.Tools(self.reader, sleep, self.application)
         return drill.run(self.world.flow, clusters or self.world.clusters, request, tools)
 
     @property

@@ -29,6 +29,7 @@ from twinlog.cluster.admin.groups import (
 )
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
+from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,
@@ -86,6 +87,7 @@ class FakeCluster(FakeAccess):
         self._cluster_id = cluster_id or f"cluster-{alias}"
         self._lives = 0
         self._refusals: dict[tuple[str, str], TwinlogError] = {}
+        self.forbidden: dict[str, set[str]] = {}
 
     # what tests set up
 
@@ -259,6 +261,16 @@ class FakeCluster(FakeAccess):
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""
         return self._answer("delete_topics", names, self._delete)
+
+    def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
+        """All rights but those that were taken away: `forbidden`, operations by name."""
+        return {
+            (self.alias, it.resource): Rights(
+                frozenset(it.operations), frozenset(self.forbidden.get(it.resource.name, ()))
+            )
+            for it in needs
+            if it.cluster == self.alias
+        }
 
     def groups(self) -> tuple[GroupListing, ...]:
         """List all groups."""

@@ -40,7 +40,7 @@ from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplica
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, failover, journal
 from twinlog.recovery.abort import AbortResult
-from twinlog.recovery.failback import export, home
+from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import Side, Stretch
 from twinlog.recovery.report import FailoverReport
@@ -197,14 +197,20 @@ class BothWays:
             self.between.pop(0)()
 
     def fail_over(
-        self, mode: Mode = Mode.PLANNED, flow: FlowSettings | None = None, *, reverse: bool = True
+        self,
+        mode: Mode = Mode.PLANNED,
+        flow: FlowSettings | None = None,
+        *,
+        reverse: bool = True,
+        dry_run: bool = False,
+        answer: Answer | Callable[[], Answer] = Answer.YES,
     ) -> FailoverReport:
         """Promote the target of a flow: B, unless another is named; `reverse` says whether the file has both."""
         chosen = flow or self.there
         back = self.usual if chosen.source.alias == "A" else self.there
         other = Way(back, self.clusters(back, watched=True)) if reverse else None
-        tools = replace(self.tools(Answer.YES), reverse=other)
-        return failover.run(chosen, self.clusters(chosen, watched=True), failover.Request(mode, "jo"), tools)
+        tools, request = replace(self.tools(answer), reverse=other), failover.Request(mode, "jo", dry_run)
+        return failover.run(chosen, self.clusters(chosen, watched=True), request, tools)
 
     def home(
         self,
@@ -234,9 +240,20 @@ class BothWays:
         clusters = self.clusters(self.there, watched=True)
         return abort.turn_back(self.there, clusters, reverse, by="jo", reason="not today")
 
-    def follow(self) -> AbortResult:
-        """Let A->B follow again, as after a failback by hand."""
-        return abort.follow(self.there, self.clusters(self.there), by="jo", reason="clients are on A")
+    def follow(self, flow: FlowSettings | None = None) -> AbortResult:
+        """Let A->B follow again, unless another is named, as a process of its own."""
+        chosen = flow or self.there
+        reverse = Way(self.back, self.clusters(self.back, watched=True)) if chosen is self.there else None
+        clusters = self.clusters(chosen, watched=True)
+        return abort.follow(chosen, clusters, reverse, by="jo", reason="clients are on A")
+
+    def save(self, flow: FlowSettings | None = None) -> FailbackReport:
+        """Save what the source of a flow alone has, that of A->B unless another is named."""
+        chosen = flow or self.there
+        reverse = self.usual if chosen is self.there else self.there
+        request = failback.Request("jo", self.folder / "mm2.properties", "sha", reverse=reverse)
+        clusters = self.clusters(chosen, watched=True)
+        return failback.run(chosen, clusters, request, partial(self.read, chosen))
 
 
 def lose(cluster: FakeCluster) -> Callable[[], None]:

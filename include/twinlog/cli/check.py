@@ -52,7 +52,8 @@ class Permission:
 class FlowCheck:
     """The findings about one flow; `acls` are the commands that grant what it lacks.
 
-    `optional_acls` grant what only the syncs of configs, ACLs and groups lack.  `notes` are for people.
+    `optional_acls` grant what only the syncs of configs, ACLs and groups lack, or a failover and a failback.  `notes`
+    are for people.
     """
 
     flow: str
@@ -92,7 +93,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
-    from twinlog.cluster.permissions.needs import acl_lines, judge, needs
+    from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.session import Session, client_properties, describe_cluster
     from twinlog.topics.discovery_rules import same_cluster
@@ -114,7 +115,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
-    wanted = needs(flow, names, transactional_prefix(flow))
+    wanted = (*needs(flow, names, transactional_prefix(flow)), *recovery_needs(flow, names))
     rights = find_rights(source, flow.source.connection, wanted) | find_rights(
         target, flow.target.connection, wanted
     )
@@ -158,9 +159,9 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Na
 
 def transactional_prefix(flow: FlowSettings) -> str:
     """Return the prefix of the transactional ids of the flow's lanes."""
-    from twinlog.lane.fence.fence import transactional_id
+    from twinlog.lane.fence import fence
 
-    return transactional_id(flow.name, 0).removesuffix("0")
+    return fence.transactional_prefix(flow.name)
 
 
 def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
@@ -228,6 +229,7 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
         ],
         empty=f"all {len(report.permissions):,} are there",
     )
-    for title, lines in (("run these", report.acls), ("and these, for the syncs only", report.optional_acls)):
+    optional = "and these, for syncs, failover and failback only"
+    for title, lines in (("run these", report.acls), (optional, report.optional_acls)):
         if lines:
             yield Lines(f"{report.flow}: {title}", lines)

@@ -46,6 +46,7 @@ def drill(
     cannot be reached or refuses.
     """
     from twinlog.drill import drill as drilling
+    from twinlog.drill.application import application
     from twinlog.drill.reading import reader
     from twinlog.policy.selection import NameFilter
 
@@ -54,7 +55,7 @@ def drill(
         return _history(chosen, output)
     request = drilling.Request(getpass.getuser(), NameFilter((pattern,)), most)
     with clusters_with_ledger(chosen) as clusters:
-        tools = drilling.Tools(reader(chosen.target), time.sleep, say_step)
+        tools = drilling.Tools(reader(chosen.target), time.sleep, application(chosen), say_step)
         report = drilling.run(chosen, clusters, request, tools)
     show(report.document, output, _grids(report))
     say(f"{report.flow}: {report.state.value}: {report.message}")

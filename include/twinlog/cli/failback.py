@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.failover import YesOption, groups_grid, tools_of
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_one_flow
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
 from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption, StrictOption
@@ -62,7 +62,7 @@ def failback(
     from twinlog.recovery.failback.one_sided import opened_logs
     from twinlog.recovery.reverse import reverse_of
 
-    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     request = recovery.Request(
         by=getpass.getuser(),
         configuration=configuration.path,
@@ -104,6 +104,7 @@ def _home(
     if not dry_run:
         load_early()
     with (
+        home.target_awaited(chosen, back),
         clusters_with_ledger(chosen) as clusters,
         open_clusters(back) as reversed_ones,
         opened_reverse(configuration, chosen) as usual,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.flows import load_one_flow
+from twinlog.cli.flows import load_flow_or_way_home
 from twinlog.cli.follow import WarmSpark
 from twinlog.cli.gate import SignOption
 from twinlog.cli.options import (
@@ -76,7 +76,7 @@ def failover(
     from twinlog.recovery.reverse import opened_reverse
 
     at_ms = None if groups_at is None else parse_moment(groups_at, "--groups-at")
-    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     key = signing_key(sign_with or chosen.gate.sign_with)
     if not dry_run:
         load_early()

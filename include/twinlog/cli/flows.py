@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.say import say, warn
 from twinlog.errors import ConfigError, ExitCode, UsageError
+from twinlog.policy.state_topics import HOME
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -116,6 +117,22 @@ def load_one_flow(
             f"this is about one flow, and {path} has {names}", hint=f"add --flow '{flows[0].name}'"
         )
     return configuration, flows[0]
+
+
+def load_flow_or_way_home(
+    path: Path, name: str | None, *, strict: bool = False
+) -> tuple[Configuration, FlowSettings]:
+    """Return the flow as `load_one_flow`; `B.home->A` names the one by which `A->B` goes home with other names.
+
+    Raises TerminalError `no-way-home` if there is no such flow, and as `load_one_flow`.
+    """
+    from twinlog.recovery.reverse import named_flow
+
+    if name is None or HOME not in name:
+        return load_one_flow(path, name, strict=strict)
+    configuration = read_configuration(path, strict=strict)
+    found = named_flow(configuration, _tidy(name))
+    return configuration, found or select_flows(configuration, [name])[0]
 
 
 R = TypeVar("R")

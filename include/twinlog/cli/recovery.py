@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.failover import YesOption
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Column, Grid, notes_grid, show
 from twinlog.cli.say import confirm, say
@@ -29,7 +29,7 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
     """Say where the flow's failover stands, and what can be done now."""
     from twinlog.recovery import history as step
 
-    _, chosen = load_one_flow(config, flow)
+    _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = step.status(chosen, clusters)
     title = f"{found.flow}: {found.state}" + (f", by {found.by}: {found.reason}" if found.by else "")
@@ -48,7 +48,7 @@ def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputO
     from twinlog.checks.risk import iso
     from twinlog.recovery import history as step
 
-    _, chosen = load_one_flow(config, flow)
+    _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = step.history(chosen, clusters)
     columns: dict[str, Column] = {
@@ -78,12 +78,14 @@ def abort(
 ) -> int:
     """Roll the failover back that is under way: the flow follows again. A way home leaves clients where they are.
 
+    A failover without the source of a flow that copied home leaves it on the way home.
+
     Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
     """
     from twinlog.recovery import abort as step
     from twinlog.recovery.reverse import opened_way_home
 
-    configuration, chosen = load_one_flow(config, flow)
+    configuration, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
         done = step.turn_back(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
         if done is None:
@@ -102,28 +104,29 @@ def follow(
 ) -> int:
     """Let a promoted flow follow again, after a failback by hand: its clients are on the source again.
 
+    So does a flow whose source was promoted without the target, which was lost on the way home and is back.
+
     Exit 1 for a flow that is not promoted, and while something is left that a person has to undo.
     """
     from twinlog.recovery import abort as step
+    from twinlog.recovery.reverse import opened_way_home
 
-    _, chosen = load_one_flow(config, flow)
+    configuration, chosen = load_flow_or_way_home(config, flow)
     if not yes:
         confirm(
             f"{chosen.name} will copy again, and producers lose their rights on {chosen.target.alias};"
             f" {chosen.source.alias} has to have all that was written there"
         )
-    with clusters_with_ledger(chosen) as clusters:
-        done = step.follow(chosen, clusters, by=getpass.getuser(), reason=reason)
+    with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
+        done = step.follow(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
     return _shown(done, output)
 
 
 def _shown(done: AbortResult, output: Output) -> int:
-    stays = done.state == "promoted"
-    title = (
-        f"{done.flow} is promoted as before"
-        if stays
-        else f"{done.flow} follows again; {done.run} {done.state}"
-    )
+    title = {
+        "promoted": f"{done.flow} is promoted as before",
+        "failing-over": f"{done.flow} copies home as before; its target is not promoted",
+    }.get(done.state, f"{done.flow} follows again; {done.run} {done.state}")
     show(to_json(done), output, [notes_grid(done.left, title, "left to do", "nothing")])
     return int(done.exit_code)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
-from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import (
     ByOption,
     ConfigOption,
@@ -24,7 +24,6 @@ from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
@@ -71,7 +70,7 @@ def add(
     refuse_unknown([check], "waiver")
     if not reason.strip() or not by.strip():
         raise UsageError("a waiver needs a reason and a name", hint="fill --reason and --by")
-    chosen = _waivable(config, flow)
+    _, chosen = load_flow_or_way_home(config, flow)
     waiver = Waiver(check, subject, reason.strip(), by.strip(), until_ms, now_ms)
     with clusters_with_ledger(chosen) as clusters:
         if subject:
@@ -88,7 +87,7 @@ def list_waivers(
     """List waivers, expired ones too."""
     from twinlog.state.ledger import read_ledger
 
-    chosen = _waivable(config, flow)
+    _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         waivers = read_ledger(chosen, clusters.target).waivers
     _show(chosen, waivers, clock.now_ms(), output)
@@ -107,7 +106,7 @@ def remove(
     """Delete a waiver: the check counts again."""
     from twinlog.state.ledger import forget, read_ledger
 
-    chosen = _waivable(config, flow)
+    _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         waivers = read_ledger(chosen, clusters.target).waivers
         found = next((it for it in waivers if (it.check, it.subject) == (check, subject)), None)
@@ -120,17 +119,6 @@ def remove(
         forget(chosen, clusters.target, found)
     _show(chosen, [it for it in waivers if it is not found], clock.now_ms(), output)
     return 0
-
-
-def _waivable(config: Path, name: str | None) -> FlowSettings:
-    """Return a flow of the file, or the one by which a flow with other names goes home: `B.home->A`."""
-    from twinlog.policy.state_topics import HOME
-    from twinlog.recovery.reverse import way_home
-
-    if name is None or f"{HOME}->" not in name:
-        return load_one_flow(config, name)[1]
-    there, _, here = name.partition(f"{HOME}->")
-    return way_home(*load_one_flow(config, f"{here}->{there}"))
 
 
 def _until(text: str, now_ms: int) -> int:

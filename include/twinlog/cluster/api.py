@@ -22,6 +22,7 @@ from twinlog.cluster.admin.groups import (
 )
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
+from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import (
     Answers,
@@ -105,6 +106,9 @@ class ClusterReader(Protocol):
 
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
         """Return the latest committed record of each key, as `latest` does, with its offset and time."""
+
+    def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
+        """Find out what this user may do on each resource that `needs` of this cluster names; nothing is changed."""
 
     def groups(self) -> tuple[GroupListing, ...]:
         """Return the groups this user may see, of every type, sorted."""

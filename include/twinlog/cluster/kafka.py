@@ -30,6 +30,8 @@ from twinlog.cluster.admin.groups import (
 )
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
+from twinlog.cluster.permissions.needs import Need, Resource, Rights
+from twinlog.cluster.permissions.rights import find_rights
 from twinlog.cluster.prints import Fingerprint, read_fingerprints
 from twinlog.cluster.session import Session, client_properties, describe_cluster
 from twinlog.cluster.values import (
@@ -134,6 +136,9 @@ class KafkaCluster:
 
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
         return self._state_reader.latest_records(topic)
+
+    def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
+        return find_rights(self._session, self._settings.connection, needs)
 
     def groups(self) -> tuple[GroupListing, ...]:
         return self._asked(groups.list_groups)

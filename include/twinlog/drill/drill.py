@@ -15,6 +15,7 @@ from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill import clones
+from twinlog.drill.application import Application
 from twinlog.drill.compare import Comparison, Firsts, Readings
 from twinlog.drill.places import Place, View, view
 from twinlog.drill.procedure import DrillStep
@@ -51,10 +52,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tell what a drill works with, other than the clusters; `told` hears of every step that begins or ended."""
+    """Tell what a drill works with, other than the clusters; `told` hears of every step that begins or ended.
+
+    `application` reads once more, as the application of a group whose login is given.
+    """
 
     read: Reader
     sleep: Callable[[float], None]
+    application: Application
     told: Told[DrillStep] = lambda _name, _outcome: None
 
 
@@ -215,6 +220,7 @@ def _read(work: _Work) -> Outcome:
     }
     if not work.noted or not any(placed.values()):
         return skipped("no clone was placed")
+    users = 0
     for group, places in placed.items():
         if not places:
             continue
@@ -222,6 +228,10 @@ def _read(work: _Work) -> Outcome:
         clones.note(work.flow, work.clusters.target, work.run)
         try:
             work.met[group] = work.tools.read(clones.clone_of(work.run.run, group), places)
+            starts = {
+                it.remote: it.offset for it in work.places if it.group == group and it.offset is not None
+            }
+            users += work.tools.application(group, starts) != ""
         except ClusterUnreachable:
             raise
         except TwinlogError as error:
@@ -229,7 +239,10 @@ def _read(work: _Work) -> Outcome:
     records = sum(it.record is not None for met in work.met.values() for it in met.values())
     rto, objective = work.rto_seconds, work.flow.failover.drill_rto_seconds
     took = f"; placed and read in {rto:,.3f} s" if rto is not None else ""
-    text = f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}"
+    logins = f"; {users:,} of them also by their application's login" if users else ""
+    text = (
+        f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}{logins}"
+    )
     if objective is not None and rto is not None and rto > objective:
         return failed(f"{text}, longer than twinlog.drill.rto.seconds={objective}")
     return done(text)

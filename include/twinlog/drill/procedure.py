@@ -41,9 +41,11 @@ DRILL = (
     ),
     Step(
         DrillStep.READ,
-        "starts a consumer with each clone on the target, and takes the first record of each partition",
+        "starts a consumer with each clone on the target, and takes the first record of each partition; then with the"
+        " login of the group's application, if `twinlog.drill.clients` has one",
         "a first record in seconds",
-        "no record within 30 s fails the drill: look at the target's brokers",
+        "no record within 30 s fails the drill: look at the target's brokers. An application that is refused is named:"
+        " grant what its line says",
     ),
     Step(
         DrillStep.COMPARE,

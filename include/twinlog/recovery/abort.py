@@ -13,17 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinlog import clock
-from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.metadata import sync
-from twinlog.recovery import transitions
+from twinlog.recovery import lost_target, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.source_writers import forget_denials
+from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -50,7 +49,19 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Abor
     abort, and errors of the target.
     """
     _require_reason(reason, "producers cannot be stopped today")
+    run = transitions.open_run(read_ledger(flow, clusters.target))
+    if run is not None and run.home and not transitions.is_lent(run):
+        return _on_its_way_home_again(flow, clusters, by, reason.strip())
     return _end(flow, clusters, by, reason.strip(), RunState.ABORTED, _abort_its_own)
+
+
+def _on_its_way_home_again(flow: FlowSettings, clusters: Clusters, by: str, reason: str) -> AbortResult:
+    """Give up to promote the target without the source: what was made for the way home stays."""
+    actor = Actor(by, f"aborted-{uuid.uuid4().hex[:12]}")
+    journal = Journal(flow, clusters, actor, ask_source=False)
+    ended = journal.move(lambda now: transitions.abort(flow.name, now, actor, reason, clock.now_ms()))
+    assert ended is not None
+    return AbortResult(flow.name, ended.run, FlowPhase.FAILING_OVER.value, ())
 
 
 def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
@@ -73,7 +84,7 @@ def turn_back(
 
     Records that came home stay there, and denials that the way home has removed from the source stay removed: the
     reverse flow writes there.  The result is None if no way home is under way, or half turned back.  Raises UsageError
-    without a reason, and errors of the target.
+    without a reason, TerminalError `promoted` if the source was promoted without the target, and errors of the target.
     """
     ledger = read_ledger(flow, clusters.target)
     runs = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover]
@@ -82,6 +93,7 @@ def turn_back(
     if not here and not half:
         return None
     _require_reason(reason, "not today")
+    lost_target.require_not_promoted(flow, reverse, runs[-1])
     actor = Actor(by, f"aborted-{uuid.uuid4().hex[:12]}")
     journal = Journal(flow, clusters, actor, ask_source=False)
     if here:
@@ -89,7 +101,7 @@ def turn_back(
     ended = read_ledger(flow, clusters.target).recovery(runs[-1].run)
     assert ended is not None
     undone = bool(ended.denied)
-    left = _denials(flow.target.alias, clusters.target, journal, ended)
+    left = still_denied(flow.target.alias, clusters.target, journal, ended)
     if not left:
         released, left = _release(flow, reverse, actor, ended.run, reason.strip())
         undone = undone or released
@@ -123,13 +135,22 @@ def _release(
     return True, []
 
 
-def follow(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> AbortResult:
-    """Let a promoted flow follow again.
+def follow(
+    flow: FlowSettings, clusters: Clusters, reverse: Way | None = None, *, by: str, reason: str
+) -> AbortResult:
+    """Let a promoted flow follow again, or one whose source was promoted without the target on its way home.
 
     The caller has seen to it that no client writes to the target any more, and that the source has what was written
-    there.  Raises UsageError without a reason, TerminalError `not-promoted`, and errors of the target.
+    there.  `reverse` is the flow by which it goes home.  Raises UsageError without a reason, TerminalError
+    `not-promoted`, `failing-back` for one that is on its way home, and errors of the clusters.
     """
     _require_reason(reason, "clients are back on A")
+    actor = Actor(by, f"returned-{uuid.uuid4().hex[:12]}")
+    ended = lost_target.end(flow, clusters, reverse, actor, reason.strip())
+    if ended is not None:
+        journal = Journal(flow, clusters, actor, ask_source=False)
+        left = lost_target.denials(flow, clusters, journal, ended)
+        return AbortResult(flow.name, ended.run, RunState.RETURNED.value, (*left, *_rights(flow, clusters)))
     return _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
 
 
@@ -153,7 +174,7 @@ def _end(
     if ended is None:
         ended = journal.move(lambda now: decide(flow.name, now, actor, reason, clock.now_ms()))
     assert ended is not None
-    denials = _denials(flow.source.alias, clusters.source, journal, ended)
+    denials = still_denied(flow.source.alias, clusters.source, journal, ended)
     left = [*denials, *_rights(flow, clusters)]
     return AbortResult(flow.name, ended.run, state.value, tuple(left))
 
@@ -164,22 +185,10 @@ def half_ended(runs: tuple[RecoveryRun, ...], state: RunState) -> RecoveryRun | 
     return found[-1] if found else None
 
 
-def _denials(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
-    """Remove the ACLs of the run from the cluster on which it made them; producers may write there again."""
-    try:
-        why = forget_denials(cluster, journal, run)
-    except TwinlogError as error:
-        why = error.message
-    if not why:
-        return []
-    return [
-        f"{len(run.denied):,} topics of {alias} still deny WRITE to {run.denied[0].principal}: {why};"
-        " do this again once it answers"
-    ]
-
-
 def _rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
-    """Take producers' rights on the target away again, by the flow's own profile."""
+    """Take producers' rights on the target away again, by the flow's own profile; one that brings home gave none."""
+    if flow.homes is not None:
+        return []
     try:
         refused = sync.run(flow, clusters).refused
     except TwinlogError as error:

@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TwinlogError, UsageError
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
@@ -24,6 +25,7 @@ from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
+from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, groups_at, planned, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
@@ -78,10 +80,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
     `no-ledger` before the first cycle, and FencedError `relieved` if another process has taken over.
     """
+    flow = as_noted(flow, clusters.target)
     with source_needed(flow, request.mode):
         if request.dry_run:
             return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
-        require_ledger(flow, clusters.target)
+        _require_ledger(flow, clusters.target)
         return _run(flow, clusters, request, tools)
 
 
@@ -117,7 +120,14 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         name = clock.new_run_name("failover")
         taken = journal.move(
             lambda now: transitions.begin(
-                flow.name, now, mode, actor, name, clock.now_ms(), request.groups_at_ms
+                flow.name,
+                now,
+                mode,
+                actor,
+                name,
+                clock.now_ms(),
+                request.groups_at_ms,
+                only_brings_home=flow.homes is not None,
             )
         )
     assert taken is not None
@@ -182,6 +192,16 @@ def note(scene: Scene, step: StepReport[StepName]) -> None:
             raise
 
 
+def _require_ledger(flow: FlowSettings, target: ClusterReader) -> None:
+    """Raise TerminalError `no-ledger` before the first cycle, and `no-failover` while nothing is brought home."""
+    try:
+        require_ledger(flow, target)
+    except TerminalError as error:
+        if error.code == "no-ledger" and flow.homes is not None:
+            raise transitions.brings_nothing_home(flow.name) from None
+        raise
+
+
 def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     """Return the last outcome of each step that was done, of a run that was promoted before."""
     newest = {
@@ -208,7 +228,7 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
         by=run.by,
-        next=_next(flow, mode, None, promoted=True),
+        next=_next(flow, mode, None, promoted=True, home=run.home),
     )
 
 
@@ -240,7 +260,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
         evidence=run.evidence if run is not None else "",
         by=scene.journal.actor.by,
-        next=_next(scene.flow, scene.mode, last, promoted=promoted),
+        next=_next(scene.flow, scene.mode, last, promoted=promoted, home=run.home if run is not None else ""),
         estimate=scene.loss.estimate if scene.loss is not None else "",
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
         transient=ended and last is not None and last.transient,
@@ -253,13 +273,16 @@ def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
     return clock.seconds_since(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
 
 
-def _next(flow: FlowSettings, mode: Mode, last: Outcome | None, *, promoted: bool) -> str:
+def _next(flow: FlowSettings, mode: Mode, last: Outcome | None, *, promoted: bool, home: str = "") -> str:
     """Say what can be done now."""
     again = f"twinlog failover --mode {mode.value} --flow '{flow.name}'"
     if last is not None and last.ends:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
-        return f"{again} goes on; twinlog recovery abort lets the flow follow again"
+        back = f"leaves it on the way home of {home}" if home else "lets the flow follow again"
+        return f"{again} goes on; twinlog recovery abort --flow '{flow.name}' {back}"
+    if home:
+        return f"start consumers, then producers, on {flow.target.alias}; {once_back(flow, home)}"
     denied = mode is Mode.PLANNED
     stays = f"; {flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
     return f"start consumers, then producers, on {flow.target.alias}{stays}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twinlog import clock
@@ -14,6 +15,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.survey import survey
 from twinlog.recovery.procedure import left
 from twinlog.recovery.report import TopicAtRisk
+from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps.planned import seen_topics
 from twinlog.recovery.transitions import open_run, way_home
 from twinlog.state.ledger import Ledger, read_ledger
@@ -60,6 +62,7 @@ class RecoveryStatus:
 
 def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
     """Read where the flow stands.  Raises errors of the target."""
+    flow = as_noted(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     run, state = way_home(ledger) or ledger.present_recovery, ledger.flow_state
     todo = left(run.mode, run) if run is not None and not run.cleared else ()
@@ -71,9 +74,19 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
         reason=state.reason if state is not None else "",
         run=status_of(run) if run is not None else None,
         left=tuple(name.value for name in todo),
-        next=what_next(flow, ledger),
+        next="; ".join([what_next(flow, ledger), *_unconfirmed(flow, ledger)]),
         left_on_source=_left_on_source(flow, clusters, ledger.present_failover),
     )
+
+
+def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
+    """Yield what an ended run may have left behind: a process may yet make denials."""
+    for run in ledger.recoveries:
+        if run.state is RunState.ABORTED and run.denied:
+            yield (
+                f"{run.run} may have left {len(run.denied):,} denials of WRITE: `twinlog recovery abort --flow"
+                f" '{flow.name}' --reason ...` removes them"
+            )
 
 
 def _left_on_source(
@@ -134,7 +147,8 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
     if run is not None:
         return (
             f"`twinlog failover --mode {run.mode} {named}` goes on with it;"
-            f" `twinlog recovery abort {named} --reason ...` lets the flow follow again"
+            f" `twinlog recovery abort {named} --reason ...` "
+            + (f"leaves it on the way home of {run.home}" if run.home else "lets the flow follow again")
         )
     kept = ledger.present_recovery
     if ledger.phase is FlowPhase.PROMOTED and kept is not None and not kept.cleared:
@@ -142,13 +156,20 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
             f"`twinlog failover --mode {kept.mode} {named}` does the steps that are left after the promotion"
         )
     if ledger.phase.out_of_service:
-        return (
-            f"clients work on {flow.target.alias}; once {flow.source.alias} answers, `twinlog failback --dry-run"
-            f" {named}` says what each side alone has; `twinlog failback --home {named}` goes home"
-        )
+        return _next_once_promoted(flow, kept)
     if ledger.phase is FlowPhase.PAUSED:
         return f"`twinlog resume {named}` lets it go on"
     return f"`twinlog failover --mode planned --dry-run {named}` shows what a failover would do"
+
+
+def _next_once_promoted(flow: FlowSettings, run: RecoveryRun | None) -> str:
+    named, clients = f"--flow '{flow.name}'", f"clients work on {flow.target.alias}"
+    if run is not None and run.home:
+        return f"{clients}; {once_back(flow, run.home)}"
+    return (
+        f"{clients}; once {flow.source.alias} answers, `twinlog failback --dry-run {named}` says what each side alone"
+        f" has; `twinlog failback --home {named}` goes home"
+    )
 
 
 def _next_on_the_way_home(flow: FlowSettings, ledger: Ledger) -> str:
@@ -160,6 +181,7 @@ def _next_on_the_way_home(flow: FlowSettings, ledger: Ledger) -> str:
         stay = f"`twinlog recovery abort {named} --reason ...` leaves clients on {flow.target.alias}"
         return f"`twinlog failback --home {named}` goes on; {stay}"
     if run is not None and run.mode == FAILBACK:
-        other = f"{flow.target.alias}->{flow.source.alias}"
-        return f"it copies home for {other}: `twinlog recovery status --flow '{other}'`"
+        other = run.home or f"{flow.target.alias}->{flow.source.alias}"
+        lost = f"if {flow.source.alias} is lost: `twinlog failover --mode source-dead {named}`"
+        return f"it copies home for {other}: `twinlog recovery status --flow '{other}'`; {lost}"
     return ""

@@ -10,6 +10,7 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
 from twinlog.gate.suites.suites import Mode
@@ -33,7 +34,7 @@ from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown
 from twinlog.recovery.steps.source_writers import plan_denials
-from twinlog.recovery.transitions import open_run
+from twinlog.recovery.transitions import brings_nothing_home, open_run
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -44,6 +45,8 @@ def run(
     """Return the steps as they would be done.  Raises errors of the clusters, and UsageError for no time of groups."""
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
+    if flow.homes is not None and open_run(ledger) is None and ledger.phase is not FlowPhase.PROMOTED:
+        raise brings_nothing_home(flow.name)
     look = planned_facts if mode is Mode.PLANNED else _source_dead
     topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
@@ -116,7 +119,7 @@ def _source_dead(snapshot: FlowSnapshot) -> Seen:
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
     loss = read_loss(flow, clusters.target)
     placings = read_placings(flow, clusters.target, ledger)
-    guess, kept = estimated(loss.topics), ledger.promotion_plan
+    guess = estimated(loss.topics)
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)
     about = f", about {guess:,} by the recent rate" if guess is not None else ""
@@ -125,14 +128,31 @@ def _source_dead(snapshot: FlowSnapshot) -> Seen:
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
         + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else ""),
-        StepName.RIGHTS: "no cycle has kept a plan"
-        if kept is None
-        else f"{len(promotion.fitting(flow, kept, clusters.target).plan.changes):,} changes on {flow.target.alias}",
+        StepName.RIGHTS: _rights(snapshot),
         StepName.SWITCH_CLIENTS: _hook(flow),
     }
     if alive:
         texts[StepName.GATE] = f"would say no: {flow.source.alias} answers (use --mode planned)"
     return loss.topics, shown(placings), texts, loss.seconds, loss.estimate
+
+
+def _rights(snapshot: FlowSnapshot) -> str:
+    """Say what would change, once the source is lost: the denials of a failover that is over go too."""
+    flow, target, run, kept = (
+        snapshot.flow,
+        snapshot.clusters.target,
+        open_run(snapshot.ledger),
+        snapshot.ledger.promotion_plan,
+    )
+    texts = []
+    if run is not None and run.denied_on_target:
+        texts.append(f"would remove {len(run.denied_on_target):,} denials of WRITE on {flow.target.alias}")
+    if kept is not None:
+        changes = len(promotion.fitting(flow, kept, target).plan.changes)
+        texts.append(f"{changes:,} changes on {flow.target.alias}")
+    elif flow.homes is None:
+        texts.append("no cycle has kept a plan")
+    return "; ".join(texts) or f"{flow.target.alias} keeps its own"
 
 
 def _hook(flow: FlowSettings) -> str:

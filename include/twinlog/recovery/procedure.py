@@ -212,7 +212,8 @@ HOME = (
     Step(
         StepName.BRING_HOME,
         "removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written on B,"
-        " and to B what A alone has, while clients work on B",
+        " and to B what A alone has, while clients work on B; notes on A how far records and groups have come, lest B"
+        " is lost",
         "little is left to copy",
         "A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do",
     ),

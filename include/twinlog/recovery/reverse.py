@@ -12,9 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee, LifecycleSettings
 from twinlog.errors import TerminalError
+from twinlog.policy.state_topics import HOME
+from twinlog.state.ledger import read_ledger
 from twinlog.transforms.chain import NO_CHAIN
 
 
@@ -24,6 +28,18 @@ class Way:
 
     flow: FlowSettings
     clusters: Clusters
+
+
+def named_flow(configuration: Configuration, name: str) -> FlowSettings | None:
+    """Return the flow `B.home->A`, which only brings home, if that is the name; None for another.
+
+    Raises ConfigError if the file has no flow `A->B`, and as `way_home`.
+    """
+    if f"{HOME}->" not in name or name in configuration.flows:
+        return None
+    there, _, here = name.partition(f"{HOME}->")
+    found = way_home(configuration, enabled_flow(configuration, f"{here}->{there}"))
+    return found if found.name == name else None
 
 
 def reverse_of(configuration: Configuration, flow: FlowSettings) -> FlowSettings | None:
@@ -90,6 +106,25 @@ def with_homes(way: Way, homes: Mapping[str, str]) -> Way:
     return Way(replace(way.flow, homes=homes), way.clusters)
 
 
+def as_noted(flow: FlowSettings, target: ClusterReader) -> FlowSettings:
+    """Return a flow that only brings home with the names that its ledger has; another flow as it is.
+
+    Its source need not answer.  Raises errors of the target.
+    """
+    if flow.homes is None or flow.homes:
+        return flow
+    lives = read_ledger(flow, target).incarnations.values()
+    return replace(flow, homes={it.topic: it.remote_topic for it in lives})
+
+
+def once_back(flow: FlowSettings, home: str) -> str:
+    """Say what to do once the source of a flow is back that was promoted without it, on the way home of `home`."""
+    return (
+        f"once {flow.source.alias} answers, keep clients away from it: `twinlog failback --flow '{flow.name}'` saves"
+        f" what never came home, `twinlog recovery follow --flow '{home}'` lets {home} follow"
+    )
+
+
 def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSettings:
     """Return the flow that copies home.  Raises TerminalError `no-way-home` if the file enables none."""
     if reverse is not None and reverse.enabled:
@@ -126,6 +161,9 @@ def opened_reverse(configuration: Configuration, flow: FlowSettings) -> Iterator
 @contextmanager
 def opened_way_home(configuration: Configuration, flow: FlowSettings) -> Iterator[Way | None]:
     """Open the clusters of the flow by which this one goes home; None if there is none."""
+    if flow.homes is not None:
+        yield None
+        return
     try:
         back = way_home(configuration, flow)
     except TerminalError:

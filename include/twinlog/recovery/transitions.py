@@ -15,8 +15,8 @@ Each move is decided behind the flow's fence and written through its control lan
 holds.  A move raises and changes nothing if the ledger does not allow it.
 
 On the way home two ledgers move.  That of the promoted flow A->B has the state and the journal.  In that of B->A,
-which copies home, the flow is failing over for the same run: `lend` and `give_back`.  It is written after that of A->B,
-at the beginning and at the end.
+which copies home, the flow is failing over for the same run (homeward.py).  It is written after that of A->B, at the
+beginning and at the end.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ from twinlog.state.progress import SourceIncarnation
 
 MOST_ENTRIES = 200
 """Journal entries that a run keeps, the newest: a failover that is tried for days must not fill the ledger."""
+
+STALLED_MS = 600_000
+"""A process that has not said for so long that it has made the ACLs it noted is dead, and makes none any more."""
 
 MOST_RUNS = 50
 """Runs that a ledger keeps, the newest."""
@@ -102,12 +105,15 @@ def begin(
     run_name: str,
     now_ms: int,
     groups_at_ms: int | None = None,
+    *,
+    only_brings_home: bool = False,
 ) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
     `groups_at_ms` is the time to which groups go back; None: they do not, or as the one that is under way says.
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
-    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.
+    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.  A flow
+    that `only_brings_home` is failed over while it does, else `no-failover`.
     """
     under_way = open_run(ledger)
     if under_way is not None:
@@ -118,8 +124,10 @@ def begin(
         return Move(taken)
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
+    if only_brings_home:
+        raise brings_nothing_home(flow)
     if mode is Mode.PLANNED:
-        _refuse_paused(flow, ledger)
+        refuse_paused(flow, ledger)
         home = way_home(ledger)
         if home is not None and StepName.FOLLOW in left(FAILBACK, home):
             raise on_its_way_home(flow, ledger)  # the reverse flow has not let go yet
@@ -140,14 +148,19 @@ def begin(
 def note(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:
     """Add an entry to the journal.  Raises FencedError `relieved` if another process goes on with the run."""
     run = require_held(flow, ledger, actor, run_name)
-    return Move(_with(run, entry))
+    return Move(with_entry(run, entry))
 
 
 def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[DeniedWrite, ...]) -> Move:
     """Remember ACLs before they are made on the source.  Raises FencedError `relieved`."""
     run = require_held(flow, ledger, actor, run_name)
     new = tuple(it for it in denied if it not in run.denied)
-    return Move(replace(run, denied=(*run.denied, *new)))
+    return Move(replace(run, denied=(*run.denied, *new), denying=actor.holder))
+
+
+def made(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> Move:
+    """Say that the ACLs are made, or will not be, by this process.  Raises FencedError `relieved`."""
+    return Move(replace(require_held(flow, ledger, actor, run_name), denying=""))
 
 
 def promote(
@@ -163,7 +176,7 @@ def promote(
     """Promote the target: from here on clients work there.  Raises FencedError `relieved`."""
     run = require_held(flow, ledger, actor, run_name)
     promoted = replace(
-        _with(run, entry),
+        with_entry(run, entry),
         state=RunState.PROMOTED,
         promoted_ms=entry.at_ms,
         at_risk_records=at_risk_records,
@@ -184,7 +197,7 @@ def clear(
     """End a promoted run: nothing is left to do; `evidence` is the file and its digest."""
     run = require_held(flow, ledger, actor, run_name)
     ended = replace(
-        _with(run, entry),
+        with_entry(run, entry),
         cleared=True,
         ended_ms=entry.at_ms,
         evidence=evidence[0],
@@ -207,7 +220,8 @@ def retake(flow: str, ledger: Ledger, actor: Actor, now_ms: int) -> Move:
 def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
     """Let the flow follow again; one that is on its way home is promoted as before.
 
-    Raises TerminalError `no-failover` if none is under way, `promoted` if it is too late.
+    A failover without its source of a flow that copied home is taken back: the flow copies home as before.  Raises
+    TerminalError `no-failover` if none is under way, `promoted` if it is too late.
     """
     run = open_run(ledger)
     if run is None:
@@ -220,7 +234,9 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             flow=flow,
         )
     entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason)
-    ended = replace(_with(run, entry), state=RunState.ABORTED, holder=actor.holder, ended_ms=now_ms)
+    if run.home and not is_lent(run):
+        return Move(replace(with_entry(run, entry), mode=FAILBACK, holder=actor.holder))
+    ended = replace(with_entry(run, entry), state=RunState.ABORTED, holder=actor.holder, ended_ms=now_ms)
     if is_lent(run):
         ended = replace(ended, denied=())  # removed already, by the ledger of the flow on its way home
     if ledger.phase is FlowPhase.FAILING_BACK:
@@ -243,7 +259,7 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
             flow=flow,
         )
     entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason)
-    returned = replace(_with(run, entry), state=RunState.RETURNED, holder=actor.holder)
+    returned = replace(with_entry(run, entry), state=RunState.RETURNED, holder=actor.holder)
     return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}"))
 
 
@@ -261,96 +277,14 @@ def way_home(ledger: Ledger) -> RecoveryRun | None:
     return last if unfinished else None
 
 
-def set_out(flow: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move:
-    """Begin the way home of a promoted flow, or go on with the one that is under way.
-
-    Raises TerminalError `not-promoted` for a flow that is not promoted, or was not promoted by a failover.
-    """
-    under_way = way_home(ledger)
-    if under_way is not None:
-        return Move(replace(under_way, holder=actor.holder, at_ms=now_ms))
-    failover = ledger.present_recovery
-    if ledger.phase is not FlowPhase.PROMOTED or failover is None:
-        raise not_promoted(flow)
-    run = RecoveryRun(
-        run_name, FAILBACK, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms, failover=failover.run
-    )
-    return Move(run, FlowState(FlowPhase.FAILING_BACK, now_ms, actor.by, "the way home", run_name))
-
-
-def lend(flow: str, home: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move:
-    """Let the reverse flow copy for the way home of the flow `home` alone.
-
-    Raises TerminalError `promoted` or `failing-over` if the reverse flow is failed over itself, `paused` if a person
-    paused it.
-    """
-    under_way = open_run(ledger)
-    if under_way is not None and not is_lent(under_way):
-        what = "on its way home" if under_way.failover else "failing over"
-        raise TerminalError(
-            f"{flow} is {what} itself, by {under_way.by}",
-            hint=f"`twinlog recovery abort --flow '{flow}'` ends that",
-            code="failing-over",
-            flow=flow,
-        )
-    if under_way is None and ledger.phase.out_of_service:
-        raise TerminalError(
-            f"{flow} is promoted itself, so it does not copy home",
-            hint=f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",
-            code="promoted",
-            flow=flow,
-        )
-    _refuse_paused(flow, ledger)
-    lent = ledger.recovery(run_name) or RecoveryRun(
-        run_name, FAILBACK, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms
-    )
-    lent = replace(lent, state=RunState.OPEN, holder=actor.holder, at_ms=now_ms, ended_ms=None)
-    if under_way is not None and under_way.run == run_name:
-        return Move(lent)
-    # A way home that was given up while A was away could not let the reverse flow go.
-    left_over = (
-        replace(under_way, state=RunState.ABORTED, ended_ms=now_ms, denied=())
-        if under_way is not None
-        else None
-    )
-    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"the way home of {home}", run_name)
-    forgotten = ledger.recoveries[: max(0, len(ledger.recoveries) - MOST_RUNS + 1)]
-    return Move(lent, state, forgotten, left_over)
-
-
-def arrive(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:
-    """Promote the source again: the flow follows, and its failover is over.  Raises FencedError `relieved`."""
-    run = require_held(flow, ledger, actor, run_name)
-    arrived = replace(
-        _with(run, entry),
-        state=RunState.PROMOTED,
-        promoted_ms=entry.at_ms,
-        at_risk_records=0,
-        rpo_seconds=0.0,
-    )
-    failover = ledger.recovery(run.failover)
-    returned = replace(failover, state=RunState.RETURNED, at_ms=entry.at_ms) if failover is not None else None
-    state = FlowState(FlowPhase.ACTIVE, entry.at_ms, actor.by, "after a failback", run_name)
-    return Move(arrived, state, ended=returned)
-
-
-def give_back(ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move | None:
-    """Let the reverse flow follow again by itself; None if it is not held for this run any more."""
-    run = open_run(ledger)
-    if run is None or run.run != run_name or run.mode != FAILBACK:
-        return None
-    returned = replace(
-        run, state=RunState.RETURNED, holder=actor.holder, at_ms=now_ms, ended_ms=now_ms, denied=()
-    )
-    return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, "after a failback"))
-
-
-def not_promoted(flow: str) -> TerminalError:
-    """Return the refusal of a failback before a failover."""
+def brings_nothing_home(flow: str) -> TerminalError:
+    """Return the refusal of a failover of the flow that only brings home, while no way home is under way."""
+    there, _, here = flow.partition("->")
+    away = there.removesuffix(HOME)
     return TerminalError(
-        f"{flow} is not promoted: failback before failover",
-        hint="`twinlog recovery status` says where it stands",
-        code="not-promoted",
+        f"{flow} brings nothing home now: no way home of {here}->{away} has begun",
+        hint=f"if {away} is lost and clients worked there, docs/failover.md says how they go to {here} by hand",
+        code="no-failover",
         flow=flow,
     )
 
@@ -359,7 +293,8 @@ def _word(run: RecoveryRun) -> str:
     return "failback" if run.mode == FAILBACK else "failover"
 
 
-def _refuse_paused(flow: str, ledger: Ledger) -> None:
+def refuse_paused(flow: str, ledger: Ledger) -> None:
+    """Raise TerminalError `paused` if a person paused the flow."""
     if ledger.phase is not FlowPhase.PAUSED:
         return
     state = ledger.flow_state
@@ -388,14 +323,29 @@ def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     )
 
 
-def _with(run: RecoveryRun, entry: JournalEntry) -> RecoveryRun:
+def with_entry(run: RecoveryRun, entry: JournalEntry) -> RecoveryRun:
+    """Return the run with one entry more in its bounded journal."""
     return replace(run, journal=(*run.journal, entry)[-MOST_ENTRIES:], at_ms=entry.at_ms)
 
 
-def without_denials(ledger: Ledger, run_name: str) -> Move | None:
-    """Forget the ACLs of a run that were removed from the source; None if it has none."""
+def without_denials(ledger: Ledger, run_name: str, now_ms: int) -> Move | None:
+    """Forget the ACLs of a run that were removed from the source; None if it has none.
+
+    If a process was about to make them, they are remembered for a while: it removes them itself once it finds that it
+    was relieved, and if it dies before that, the next command removes them.
+    """
     run = ledger.recovery(run_name)
-    return Move(replace(run, denied=())) if run is not None and run.denied else None
+    if run is None or not run.denied:
+        return None
+    if run.denying and now_ms - run.at_ms < STALLED_MS:
+        return None
+    return Move(replace(run, denied=(), denying=""))
+
+
+def without_denials_on_target(ledger: Ledger, run_name: str) -> Move | None:
+    """Forget the ACLs that were removed from the target of a flow that copies home; None if it has none."""
+    run = ledger.recovery(run_name)
+    return Move(replace(run, denied_on_target=())) if run is not None and run.denied_on_target else None
 
 
 def require_held(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> RecoveryRun:

@@ -324,7 +324,9 @@ def no_ledger(flow: FlowSettings) -> TerminalError:
     """Make the error for a flow that has never run."""
     return TerminalError(
         f"{flow.name} has never run: it has no ledger on {flow.target.alias}",
-        hint=f"run one cycle first: twinlog run --once --flow '{flow.name}'",
+        hint=f"run one cycle first: twinlog run --once --flow '{flow.name}'"
+        if flow.homes is None
+        else "it gets one when a way home begins: twinlog failback --home",
         code="no-ledger",
         flow=flow.name,
     )

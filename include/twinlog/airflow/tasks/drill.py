@@ -46,6 +46,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     with the reason, and send no event.  Raises TerminalError `drill` if it failed, after its clones are deleted.
     """
     from twinlog.drill import drill
+    from twinlog.drill.application import application
     from twinlog.drill.reading import reader
     from twinlog.formats.ledger.drill import DrillState
     from twinlog.state.ledger import read_ledger, require_ledger
@@ -59,7 +60,8 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
             raise AirflowSkipException(f"{flow.name} is {phase}: a drill is for a flow that follows")
         run = context["dag_run"]
         request = drill.Request(who(run), _groups(params["groups"]), params["most"], driver_of(run))
-        report = drill.run(flow, clusters, request, drill.Tools(reader(flow.target), time.sleep, log_step))
+        tools = drill.Tools(reader(flow.target), time.sleep, application(flow), log_step)
+        report = drill.run(flow, clusters, request, tools)
     told = shortened(report.document, WHOLE)
     last = visible(short(f"drill {report.state.value}: {report.message}", MOST_CHARACTERS))
     if report.state is DrillState.PASSED:

@@ -60,6 +60,10 @@ class Need:
     prefix: str = ""
 
 
+LONGEST_TOPIC = 249
+"""Characters of a topic's name (org.apache.kafka.common.internals.Topic)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """The rights found on one resource; an operation in neither set is unknown."""
@@ -110,6 +114,43 @@ def _need(
     return Need(alias, resource, tuple(operations.split()), why, required, prefix)
 
 
+def recovery_needs(flow: FlowSettings, names: Names) -> tuple[Need, ...]:
+    """Return what a failover and a failback need besides: a seat for each group, and topics for what is left behind."""
+    alias = flow.target.alias
+    seats = () if flow.sync_group_offsets else names.groups
+    return (
+        *(
+            Need(
+                alias,
+                Resource(Kind.GROUP, group),
+                ("READ", "DESCRIBE"),
+                "place it in a failover",
+                required=False,
+            )
+            for group in seats
+        ),
+        *tail_needs(flow, names.topics, names.target_topics, required=False),
+    )
+
+
+def tail_needs(
+    flow: FlowSettings, topics: Iterable[str], target_topics: frozenset[str], *, required: bool = True
+) -> Iterator[Need]:
+    """Yield what the export needs of records that the source alone has, for these topics of the source.
+
+    A name that is too long for a topic cannot be asked about.
+    """
+    for name in (it for it in map(flow.tail_topic, topics) if len(it) <= LONGEST_TOPIC):
+        yield Need(
+            flow.target.alias,
+            Resource(Kind.TOPIC, name),
+            (*(() if name in target_topics else ("CREATE",)), "WRITE", "DESCRIBE"),
+            f"export what {flow.source.alias} alone has after a failover",
+            required,
+            flow.tail_topic("").removesuffix(".internal"),
+        )
+
+
 def judge(wanted: Iterable[Need], rights: Mapping[tuple[str, Resource], Rights]) -> tuple[Finding, ...]:
     """Compare each need with the rights found, by (cluster, resource)."""
     return tuple(_judged(need, rights.get((need.cluster, need.resource), Rights())) for need in wanted)
@@ -154,7 +195,7 @@ def _source_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
 def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     prefix = flow.policy.format_remote_topic(flow.source.alias, "")
     for topic in names.topics:
-        remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+        remote = (flow.homes or {}).get(topic) or flow.policy.format_remote_topic(flow.source.alias, topic)
         shared = prefix if prefix and remote.startswith(prefix) else ""
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, remote), prefix=shared)
         yield need(f"{_create(remote, names)} WRITE DESCRIBE DESCRIBE_CONFIGS", "write the copy")
@@ -191,7 +232,7 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             yield need("READ", "see who else beats", required=False)
         yield need("DESCRIBE_CONFIGS", "see that its records are kept", required=False)
     if flow.emit_checkpoints:
-        topic = flow.policy.checkpoints_topic(flow.source.alias)
+        topic = flow.policy.checkpoints_topic(flow.state_alias)
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, topic), required=False)
         yield need(f"{_create(topic, names)} READ WRITE DESCRIBE", "write checkpoints")
         old = "delete checkpoints of groups that ended long ago"

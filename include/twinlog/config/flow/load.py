@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.file import properties_file
-from twinlog.config.file.origin import Findings, Severity
+from twinlog.config.file.origin import Findings, Severity, given
 from twinlog.config.file.providers import AirflowResolver, providers_of
-from twinlog.config.flow.flows import ResolvedFlow, cluster_by_itself, resolve_flow
+from twinlog.config.flow.flows import (
+    PRODUCT,
+    ResolvedFlow,
+    cluster_by_itself,
+    cluster_settings,
+    resolve_flow,
+)
 from twinlog.config.flow.lint import lint
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
+from twinlog.config.flow.precedence import ROLES
+from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import Configuration, FlowSettings
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import UsageError
 
 
@@ -105,6 +114,25 @@ def _resolution(
     return Resolution(
         configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
     )
+
+
+def load_client(
+    cluster: ClusterSettings, path: Path, *, environ: Mapping[str, str] = os.environ
+) -> ClusterSettings:
+    """Read how an application reaches a cluster: a properties file as Kafka's own tools take it.
+
+    Without `bootstrap.servers` it is the address that twinlog uses.  Raises ConfigError with every mistake.
+    """
+    findings = Findings(path.name)
+    written = properties_file.read(path, findings).properties
+    providers, declaration_errors = providers_of(written, environ, None)
+    for error in declaration_errors:
+        findings.error(written[str(error.data["key"])].origin, error.message, error.hint)
+    properties = {"bootstrap.servers": given(cluster.bootstrap_servers), **written}
+    reader = Reader({}, providers, findings)
+    found = cluster_settings(cluster.alias, dict.fromkeys(ROLES, properties), "consumer", PRODUCT, reader)
+    findings.raise_if_unusable(strict=False)
+    return found
 
 
 def enabled_flow(configuration: Configuration, name: str) -> FlowSettings:

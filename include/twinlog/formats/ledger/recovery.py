@@ -61,13 +61,17 @@ class RecoveryRun(LedgerEntry):
     """One failover of the flow, or its way home from one, from its start by `by` to its end.
 
     `holder` is the process that goes on with it: a process that finds another name here has been relieved.  `denied`
-    are written before the ACLs are made, so that an abort removes all of them and no others.  `at_risk_records` were
-    known to be lost with the source, None while that is unknown.  `cleared` says that nothing is left to do after the
-    promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.  `groups_at_ms` is
-    the time to which groups go back, None if they go on where they stand.
+    are written before the ACLs are made, so that an abort removes all of them and no others.  `denying` is the process
+    that makes them, until it has said that they are made: it may stall, and make them after others have removed them.
+
+    `at_risk_records` were known to be lost with the source, None while that is unknown.  `cleared` says that nothing is
+    left to do after the promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
+    `groups_at_ms` is the time to which groups go back, None if they go on where they stand.
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
     and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
+    It names the flow that goes `home`, and remembers the denials that the failover has made on the reverse flow's
+    target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.
     """
 
     KIND: ClassVar[str] = "recovery"
@@ -90,6 +94,9 @@ class RecoveryRun(LedgerEntry):
     evidence_sha256: str = ""
     failover: str = ""
     groups_at_ms: int | None = None
+    home: str = ""
+    denied_on_target: tuple[DeniedWrite, ...] = ()
+    denying: str = ""
 
 
 @dataclass(frozen=True, slots=True)

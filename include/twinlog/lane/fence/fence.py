@@ -93,6 +93,11 @@ def transactional_id(flow: str, lane: int) -> str:
     return f"twinlog-{flow}-{lane}"
 
 
+def transactional_prefix(flow: str) -> str:
+    """Return what the transactional ids of all lanes of a flow begin with."""
+    return transactional_id(flow, 0).removesuffix("0")
+
+
 def compaction_id(flow: str) -> str:
     """Return the transactional id of map compaction, for one process at a time (offset_sync/map_compaction.py)."""
     return f"twinlog-{flow}-map-upkeep"

@@ -26,7 +26,7 @@ from twinlog.formats.ledger.recovery import TailExported
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.logs.partition_reader import Lost
 from twinlog.recovery.failback.one_sided import Read, Stretch
-from twinlog.recovery.transitions import not_promoted
+from twinlog.recovery.homeward import not_promoted
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.plan import clamped
 

@@ -21,15 +21,18 @@ from twinlog.errors import ClusterUnreachable, ExitCode
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.jsonable import to_json
+from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import evidence, transitions
-from twinlog.recovery.failback import export, files
+from twinlog.recovery.failback import export, files, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.failback.files import WrittenFile
 from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Outcome, PlacedGroup, State, StepReport, done, failed, skipped
+from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
 
 
@@ -113,13 +116,16 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     """Compare, export, and write the evidence; a step that fails is in the report.
 
     Raises TerminalError `not-promoted` for a flow that was not failed over, the refusal of a source that is another
-    cluster, and ClusterUnreachable while the source does not answer.
+    cluster, ClusterRefused `unauthorised` if a right is missing, and ClusterUnreachable while the source does not
+    answer.
     """
+    flow = as_noted(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     if ledger.phase is FlowPhase.FAILING_BACK:
         raise transitions.on_its_way_home(flow.name, ledger)
     failover = export.require_promoted(flow, ledger)
     require_both(flow, clusters, ledger)
+    rights.require_to_save(flow, clusters, saved_topics(flow, clusters))
     work = Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
     for name, deed in _DEEDS:
         if request.dry_run and name is not StepName.COMPARE:
@@ -130,6 +136,13 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
         if work.found is None:
             break
     return report_of(work)
+
+
+def saved_topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
+    """Return the topics of the source whose records may have to be exported: no heartbeats."""
+    topics = [it.topic for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
+    beats = own_heartbeats(flow, clusters.source, topics)
+    return tuple(it for it in topics if it not in beats)
 
 
 def require_both(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.errors import ExitCode, TerminalError
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import failover, preview, transitions
-from twinlog.recovery.failback import failback, home_steps, homes
+from twinlog.recovery import failover, homeward, preview, transitions
+from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
@@ -50,15 +52,36 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     """Bring the flow `there` home, or go on with that; `back` copies home.
 
     A step that fails or waits is in the report.  Raises, before anything is changed, TerminalError `not-promoted` and
-    `no-way-home`, what `transitions.lend` refuses, the refusal of another cluster, and ClusterUnreachable; and
-    FencedError `relieved` if another process has taken over.
+    `no-way-home`, what `homeward.lend` refuses, the refusal of another cluster, `unauthorised` if a right
+    is missing, and ClusterUnreachable; and FencedError `relieved` if another process has taken over.
     """
+    with target_awaited(there.flow, back.flow):
+        return _run(there, back, request, tools, read)
+
+
+@contextmanager
+def target_awaited(flow: FlowSettings, back: FlowSettings) -> Iterator[None]:
+    """Tell a person who finds that the target does not answer how the source is promoted without it."""
+    try:
+        yield
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.target.alias:
+            raise
+        raise ClusterUnreachable(
+            error.message,
+            hint=f"if it is lost: twinlog failover --mode source-dead --flow '{back.name}' promotes"
+            f" {flow.source.alias}",
+            **error.data,
+        ) from None
+
+
+def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
     flow, clusters = there.flow, there.clusters
     ledger = read_ledger(flow, clusters.target)
     under_way = transitions.way_home(ledger)
     name = under_way.run if under_way is not None else clock.new_run_name("failback")
     actor, now = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}"), clock.now_ms()
-    begun = transitions.set_out(flow.name, ledger, actor, name, now).run
+    begun = homeward.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
     if back.flow.homes is None:
         require_ledger(back.flow, back.clusters.target)
@@ -67,16 +90,25 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
-        lent = transitions.lend(back.flow.name, flow.name, reverse, actor, name, now)
+        lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
         _require_way(there, back)
         if back.flow.homes is not None:
             homes.begin(lent, there, back, begun.failover, reverse)
+        _require_rights(there, back, ledger.recovery(begun.failover))
     work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
     if request.dry_run:
         return _preview(there, back, work, request, under_way)
     journey = _set_out(there, back, work, request, tools, actor)
     with failback.source_awaited(flow):
         return _walk(journey, under_way)
+
+
+def _require_rights(there: Way, back: Way, failover: RecoveryRun | None) -> None:
+    """Raise ClusterRefused `unauthorised` if a right is missing on either cluster."""
+    flow, clusters = there.flow, there.clusters
+    rights.require_to_save(flow, clusters, failback.saved_topics(flow, clusters))
+    copies = [it.remote_topic for it in homes.going_home(there)]
+    rights.require_to_go_home(back, copies, failover.denied if failover is not None else ())
 
 
 def _require_way(there: Way, back: Way) -> None:

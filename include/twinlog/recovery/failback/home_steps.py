@@ -17,8 +17,8 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.jsonable import to_json
 from twinlog.metadata import sync
-from twinlog.recovery import evidence, transitions
-from twinlog.recovery.failback import failback, homes
+from twinlog.recovery import evidence, homeward, transitions
+from twinlog.recovery.failback import failback, homes, standby
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failover import done_before
 from twinlog.recovery.procedure import HOME, StepName, Tail
@@ -50,9 +50,7 @@ def begin(journey: Journey) -> RecoveryRun:
     """Take the run; if A is not promoted yet, take the reverse flow too.  Raises as the moves."""
     there, back = journey.there, journey.back
     actor, run = there.journal.actor, there.run
-    taken = there.journal.move(
-        lambda now: transitions.set_out(there.flow.name, now, actor, run, clock.now_ms())
-    )
+    taken = there.journal.move(lambda now: homeward.set_out(there.flow.name, now, actor, run, clock.now_ms()))
     assert taken is not None
     if taken.promoted_ms is None:
         if back.flow.homes is not None:
@@ -64,9 +62,12 @@ def begin(journey: Journey) -> RecoveryRun:
 def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
     """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile."""
     there, back = journey.there, journey.back
-    planned.still_mine(there, read_ledger(there.flow, there.clusters.target))
-    move = transitions.lend(
-        back.flow.name, there.flow.name, ledger, back.journal.actor, back.run, clock.now_ms()
+    known = read_ledger(there.flow, there.clusters.target)
+    planned.still_mine(there, known)
+    failover = known.recovery(journey.work.failover)
+    denied = failover.denied if failover is not None else ()
+    move = homeward.lend(
+        back.flow.name, there.flow.name, ledger, back.journal.actor, back.run, clock.now_ms(), denied
     )
     if back.flow.homes is None:
         return move
@@ -105,6 +106,7 @@ def bring_home(journey: Journey) -> Outcome:
     removed = len(failover.denied) if failover is not None else 0
     if failover is not None and (refused := forget_denials(there.clusters.source, there.journal, failover)):
         return failed(f"{refused}; {back.flow.name} cannot write there")
+    back.journal.move(lambda now: transitions.without_denials_on_target(now, back.run))
     _, why = planned.copy_all(back)
     if why:
         return failed(f"{back.flow.name}: not everything could be copied: {why}")
@@ -116,10 +118,18 @@ def bring_home(journey: Journey) -> Outcome:
         else ""
     )
     brought = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
-    text = "; ".join([brought, *there.notes])
+    text = "; ".join([brought, *there.notes, *standby.keep_known(back)])
     if not_there:
         there.notes.append(not_there)
     return done("; ".join(filter(None, [text, not_there, _staying(journey)])))
+
+
+def compare(journey: Journey) -> Outcome:
+    """Count what each side alone has, and tell A what B has: it may have to do without B."""
+    outcome = failback.compare_sides(journey.work)
+    if journey.work.found is not None:
+        standby.report(journey.back)
+    return outcome
 
 
 def _staying(journey: Journey) -> str:
@@ -173,7 +183,7 @@ def promote(journey: Journey) -> Outcome:
 
     def move(ledger: Ledger) -> transitions.Move:
         entry = there.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
-        return transitions.arrive(there.flow.name, ledger, there.journal.actor, there.run, entry)
+        return homeward.arrive(there.flow.name, ledger, there.journal.actor, there.run, entry)
 
     there.journal.move(move)
     return outcome
@@ -193,7 +203,7 @@ def follow(journey: Journey) -> Outcome:
             f"{denied:,} topics of {there.flow.target.alias} still deny WRITE, so {back.flow.name} stands by: {refused}"
         )
     actor, run = back.journal.actor, back.run
-    back.journal.move(lambda now: transitions.give_back(now, actor, run, clock.now_ms()))
+    back.journal.move(lambda now: homeward.give_back(now, actor, run, clock.now_ms()))
     there.notes += notes
     text = f"{there.flow.name} and {back.flow.name} follow"
     if denied:
@@ -243,7 +253,7 @@ def write_evidence(journey: Journey) -> Outcome:
 
 
 DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
-    StepName.COMPARE: lambda it: failback.compare_sides(it.work),
+    StepName.COMPARE: compare,
     StepName.EXPORT_TAIL: lambda it: failback.export_tails(it.work),
     StepName.WRITE_FILES: lambda it: failback.write_tail_files(it.work),
     StepName.BRING_HOME: bring_home,

@@ -19,8 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
-from twinlog.formats.ledger.recovery import DeniedWrite
-from twinlog.gate.at_source import moving_topics
+from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason, SyncState
 from twinlog.jsonable import to_json
@@ -43,7 +42,7 @@ from twinlog.recovery.report import (
     waiting,
 )
 from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_writers import make_denials, plan_denials
+from twinlog.recovery.steps.source_writers import clear_up, denied_to_everybody, deny_writes, plan_denials
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed
@@ -61,12 +60,10 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     """
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
+    clear_up(source, (scene, *others))
     denials = plan_denials(flow, source)
-    refused = ""
-    if denials.new:
-        for it in (scene, *others):
-            _remember(it, denials.new)
-        refused = make_denials(source, denials.new)
+    refused = deny_writes(scene, others, denials.new)
+    scene.shut = denied_to_everybody(source, produced_topics(flow, source))
     deadline = time.monotonic() + flow.failover.wait_seconds
     while moving := moving_topics(flow, source, sleep=scene.tools.sleep):
         if time.monotonic() >= deadline:
@@ -80,11 +77,6 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     new = f"WRITE denied on {len(denials.new):,} topics" if denials.new else "WRITE was denied already"
     denied = new if not how else f"no ACL was made: {how}"
     return done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
-
-
-def _remember(scene: Scene, new: tuple[DeniedWrite, ...]) -> None:
-    flow, journal = scene.flow.name, scene.journal
-    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, scene.run, new))
 
 
 def _denied(why_none: str, refused: str) -> str:
@@ -337,6 +329,9 @@ def moved_since(scene: Scene) -> str:
     """Say what has moved since it was proved, just before the promotion; "" if nothing has."""
     seen = survey(FlowSnapshot(scene.flow, scene.clusters))
     scene.topics = seen_topics(scene.flow, scene.clusters, seen)
+    still = denied_to_everybody(scene.clusters.source, scene.shut)
+    if open_again := [it for it in scene.shut if it not in still]:
+        return f"{scene.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
     if left := at_risk(scene.topics):
         return f"{left:,} records were written to {scene.flow.source.alias} since"
     result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)

@@ -9,46 +9,90 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
+from twinlog.metadata.values import MetadataPlan
 from twinlog.recovery.report import Outcome, done, failed
 from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_writers import forget_denials
+from twinlog.recovery.steps.source_writers import (
+    denied_to_everybody,
+    forget_denials,
+    forget_denials_on_target,
+)
 from twinlog.state.ledger import read_ledger
-from twinlog.visible import and_more
+from twinlog.visible import and_more, listed
 
 
 def apply_rights(scene: Scene) -> Outcome:
     """Apply the plan; made anew while the source lives, else as a cycle kept it.
 
-    Denials go first that an unfinished way home has left on the target: there, clients work from now on.
+    Denials go first, for clients work on the target from now on: those that an unfinished way home has left there, and
+    those of the failover from which clients were on their way home when the source was lost.
 
     A refused change stops a planned failover, which can wait.  If the source is lost, nobody is helped by waiting: the
     failover goes on and names what is missing.
     """
-    for run in read_ledger(scene.flow, scene.clusters.target).recoveries:
-        if run.failover and (why := forget_denials(scene.clusters.target, scene.journal, run)):
-            return failed(f"{scene.flow.target.alias} still denies WRITE, since {run.run}: {why}")
-    if scene.mode is Mode.PLANNED:
-        flow = with_profile(scene.flow, Profile.PROMOTED)
-        plan, age = sync.make_plan(flow, scene.clusters), ""
-        missing = [f"{it.name}: {it.message}" for it in plan.refused]
-    else:
-        flow = with_profile(scene.flow, Profile.PROMOTED)
-        ledger = read_ledger(scene.flow, scene.clusters.target)
-        if ledger.promotion_plan is None:
+    why, lifted = _lift_denials(scene)
+    if why:
+        return failed(f"{scene.flow.target.alias} still denies WRITE, {why}")
+    outcome = _planned(scene) if scene.mode is Mode.PLANNED else _as_kept(scene)
+    return replace(outcome, message="; ".join(filter(None, [lifted, outcome.message])))
+
+
+def _lift_denials(scene: Scene) -> tuple[str, str]:
+    """Remove denials of WRITE from the target; say since when one stays and why, and how many were removed."""
+    target, removed = scene.clusters.target, 0
+    for run in read_ledger(scene.flow, target).recoveries:
+        if run.failover and (why := forget_denials(target, scene.journal, run)):
+            return f"since {run.run}: {why}", ""
+        if run.run == scene.run and run.home:
+            removed = len(run.denied_on_target)
+            if why := forget_denials_on_target(target, scene.journal, run):
+                return f"since the failover of {run.home}: {why}", ""
+    return "", f"{removed:,} denials of WRITE removed from {scene.flow.target.alias}" if removed else ""
+
+
+def _planned(scene: Scene) -> Outcome:
+    flow = with_profile(scene.flow, Profile.PROMOTED)
+    plan = sync.make_plan(flow, scene.clusters)
+    text, missing = _apply(scene, plan, [f"{it.name}: {it.message}" for it in plan.refused], "")
+    if missing:
+        return failed(f"{text}; make it by hand, or mend what forbids it, and run it again")
+    return done(text)
+
+
+def _as_kept(scene: Scene) -> Outcome:
+    """Apply the plan that a cycle has kept; a flow that only brings home has none: its target keeps its own rights."""
+    flow, target = with_profile(scene.flow, Profile.PROMOTED), scene.clusters.target
+    ledger = read_ledger(scene.flow, target)
+    topics = {it.remote_topic for it in ledger.incarnations.values()}
+    shut = ""
+    if names := denied_to_everybody(target, topics):
+        shut = (
+            f"; {target.alias} denies WRITE to everybody on {listed(names)}, not by this run: is that meant?"
+        )
+        scene.notes.append(shut.removeprefix("; "))
+    if ledger.promotion_plan is None:
+        text = f"{target.alias} keeps its own rights"
+        if flow.homes is None:
             text = "no cycle has kept a plan: give producers their rights on the target by hand"
             scene.notes.append(text)
-            return done(text)
-        kept = promotion.fitting(flow, ledger.promotion_plan, scene.clusters.target)
-        plan, missing = kept.plan, list(kept.outdated)
-        age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
+        return done(f"{text}{shut}")
+    kept = promotion.fitting(flow, ledger.promotion_plan, target)
+    age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
+    text, missing = _apply(scene, kept.plan, list(kept.outdated), age)
+    text += shut
+    if not missing:
+        return done(text)
+    scene.notes.append(text)
+    return done(f"{text}; see to it: twinlog metadata plan --profile promoted")
+
+
+def _apply(scene: Scene, plan: MetadataPlan, missing: list[str], age: str) -> tuple[str, bool]:
+    """Apply a plan; say what was done, and whether something is missing."""
+    flow = with_profile(scene.flow, Profile.PROMOTED)
     result = sync.apply(flow, replace(plan, refused=()), scene.clusters.target)
     missing += [f"{it.name}: {it.message}" for it in result.refused]
     notes = f"; {'; '.join(result.notes)}" if result.notes else ""
     text = f"{len(result.applied):,} changes made{age}{notes}"
     if not missing:
-        return done(text)
-    text = f"{text}; not made: {missing[0]}{and_more(len(missing))}"
-    if scene.mode is Mode.PLANNED:
-        return failed(f"{text}; make it by hand, or mend what forbids it, and run it again")
-    scene.notes.append(text)
-    return done(f"{text}; see to it: twinlog metadata plan --profile promoted")
+        return text, False
+    return f"{text}; not made: {missing[0]}{and_more(len(missing))}", True

@@ -57,7 +57,8 @@ class Scene:
     """One process's view of its failover.
 
     `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  `proved_drained` says that in
-    this process every record of the source was seen on the target, after the producers had stopped.  `groups_at_ms` is
+    this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
+    topics to which the source let nobody write then.  `groups_at_ms` is
     the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
     """
 
@@ -71,6 +72,7 @@ class Scene:
     groups: tuple[PlacedGroup, ...] = ()
     loss: Loss | None = None
     proved_drained: bool = False
+    shut: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     groups_at_ms: int | None = None
     put_back: Mapping[GroupPartition, int] = field(default_factory=dict)

@@ -142,7 +142,7 @@ def place(
         life = ledger.incarnations.get(source)
         known = SourceIncarnation(source, life.topic_id if life is not None else "", it.partition)
         offset, exact = it.downstream_offset, False
-        if source != it.topic and not ledger.came_home:
+        if source != it.topic and not ledger.came_home and flow.homes is None:
             offset, exact = _translated(
                 maps.seen(known), it.upstream_offset, offset, log, gaps.get(known, ())
             )

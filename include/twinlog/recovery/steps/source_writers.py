@@ -6,17 +6,20 @@ the ledger before it is made: an abort removes exactly these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TwinlogError
-from twinlog.formats.ledger.recovery import DeniedWrite, RecoveryRun
+from twinlog.errors import ClusterRefused, FencedError, TwinlogError
+from twinlog.formats.ledger.recovery import DeniedWrite, RecoveryRun, RunState
 from twinlog.gate.at_source import produced_topics
 from twinlog.metadata.read import denial
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.steps.scene import Scene
+from twinlog.state.ledger import Ledger, read_ledger
 
 EVERYBODY = "User:*"
 
@@ -40,6 +43,52 @@ def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
     return Denials(tuple(it for it in wanted if denial(it) not in known))
 
 
+def clear_up(source: Cluster, scenes: Iterable[Scene]) -> None:
+    """Remove what ended runs may have left on the source: their process may have died behind ACLs that it made late.
+
+    One that the source does not let go stays noted.
+    """
+    for scene in scenes:
+        flow = scene.flow
+        for run in read_ledger(flow, scene.clusters.target).recoveries:
+            where = flow.target if run.failover else flow.source
+            if run.state is RunState.ABORTED and where.alias == source.alias:
+                forget_denials(source, scene.journal, run)
+
+
+def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, ...]) -> str:
+    """Note the ACLs, make them, and see that the run is still ours; return what the source refused.
+
+    A process that stalled before it made them finds then that others have gone on, and have removed what was not there
+    yet: it takes them back.  One that goes on with the run ends what the one before had noted.
+    """
+    source, scenes, refused = scene.clusters.source, (scene, *others), ""
+    if new:
+        for it in scenes:
+            _remember(it, new)
+        refused = make_denials(source, new)
+    for it in scenes:
+        try:
+            _confirm(it)
+        except FencedError as error:
+            if error.code == "relieved":
+                take_back(source, read_ledger(it.flow, it.clusters.target), new)
+            raise
+    return refused
+
+
+def _remember(scene: Scene, new: tuple[DeniedWrite, ...]) -> None:
+    flow, journal = scene.flow.name, scene.journal
+    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, scene.run, new))
+
+
+def _confirm(scene: Scene) -> None:
+    flow, journal = scene.flow.name, scene.journal
+    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    if run is None or run.denying or run.holder != journal.actor.holder:
+        journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, scene.run))
+
+
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Make the ACLs; return what the source refused, "" if it refused nothing."""
     return _first_refusal(source.create_acls([denial(it) for it in denied]).refused.values())
@@ -56,8 +105,49 @@ def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
         return ""
     if why := remove_denials(cluster, run.denied):
         return why
-    journal.move(lambda ledger: transitions.without_denials(ledger, run.run))
+    journal.move(lambda ledger: transitions.without_denials(ledger, run.run, clock.now_ms()))
     return ""
+
+
+def take_back(source: Cluster, ledger: Ledger, made: Collection[DeniedWrite]) -> None:
+    """Remove ACLs that a relieved process has made after others had given them up; none that a failover stands on."""
+    live = [it for it in ledger.recoveries if it.state in {RunState.OPEN, RunState.PROMOTED}]
+    wanted = {it for run in live for it in run.denied}
+    if left := [it for it in made if it not in wanted]:
+        remove_denials(source, left)
+
+
+def still_denied(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
+    """Remove the ACLs of the run from the cluster on which it made them; say what stays, and why."""
+    try:
+        why = forget_denials(cluster, journal, run)
+    except TwinlogError as error:
+        why = error.message
+    if not why:
+        return []
+    return [
+        f"{len(run.denied):,} topics of {alias} still deny WRITE to {run.denied[0].principal}: {why};"
+        " do this again once it answers"
+    ]
+
+
+def forget_denials_on_target(target: Cluster, journal: Journal, run: RecoveryRun) -> str:
+    """Remove what keeps producers from the target of a flow that copies home, and forget it; as `forget_denials`."""
+    if not run.denied_on_target:
+        return ""
+    if why := remove_denials(target, run.denied_on_target):
+        return why
+    journal.move(lambda ledger: transitions.without_denials_on_target(ledger, run.run))
+    return ""
+
+
+def denied_to_everybody(target: ClusterReader, topics: Collection[str]) -> tuple[str, ...]:
+    """Return those of the topics to which the cluster lets nobody write; none if it does not show its ACLs."""
+    try:
+        known = set(target.describe_acls())
+    except ClusterRefused:
+        return ()
+    return tuple(it for it in sorted(topics) if denial(DeniedWrite(it, EVERYBODY, "*")) in known)
 
 
 def _first_refusal(refused: Collection[TwinlogError]) -> str:

@@ -1,0 +1,79 @@
+"""Tell a flow, once its target is back, that its source was promoted without it: on the way home the target was lost.
+
+The ledger of the flow is on the target, and still says that it is on its way home.  That of the reverse flow is on the
+source, and says who has promoted it.
+"""
+
+from __future__ import annotations
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
+from twinlog.recovery import homeward, transitions
+from twinlog.recovery.journal import Journal
+from twinlog.recovery.reverse import Way
+from twinlog.recovery.steps.source_writers import still_denied
+from twinlog.recovery.transitions import Actor
+from twinlog.state.ledger import read_ledger
+
+
+def promoted_without(reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
+    """Return the failover by which the source was promoted on this way home; None if it was not.
+
+    Raises errors of the source.
+    """
+    if reverse is None or reverse.clusters.target.describe_topics([reverse.flow.ledger_topic]).refused:
+        return None
+    found = read_ledger(reverse.flow, reverse.clusters.target).recovery(run.run)
+    return found if found is not None and found.promoted_ms is not None else None
+
+
+def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryRun) -> None:
+    """Raise TerminalError `promoted` if clients work on the source; one that does not answer has not told."""
+    try:
+        found = promoted_without(reverse, run)
+    except ClusterUnreachable:
+        return
+    if found is not None and reverse is not None:
+        raise homeward.promoted_without(reverse.flow.name, flow.name, found)
+
+
+def end(
+    flow: FlowSettings, clusters: Clusters, reverse: Way | None, actor: Actor, reason: str
+) -> RecoveryRun | None:
+    """Let the flow follow, and return its way home; also one that was ended so, and whose denials are left.
+
+    The result is None if the flow is not on its way home.  Raises TerminalError `failing-back` if its source was not
+    promoted without the target, and errors of both clusters.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    if ledger.phase is FlowPhase.ACTIVE:
+        ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
+        half = ended and ended[0].state is RunState.RETURNED and _denied(flow, clusters, ended[0])
+        return ended[0] if half else None
+    run = transitions.way_home(ledger)
+    if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
+        return None
+    if promoted_without(reverse, run) is None:
+        raise transitions.on_its_way_home(flow.name, ledger)
+    journal = Journal(flow, clusters, actor, ask_source=False)
+    return journal.move(
+        lambda now: homeward.end_without(flow.name, now, actor, run.run, reason, clock.now_ms())
+    )
+
+
+def _denied(flow: FlowSettings, clusters: Clusters, run: RecoveryRun) -> bool:
+    failover = read_ledger(flow, clusters.target).recovery(run.failover)
+    return bool(run.denied or (failover is not None and failover.denied))
+
+
+def denials(flow: FlowSettings, clusters: Clusters, journal: Journal, run: RecoveryRun) -> list[str]:
+    """Remove those of the way home from the target, and those of its failover from the source; say what stays."""
+    left = still_denied(flow.target.alias, clusters.target, journal, run)
+    failover = read_ledger(flow, clusters.target).recovery(run.failover)
+    if failover is not None:
+        left += still_denied(flow.source.alias, clusters.source, journal, failover)
+    return left
