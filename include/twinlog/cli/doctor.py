@@ -95,9 +95,12 @@ def _version(distribution: str) -> str | None:
 
 
 def _compiles_always(package: str) -> bool:
-    """Say whether a package has no compiled modules, and Python may not write any."""
+    """Say whether a package has no compiled modules, and this user or Python may not write any."""
     spec = importlib.util.find_spec(package)
-    return sys.dont_write_bytecode and spec is not None and not Path(spec.cached or "").is_file()
+    if spec is None or spec.cached is None or Path(spec.cached).is_file():
+        return False
+    folder = next(it for it in Path(spec.cached).parents if it.exists())
+    return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
 
 
 def _listens(port: int) -> bool:
