@@ -121,7 +121,7 @@ BYTES = [
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
-        '"groups_at_ms":null}',
+        '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":""}',
     ),
     (
         GroupLook(7, "packed", ("billing",)),
