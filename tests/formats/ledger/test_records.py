@@ -39,6 +39,7 @@ from twinlog.formats.ledger.topics import (
     GroupPosition,
     IncarnationReason,
     LeaderEpoch,
+    OffsetsAltered,
     Rebuild,
     RebuildPhase,
     TopicPause,
@@ -122,6 +123,12 @@ BYTES = [
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
         '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":""}',
+    ),
+    (
+        OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),
+        '["offsets-altered","t","id",0,7]',
+        '{"version":1,"topic":"t","topic_id":"id","partition":0,"at_ms":7,"from_offset":10,"to_offset":20,"by":"jo",'
+        '"reason":"bad","run_id":"run"}',
     ),
     (
         GroupLook(7, "packed", ("billing",)),
