@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +15,10 @@ from twinlog.errors import ClusterUnreachable, ConfigError
 pytestmark = pytest.mark.airflow
 
 
-def result(ready: bool) -> SimpleNamespace:
-    return SimpleNamespace(ready=ready, headline="READY", reasons=())
+def result(ready: bool) -> Any:
+    from twinlog.airflow.triggers import Seen
+
+    return Seen(ready, "READY", () if ready else ("A->B is not ready", "lag: 3 records"))
 
 
 def fired(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[Any, int]:

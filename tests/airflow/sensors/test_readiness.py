@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
+from twinlog.gate.suites.suites import Mode
 
 pytestmark = pytest.mark.airflow
 
@@ -31,7 +32,11 @@ def gate(monkeypatch: pytest.MonkeyPatch):
             if isinstance(answer, Exception):
                 raise answer
             result = SimpleNamespace(
-                ready=answer, checks=(check("lag", not answer), check("drift", False)), headline="READY"
+                flow="A->B",
+                mode=Mode.PLANNED,
+                ready=answer,
+                checks=(check("lag", not answer), check("drift", False)),
+                headline="READY",
             )
             assert answer is keeps(result)
             names = ("flow", "mode", "ready", "still_writing", "state_age_seconds", "evidence", "page")
