@@ -74,6 +74,5 @@ def test_runs_relieve_each_other_and_leave_a_run_by_hand_nothing_to_copy(
     assert ("done", "1") == (relieved["state"], attempt)
     first_run, second_run = (scheduler.api.run(DAG, run_id) for run_id in (following, second))
     assert second_run["start_date"] < first_run["end_date"]
-    assert relieved["records"] > 0
     over.set()
     scheduler.wait("an equal copy", equal, 60)
