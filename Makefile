@@ -18,7 +18,7 @@ TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 # Java programs that live for minutes: compiling them well costs them more than it saves (a broker's start 8 CPU-s instead of 5).
-SHORT_LIVES = JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVES = JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
 # Sixteen gigabytes of memory are enough for it; without, the disk is part of what is measured.
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
