@@ -187,9 +187,13 @@ class Following:
     def _count_slots(self) -> None:
         """Use as many lanes as there are slots by now: one that waits for a slot would copy nothing, for ever.
 
-        Raises TransientError if the runner cannot tell.
+        A runner that cannot tell is given as many as before: their job says what became of Spark, and whether it died
+        again and again is counted by that.
         """
-        lanes = most_lanes(self.flow, self.runner, self.sharers)
+        try:
+            lanes = most_lanes(self.flow, self.runner, self.sharers)
+        except TransientError:
+            return
         if lanes > self.owned.lanes:
             self.behind_fence = False  # it granted fewer
         if lanes != self.owned.lanes:
