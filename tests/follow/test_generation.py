@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fake_cluster import FakeCluster
@@ -18,7 +18,7 @@ from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.copying.packing import fixed_lanes
-from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
 from twinlog.follow.generation import Following, Opening
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.report import RunState, prepare
@@ -167,6 +167,23 @@ def test_lanes_follow_the_slots(
     driver.runner = runner
     driver._count_slots()
     assert (lanes, not fences) == (driver.owned.lanes, driver.behind_fence)
+
+
+def test_a_spark_that_does_not_tell_gets_as_many_lanes_as_before(
+    flow: FlowSettings, clusters: Clusters
+) -> None:
+    """If it has died, the job of the lanes says so, and that ends the run in the end; nothing else would."""
+
+    class Dead:
+        @property
+        def slots(self) -> int:
+            raise TransientError("Spark does not tell", code="spark-session")
+
+    driver = following(flow, clusters, RunState("run", 0))
+    driver.owned.lanes, driver.behind_fence = 4, True
+    driver.runner = cast(Any, Dead())
+    driver._count_slots()
+    assert (4, True) == (driver.owned.lanes, driver.behind_fence)
 
 
 def test_a_partition_whose_end_is_not_told_again_is_stopped(opened, source) -> None:
