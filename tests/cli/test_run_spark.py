@@ -130,7 +130,10 @@ def test_a_followed_flow_whose_spark_dies_says_so_and_what_is_copied(
         for child in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split():
             if Path(f"/proc/{child}/comm").read_text().strip() == "java":
                 os.kill(int(child), signal.SIGKILL)
-        out, err = running.communicate(timeout=120)
+        try:
+            out, err = running.communicate(timeout=120)
+        finally:
+            running.kill()  # or leaving the context would wait for its ten minutes
     (flow,) = json.loads(out)["flows"]
     assert (3, "failed", None) == (running.returncode, flow["state"], flow["error"]), err
     assert "tasks-died" in [it["code"] for it in flow["failures"]]
