@@ -49,12 +49,22 @@ def read_from(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     return found
 
 
+def leaders_of(admin: AdminClient, topic: str) -> list[int]:
+    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    return [partitions[number].leader for number in sorted(partitions)]
+
+
 def topic_of(source: Any, replicas: list[list[int]]) -> str:
     """A topic whose partitions lie on these nodes, the first one leading, with 5,000 records each."""
     name = f"rack-{uuid.uuid4().hex[:6]}"
     new = NewTopic(name, len(replicas), replica_assignment=replicas, config={"retention.ms": "-1"})
     admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
     admin.create_topics([new])[name].result(30)
+    wanted = [it[0] for it in replicas]
+    deadline = time.monotonic() + 60
+    while leaders_of(admin, name) != wanted:  # a broker that has just come back leads nothing yet
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     for partition in range(len(replicas)):
         records = [Seen(None, b"%d" % n + b"x" * 200, 1_700_000_000_000 + n) for n in range(5000)]
         produce(source, name, records, partition, batch_num_messages=50)
