@@ -175,7 +175,9 @@ def produce(cluster: Any, topic: str, records: Iterable[Seen], partition: int = 
         _produce(producer, topic, partition, record)
         if number % 1000 == 999:
             producer.poll(0)
-    if producer.flush(30):
+    if producer.flush(
+        90
+    ):  # a node that sleeps answers no request for a producer id; librdkafka asks another after 60 s
         raise AssertionError("records were not delivered")
 
 
