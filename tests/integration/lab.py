@@ -175,9 +175,8 @@ def produce(cluster: Any, topic: str, records: Iterable[Seen], partition: int = 
         _produce(producer, topic, partition, record)
         if number % 1000 == 999:
             producer.poll(0)
-    if producer.flush(
-        90
-    ):  # a node that sleeps answers no request for a producer id; librdkafka asks another after 60 s
+    # A node that sleeps gives no producer id; librdkafka asks another after 60 s.
+    if producer.flush(90):
         raise AssertionError("records were not delivered")
 
 
