@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from home_world import BothWays, denied, new_world, replace_what_needs_brokers
+from home_world import BothWays, denied, promoted_world
 from recovery_world import Blows
 
 from twinlog.cluster.permissions.needs import Kind, Names, Resource, recovery_needs
@@ -15,7 +15,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.recovery.failback import rights
-from twinlog.recovery.report import State
 
 
 @pytest.fixture(params=[True, False], ids=["same-names", "other-names"])
@@ -23,13 +22,7 @@ def world(
     request: pytest.FixtureRequest, flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> BothWays:
     """A flow that was failed over, with records of clients on B."""
-    world = new_world(flow, tmp_path, keeps_names=request.param)
-    replace_what_needs_brokers(world, monkeypatch)
-    for it in (world.there, world.usual):
-        world.cycle(it)
-    assert State.PROMOTED is world.fail_over().state
-    world.write(world.b, 4)
-    return world
+    return promoted_world(flow, tmp_path, monkeypatch, keeps_names=request.param)
 
 
 class TestMissing:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_log import FakeLog
-from home_world import BothWays, denied, lose, new_world, replace_what_needs_brokers
+from home_world import BothWays, denied, lose, promoted_world
 from recovery_world import ORDERS, WRITES, Blows, Killed
 
 from twinlog.cluster.admin.groups import GroupState
@@ -50,13 +50,7 @@ def make_promoted(
     monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
 
     def make() -> BothWays:
-        world = new_world(flow, tmp_path, keeps_names=keeps_names)
-        replace_what_needs_brokers(world, monkeypatch)
-        for it in (world.there, world.usual):
-            world.cycle(it)
-        report = world.fail_over()
-        assert State.PROMOTED is report.state, steps_of(report)
-        world.write(world.b, 4)
+        world = promoted_world(flow, tmp_path, monkeypatch, keeps_names=keeps_names)
         world.b.commit("billing", world.copied, world.position(world.b) + 3)
         return world
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from home_world import BothWays, denied, lose, new_world, now_ms, replace_what_needs_brokers
+from home_world import WRITTEN_ON_B, BothWays, denied, lose, now_ms, promoted_world
 from recovery_world import WRITES, Blows, Killed
 
 from twinlog.config.flow.settings import FlowSettings
@@ -23,7 +23,6 @@ from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import write_ledger
 
-WRITTEN_ON_B = 4
 READ = set(range(8))
 """What the group has read, on A before the failover or on B behind it."""
 
@@ -36,12 +35,7 @@ def make_promoted(
     monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
 
     def make() -> BothWays:
-        world = new_world(flow, tmp_path, keeps_names=request.param)
-        replace_what_needs_brokers(world, monkeypatch)
-        for it in (world.there, world.usual):
-            world.cycle(it)
-        assert State.PROMOTED is world.fail_over().state
-        world.write(world.b, WRITTEN_ON_B)
+        world = promoted_world(flow, tmp_path, monkeypatch, keeps_names=request.param)
         world.b.commit("billing", world.copied, world.position(world.b) + 3)
         return world
 

@@ -20,20 +20,6 @@ FLOWS = st.builds(
 )
 
 
-@given(FLOWS, st.integers(1, 10_000))
-def test_more_partitions_never_need_fewer_slots(load, partitions):
-    """With the same bytes; if there were enough partitions for the lanes before."""
-    grown = Load(
-        partitions=load.partitions + partitions,
-        mb_per_second=load.mb_per_second,
-        batch_bytes=load.batch_bytes,
-        every_seconds=load.every_seconds,
-    )
-    before = slots_needed(load, MEASURED, RULES)
-    if before < load.partitions and cycle(load, before, MEASURED, RULES).on_time:
-        assert before <= slots_needed(grown, MEASURED, RULES)
-
-
 @given(FLOWS, st.floats(1, 4))
 def test_more_bytes_never_need_fewer_slots(load, times):
     """As long as a number of slots is enough."""

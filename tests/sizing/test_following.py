@@ -24,18 +24,12 @@ def needed(load: Load) -> int:
     return lanes_needed(load, MEASURED, RULES)
 
 
-@given(FLOWS, st.integers(1, 10_000), st.floats(1, 4), st.integers(1, 8))
-def test_more_never_needs_fewer_lanes(load, partitions, times, smaller):
-    """More partitions with the same bytes, more bytes, smaller batches, and all together."""
-    more = load.partitions + partitions
+@given(FLOWS, st.floats(1, 4), st.integers(1, 8))
+def test_more_never_needs_fewer_lanes(load, times, smaller):
+    """More bytes in smaller batches.  Not so more partitions: ten over four lanes may be dealt more evenly than nine."""
     rate = load.mb_per_second * times
     batch = max(500, load.batch_bytes // smaller)
     assert needed(load) <= needed(Load(partitions=load.partitions, mb_per_second=rate, batch_bytes=batch))
-    if needed(load) < load.partitions:  # else there were not enough partitions for lanes
-        assert needed(load) <= needed(
-            Load(partitions=more, mb_per_second=load.mb_per_second, batch_bytes=load.batch_bytes)
-        )
-        assert needed(load) <= needed(Load(partitions=more, mb_per_second=rate, batch_bytes=batch))
 
 
 @settings(max_examples=40, deadline=None)

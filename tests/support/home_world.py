@@ -43,7 +43,7 @@ from twinlog.recovery.abort import AbortResult
 from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import Side, Stretch
-from twinlog.recovery.report import FailoverReport
+from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.reverse import Way, homeward
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer, Tools
@@ -54,6 +54,9 @@ from twinlog.topics.other_writers import read_other_writers
 from twinlog.topics.snapshot import FlowSnapshot
 
 GROUP = "billing"
+
+WRITTEN_ON_B = 4
+"""Clients write so many records to B once it was promoted."""
 
 
 @dataclass
@@ -321,6 +324,20 @@ def new_world(flow: FlowSettings, folder: Path, *, keeps_names: bool = True) -> 
     a.acls, b.acls = {WRITES}, set()
     world.write(a, 5)
     a.commit(GROUP, ORDERS, 5)
+    return world
+
+
+def promoted_world(
+    flow: FlowSettings, folder: Path, monkeypatch: pytest.MonkeyPatch, *, keeps_names: bool
+) -> BothWays:
+    """Make a flow that was failed over, with the records that clients have written to B."""
+    world = new_world(flow, folder, keeps_names=keeps_names)
+    replace_what_needs_brokers(world, monkeypatch)
+    for it in (world.there, world.usual):
+        world.cycle(it)
+    report = world.fail_over()
+    assert State.PROMOTED is report.state, [(it.name, it.state, it.message) for it in report.steps]
+    world.write(world.b, WRITTEN_ON_B)
     return world
 
 

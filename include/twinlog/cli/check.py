@@ -96,6 +96,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.session import Session, client_properties, describe_cluster
+    from twinlog.lane.fence.fence import transactional_prefix
     from twinlog.topics.discovery_rules import same_cluster
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
@@ -115,7 +116,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
-    wanted = (*needs(flow, names, transactional_prefix(flow)), *recovery_needs(flow, names))
+    wanted = (*needs(flow, names, transactional_prefix(flow.name)), *recovery_needs(flow, names))
     rights = find_rights(source, flow.source.connection, wanted) | find_rights(
         target, flow.target.connection, wanted
     )
@@ -155,13 +156,6 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Na
     named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
     hidden = tuple(name for name in named if name not in seen and left_out_reason(flow, name) is None)
     return Names((*seen, *hidden), _groups(flow, source), frozenset(topic_names(target))), hidden
-
-
-def transactional_prefix(flow: FlowSettings) -> str:
-    """Return the prefix of the transactional ids of the flow's lanes."""
-    from twinlog.lane.fence import fence
-
-    return fence.transactional_prefix(flow.name)
 
 
 def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:

@@ -16,17 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import (
-    airflow_files,
-    evidence,
-    gap,
-    kafka,
-    metadata,
-    offsets,
-    recovery,
-    spark,
-    waiver,
-)
+from twinlog.cli import airflow_files, evidence, gap, kafka, metadata, offsets, recovery, spark, waiver
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.claim import claim

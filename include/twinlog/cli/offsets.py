@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.options import (
+    ConfigOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    ReasonOption,
+    SourceTopicOption,
+)
+from twinlog.cli.render import Column, Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -45,7 +52,7 @@ def show_offsets(
 @app.command("alter")
 def alter(
     *,
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")],
+    topic: SourceTopicOption,
     partition: Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")],
     to: Annotated[
         str,
@@ -53,7 +60,7 @@ def alter(
             "--to", metavar="OFFSET", help="The next upstream offset to copy, or earliest, or latest."
         ),
     ],
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")] = "",
+    reason: ReasonOption = "",
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
     ] = False,
@@ -83,59 +90,39 @@ def alter(
 def _positions(found: CopyPositions) -> Iterator[Grid]:
     from twinlog.checks.risk import iso
 
-    yield Grid(
-        f"{found.flow}: where the copies stand (upstream offsets)",
-        (
-            "topic",
-            "partition",
-            "next",
-            "log start",
-            "end",
-            "at most to copy",
-            "map ends",
-            "never copied",
-            "why not",
-        ),
-        [
-            (
-                it.topic,
-                it.partition,
-                it.next_offset,
-                it.log_start,
-                it.end,
-                it.lag,
-                it.map_end,
-                it.never_copied,
-                it.why,
-            )
-            for it in found.partitions
-        ],
-        empty="it replicates no topic",
-    )
-    if found.altered:
-        yield Grid(
-            "moved by a person",
-            ("topic", "partition", "from", "to", "at", "by", "reason"),
-            [
-                (it.topic, it.partition, it.from_offset, it.to_offset, iso(it.at_ms), it.by, it.reason)
-                for it in found.altered
-            ],
-        )
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "partition": "partition",
+        "next": "next_offset",
+        "log start": "log_start",
+        "end": "end",
+        "at most to copy": "lag",
+        "map ends": "map_end",
+        "never copied": "never_copied",
+        "why not": "why",
+    }
+    title = f"{found.flow}: where the copies stand (upstream offsets)"
+    yield Grid.of(title, columns, found.partitions, "it replicates no topic")
+    columns = {
+        "topic": "topic",
+        "partition": "partition",
+        "from": "from_offset",
+        "to": "to_offset",
+        "at": lambda it: iso(it.at_ms),
+        "by": "by",
+        "reason": "reason",
+    }
+    yield Grid.of("moved by a person", columns, found.altered)
 
 
 def _moved(done: AlterResult) -> Iterator[Grid]:
-    move = done.move
-    yield Grid(
-        f"{done.flow}: {'moved' if done.changed else 'would be moved'} (upstream offsets)",
-        ("topic", "partition", "from", "to", "never copied", "copied after all"),
-        [
-            (
-                move.topic,
-                move.partition,
-                move.from_offset,
-                move.to_offset,
-                sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
-                move.again[1] - move.again[0] if move.again is not None else 0,
-            )
-        ],
-    )
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "partition": "partition",
+        "from": "from_offset",
+        "to": "to_offset",
+        "never copied": lambda _: sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
+        "copied after all": lambda it: it.again[1] - it.again[0] if it.again is not None else 0,
+    }
+    title = f"{done.flow}: {'moved' if done.changed else 'would be moved'} (upstream offsets)"
+    yield Grid.of(title, columns, [done.move])

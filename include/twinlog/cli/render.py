@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | bool | None
 Column = str | Callable[[Any], Cell]
-"""What stands under a heading: the field of this name, or what this makes of an item."""
+"""A column shows the field of this name, or what this makes of an item."""
 
 PIPE_WIDTH = 200
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""

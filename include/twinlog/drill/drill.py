@@ -175,7 +175,7 @@ def _choose(work: _Work) -> Outcome:
     text = f"{source}{len(work.chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
     lost = [it for it in work.places if it.offset is None]
     if lost:
-        more = f" (and {len(lost) - 1} positions more)" if len(lost) > 1 else ""
+        more = and_more(len(lost), form=" (and {} positions more)")
         first = f"{lost[0].group} on {lost[0].topic}-{lost[0].remote.partition}"
         return failed(f"{text}; group {first} has no place on the target: {lost[0].trouble}{more}")
     return done(text)

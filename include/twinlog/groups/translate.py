@@ -16,11 +16,7 @@ from twinlog.offsets.segments import Column
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation
 
-LOST = frozenset({
-    GapCause.RETENTION,
-    GapCause.DELETE_RECORDS,
-    GapCause.OFFSETS_ALTERED,
-})
+LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS, GapCause.OFFSETS_ALTERED})
 """Causes of lost ranges that were never copied."""
 
 

@@ -262,7 +262,7 @@ WITHOUT: Final[Mapping[int, str]] = {
     api.request.API_KEY: "without transactions it can be a target with twinlog.guarantee = at_least_once"
     for api in (ADD_PARTITIONS, END_TXN)
 }
-"""What to do about a cluster that does not offer a request at all, by api key."""
+"""These say, by api key, what to do about a cluster that does not offer a request at all."""
 
 _ALWAYS = frozenset({wire.FETCH, LIST_OFFSETS.request.API_KEY, METADATA.request.API_KEY})
 """Requests that both sides of a flow need; another one is missed when it is to be sent."""

@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError, UsageError
+from twinlog.errors import ClusterUnreachable, ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
@@ -78,13 +77,16 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     """Fail over, or go on with the failover that is under way.
 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
-    `no-ledger` before the first cycle, and FencedError `relieved` if another process has taken over.
+    `no-ledger` before the first cycle, `no-failover` for a flow that only brings home and brings nothing home now, and
+    FencedError `relieved` if another process has taken over.
     """
     flow = as_noted(flow, clusters.target)
+    if flow.homes is not None:
+        transitions.require_brings_home(flow.name, read_ledger(flow, clusters.target))
     with source_needed(flow, request.mode):
         if request.dry_run:
             return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
-        _require_ledger(flow, clusters.target)
+        require_ledger(flow, clusters.target)
         return _run(flow, clusters, request, tools)
 
 
@@ -190,16 +192,6 @@ def note(scene: Scene, step: StepReport[StepName]) -> None:
     except TwinlogError as error:
         if step.state is not StepState.FAILED or error.code == "relieved":
             raise
-
-
-def _require_ledger(flow: FlowSettings, target: ClusterReader) -> None:
-    """Raise TerminalError `no-ledger` before the first cycle, and `no-failover` while nothing is brought home."""
-    try:
-        require_ledger(flow, target)
-    except TerminalError as error:
-        if error.code == "no-ledger" and flow.homes is not None:
-            raise transitions.brings_nothing_home(flow.name) from None
-        raise
 
 
 def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:

@@ -17,7 +17,7 @@ from twinlog.recovery.journal import Journal
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.recovery.transitions import Actor
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 
 
 def promoted_without(reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
@@ -52,7 +52,7 @@ def end(
     ledger = read_ledger(flow, clusters.target)
     if ledger.phase is FlowPhase.ACTIVE:
         ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
-        half = ended and ended[0].state is RunState.RETURNED and _denied(flow, clusters, ended[0])
+        half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])
         return ended[0] if half else None
     run = transitions.way_home(ledger)
     if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
@@ -65,8 +65,8 @@ def end(
     )
 
 
-def _denied(flow: FlowSettings, clusters: Clusters, run: RecoveryRun) -> bool:
-    failover = read_ledger(flow, clusters.target).recovery(run.failover)
+def _denied(ledger: Ledger, run: RecoveryRun) -> bool:
+    failover = ledger.recovery(run.failover)
     return bool(run.denied or (failover is not None and failover.denied))
 
 

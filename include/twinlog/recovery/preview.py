@@ -10,7 +10,6 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
 from twinlog.gate.suites.suites import Mode
@@ -34,7 +33,7 @@ from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown
 from twinlog.recovery.steps.source_writers import plan_denials
-from twinlog.recovery.transitions import brings_nothing_home, open_run
+from twinlog.recovery.transitions import open_run
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -45,8 +44,6 @@ def run(
     """Return the steps as they would be done.  Raises errors of the clusters, and UsageError for no time of groups."""
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
-    if flow.homes is not None and open_run(ledger) is None and ledger.phase is not FlowPhase.PROMOTED:
-        raise brings_nothing_home(flow.name)
     look = planned_facts if mode is Mode.PLANNED else _source_dead
     topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
@@ -138,13 +135,8 @@ def _source_dead(snapshot: FlowSnapshot) -> Seen:
 
 def _rights(snapshot: FlowSnapshot) -> str:
     """Say what would change, once the source is lost: the denials of a failover that is over go too."""
-    flow, target, run, kept = (
-        snapshot.flow,
-        snapshot.clusters.target,
-        open_run(snapshot.ledger),
-        snapshot.ledger.promotion_plan,
-    )
-    texts = []
+    flow, target, ledger = snapshot.flow, snapshot.clusters.target, snapshot.ledger
+    run, kept, texts = open_run(ledger), ledger.promotion_plan, []
     if run is not None and run.denied_on_target:
         texts.append(f"would remove {len(run.denied_on_target):,} denials of WRITE on {flow.target.alias}")
     if kept is not None:

@@ -277,6 +277,12 @@ def way_home(ledger: Ledger) -> RecoveryRun | None:
     return last if unfinished else None
 
 
+def require_brings_home(flow: str, ledger: Ledger) -> None:
+    """Raise TerminalError `no-failover` for a flow that only brings home, unless it does, or was failed over."""
+    if open_run(ledger) is None and ledger.phase is not FlowPhase.PROMOTED:
+        raise brings_nothing_home(flow)
+
+
 def brings_nothing_home(flow: str) -> TerminalError:
     """Return the refusal of a failover of the flow that only brings home, while no way home is under way."""
     there, _, here = flow.partition("->")

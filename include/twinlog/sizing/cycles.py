@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ SETTLED: Final = 1.001
 
 @dataclass(frozen=True, slots=True)
 class Cycled:
-    """What the last simulated cycle did.  `seconds` is a cycle from its begin to its end, `copy_seconds` its copy.
+    """Tell what the last simulated cycle did.  `seconds` is a cycle from its begin to its end, `copy_seconds` its copy.
 
     `on_time`: it ended before the next was due.  `keeps_up`: cycles did not get longer and longer.
     """
@@ -75,7 +76,7 @@ def cycle(load: Load, most: int, costs: Costs, rules: Rules) -> Cycled:
         touched_per_second=touched / waited,
         markers_per_second=markers / waited,
         lane_busy=done.seconds / waited,
-        brokers_busy=markers * costs.marker.value / load.brokers / 1000 / waited,
+        brokers_busy=lane.brokers_seconds(markers) / waited,
         cpu_cores=cpu / waited,
         on_time=took <= load.every_seconds,
         keeps_up=took <= load.every_seconds or took <= before * SETTLED,
@@ -87,16 +88,12 @@ def slots_needed(load: Load, costs: Costs, rules: Rules) -> int:
 
     If no number is enough, return as many as twinlog would use.
     """
-    low, high = 1, load.partitions
-    if not cycle(load, high, costs, rules).on_time:
-        return cycle(load, high, costs, rules).lanes
-    while low < high:
-        middle = (low + high) // 2
-        if cycle(load, middle, costs, rules).on_time:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    most = cycle(load, load.partitions, costs, rules)
+    if not most.on_time:
+        return most.lanes
+    return bisect_left(
+        range(load.partitions), True, 1, key=lambda slots: cycle(load, slots, costs, rules).on_time
+    )
 
 
 def _copy(load: Load, size: float, most: int, costs: Costs, rules: Rules) -> _Copy:

@@ -7,6 +7,7 @@ answers, and for the markers, which the brokers write one after the other for al
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +27,7 @@ SIMULATED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What the simulated lanes did, per second.  `keeps_up`: no lane had more and more to copy."""
+    """Tell what the simulated lanes did, per second.  `keeps_up`: no lane had more and more to copy."""
 
     lanes: int
     transactions_per_second: float
@@ -44,14 +45,11 @@ def lanes_needed(load: Load, costs: Costs, rules: Rules) -> int:
 
     At most one for each partition: then a lane would be late even so.
     """
-    low, high = 1, load.partitions
-    while low < high:
-        middle = (low + high) // 2
-        if LaneModel(load, middle, costs, rules).busy(rules.backlog_seconds) <= ROOM:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+
+    def keeps_up(lanes: int) -> bool:
+        return LaneModel(load, lanes, costs, rules).busy(rules.backlog_seconds) <= ROOM
+
+    return bisect_left(range(load.partitions), True, 1, key=keeps_up)
 
 
 def brokers_busy(lane: LaneModel) -> float:
@@ -80,7 +78,7 @@ def follow(lane: LaneModel) -> Followed:
         touched_per_second=each * touches,
         markers_per_second=markers,
         lane_busy=min(1.0, (seen.work - work) / seconds / seen.lanes),
-        brokers_busy=markers * lane.costs.marker.value / lane.load.brokers / 1000,
+        brokers_busy=lane.brokers_seconds(markers),
         cpu_cores=each * (seen.cpu - cpu) / seconds,
         keeps_up=seen.latest() <= 2 * max(lane.rules.backlog_seconds, lane.load.batch_bytes / rate),
     )

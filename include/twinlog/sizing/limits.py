@@ -22,7 +22,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """What breaks first as the flow grows: at how many times its partitions and MB/s.
+    """Tell what breaks first as the flow grows: at how many times its partitions and MB/s.
 
     `times` None: not at 1,024 times.  `days`: when that is, if partitions are added every day; None if they are not.
     """

@@ -37,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a flow carries.  `slots` None: as many Spark slots as are needed."""
+    """Tell what a flow carries.  `slots` None: as many Spark slots as are needed."""
 
     partitions: int
     mb_per_second: float
@@ -50,9 +50,9 @@ class Load:
     new_partitions_per_day: float = 0.0
 
     @property
-    def bytes_per_second(self) -> float:
-        """Return what arrives, in bytes."""
-        return self.mb_per_second * 1e6
+    def bytes_per_second(self) -> int:
+        """Return what arrives, in whole bytes."""
+        return round(self.mb_per_second * 1e6)
 
     def times(self, factor: float) -> Load:
         """Return a flow of so many times the partitions, each of which brings as much as before."""

@@ -20,7 +20,7 @@ START_SECONDS: Final = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What a flow needs in one rhythm: `follow`, or a cycle at an interval.
+    """Tell what a flow needs in one rhythm: `follow`, or a cycle at an interval.
 
     `fits`: it keeps up, within all limits.  `lanes_needed` keep up, `lanes` run: fewer if there are no slots for more.
     `cycle_seconds` is 0 in follow mode, which has no cycles, and None if each takes longer than the one before.
@@ -167,11 +167,13 @@ class _Model:
             ),
         )
 
+    def _map_mb(self, touched_per_second: float) -> float:
+        return touched_per_second * self.load.retention_seconds * self.costs.extent.value / 1e6
+
     def _map(self, touched_per_second: float) -> Limit:
-        kept = touched_per_second * self.load.retention_seconds * self.costs.extent.value / 1e6
         return Limit(
             "an hour to read the offset map at a start",
-            kept / self.costs.map_reading.value / START_SECONDS,
+            self._map_mb(touched_per_second) / self.costs.map_reading.value / START_SECONDS,
             "cycles (twinlog run --once) with more time between them; shorter retention.ms",
         )
 
@@ -207,7 +209,7 @@ class _Model:
             markers_per_second=done.markers_per_second,
             brokers_busy=done.brokers_busy,
             state_mb_per_day=touches * self.costs.state.value,
-            map_mb=done.touched_per_second * self.load.retention_seconds * self.costs.extent.value / 1e6,
+            map_mb=self._map_mb(done.touched_per_second),
             markers_mb_per_day=done.markers_per_second * DAY / 1e6 * self.costs.marker_bytes.value,
             memory_mib_per_lane=self.costs.worker_memory.value,
             memory_mib=self.costs.driver_memory.value + done.lanes * self.costs.worker_memory.value,

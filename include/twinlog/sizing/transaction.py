@@ -48,9 +48,13 @@ class LaneModel:
         state = self.rules.state_partitions
         return touched + state * -math.expm1(-2 * touched / state)
 
+    def brokers_seconds(self, markers: float) -> float:
+        """Return how long the target's brokers, each with its share, write so many markers."""
+        return markers * self.costs.marker.value / self.load.brokers / 1000
+
     def marker_seconds(self, touched: float) -> float:
-        """Return how long the target's brokers, each with its share, write the markers of a transaction."""
-        return self.markers(touched) * self.costs.marker.value / self.load.brokers / 1000
+        """Return how long they write the markers of a transaction."""
+        return self.brokers_seconds(self.markers(touched))
 
     @property
     def largest_bytes_per_second(self) -> float:

@@ -22,13 +22,7 @@ from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
-from twinlog.formats.ledger.records import (
-    CycleReport,
-    FlowPhase,
-    FlowState,
-    LedgerRecord,
-    Quarantine,
-)
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,

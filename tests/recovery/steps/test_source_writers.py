@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from home_world import BothWays, denied, new_world, replace_what_needs_brokers
+from home_world import BothWays, denied, promoted_world
 from recovery_world import Blows, Killed
 
 from twinlog.config.flow.settings import FlowSettings
@@ -22,13 +22,7 @@ def world(
     request: pytest.FixtureRequest, flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> BothWays:
     """A flow that was failed over, with records of clients on B."""
-    world = new_world(flow, tmp_path, keeps_names=request.param)
-    replace_what_needs_brokers(world, monkeypatch)
-    for it in (world.there, world.usual):
-        world.cycle(it)
-    assert State.PROMOTED is world.fail_over().state
-    world.write(world.b, 4)
-    return world
+    return promoted_world(flow, tmp_path, monkeypatch, keeps_names=request.param)
 
 
 def stalled_at(world: BothWays, change: str, meanwhile: Callable[[], object], *, dies: bool = False) -> None:

@@ -116,19 +116,10 @@ def _need(
 
 def recovery_needs(flow: FlowSettings, names: Names) -> tuple[Need, ...]:
     """Return what a failover and a failback need besides: a seat for each group, and topics for what is left behind."""
-    alias = flow.target.alias
+    need = partial(_need, flow.target.alias, required=False)
     seats = () if flow.sync_group_offsets else names.groups
     return (
-        *(
-            Need(
-                alias,
-                Resource(Kind.GROUP, group),
-                ("READ", "DESCRIBE"),
-                "place it in a failover",
-                required=False,
-            )
-            for group in seats
-        ),
+        *(need(Resource(Kind.GROUP, it), "READ DESCRIBE", "place it in a failover") for it in seats),
         *tail_needs(flow, names.topics, names.target_topics, required=False),
     )
 
@@ -140,15 +131,14 @@ def tail_needs(
 
     A name that is too long for a topic cannot be asked about.
     """
-    for name in (it for it in map(flow.tail_topic, topics) if len(it) <= LONGEST_TOPIC):
-        yield Need(
-            flow.target.alias,
-            Resource(Kind.TOPIC, name),
-            (*(() if name in target_topics else ("CREATE",)), "WRITE", "DESCRIBE"),
-            f"export what {flow.source.alias} alone has after a failover",
-            required,
-            flow.tail_topic("").removesuffix(".internal"),
-        )
+    prefix, why = (
+        flow.tail_topic("").removesuffix(".internal"),
+        f"export what {flow.source.alias} alone has after a failover",
+    )
+    need = partial(_need, flow.target.alias, why=why, required=required, prefix=prefix)
+    for name in map(flow.tail_topic, topics):
+        if len(name) <= LONGEST_TOPIC:
+            yield need(Resource(Kind.TOPIC, name), f"{_create(name, target_topics)} WRITE DESCRIBE")
 
 
 def judge(wanted: Iterable[Need], rights: Mapping[tuple[str, Resource], Rights]) -> tuple[Finding, ...]:
@@ -198,7 +188,9 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         remote = (flow.homes or {}).get(topic) or flow.policy.format_remote_topic(flow.source.alias, topic)
         shared = prefix if prefix and remote.startswith(prefix) else ""
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, remote), prefix=shared)
-        yield need(f"{_create(remote, names)} WRITE DESCRIBE DESCRIBE_CONFIGS", "write the copy")
+        yield need(
+            f"{_create(remote, names.target_topics)} WRITE DESCRIBE DESCRIBE_CONFIGS", "write the copy"
+        )
         yield need("READ", "audit the copy, and see what is open in it", required=False)
         if flow.refresh_topics:
             yield need("ALTER", "add partitions when the source does")
@@ -210,8 +202,8 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             yield need("ALTER_CONFIGS", "sync topic configs", required=False)
 
 
-def _create(topic: str, names: Names) -> str:
-    return "" if topic in names.target_topics else "CREATE"
+def _create(topic: str, there: frozenset[str]) -> str:
+    return "" if topic in there else "CREATE"
 
 
 def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
@@ -227,14 +219,14 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     for topic, why in reasons.items():
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, topic))
         beats = topic == flow.policy.heartbeats_topic()
-        yield need(f"{_create(topic, names)} {'' if beats else 'READ'} WRITE DESCRIBE", why)
+        yield need(f"{_create(topic, names.target_topics)} {'' if beats else 'READ'} WRITE DESCRIBE", why)
         if beats:
             yield need("READ", "see who else beats", required=False)
         yield need("DESCRIBE_CONFIGS", "see that its records are kept", required=False)
     if flow.emit_checkpoints:
         topic = flow.policy.checkpoints_topic(flow.state_alias)
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, topic), required=False)
-        yield need(f"{_create(topic, names)} READ WRITE DESCRIBE", "write checkpoints")
+        yield need(f"{_create(topic, names.target_topics)} READ WRITE DESCRIBE", "write checkpoints")
         old = "delete checkpoints of groups that ended long ago"
         yield need("DESCRIBE_CONFIGS ALTER_CONFIGS DELETE", old)
 
@@ -279,28 +271,21 @@ def _groups(flow: FlowSettings, names: Names) -> Iterator[Need]:
 
 def _cluster_wide(flow: FlowSettings) -> Iterator[Need]:
     """Yield what the syncs of ACLs, quotas and users need: to read on the source, to change on the target."""
-    read, change = "DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS ALTER_CONFIGS"
-    for wanted, at_source, seen, at_target, made in (
+    cluster = Resource(Kind.CLUSTER)
+    for wanted, read, seen, change, made in (
+        (flow.sync_topic_acls, "DESCRIBE", "read the ACLs of topics", "ALTER", "sync the ACLs of topics"),
         (
-            flow.sync_topic_acls,
-            "DESCRIBE",
-            "read the ACLs of topics",
-            "DESCRIBE ALTER",
-            "sync the ACLs of topics",
+            flow.metadata.quotas,
+            "DESCRIBE_CONFIGS",
+            "read client quotas",
+            "ALTER_CONFIGS",
+            "sync client quotas",
         ),
-        (flow.metadata.quotas, read, "read client quotas", change, "sync client quotas"),
-        (
-            flow.metadata.scram_users,
-            "DESCRIBE",
-            "list SCRAM users",
-            "DESCRIBE ALTER",
-            "give SCRAM users logins",
-        ),
+        (flow.metadata.scram_users, "DESCRIBE", "list SCRAM users", "ALTER", "give SCRAM users logins"),
     ):
         if wanted:
-            cluster = Resource(Kind.CLUSTER)
-            yield _need(flow.source.alias, cluster, at_source, seen, required=False)
-            yield _need(flow.target.alias, cluster, at_target, made, required=False)
+            yield _need(flow.source.alias, cluster, read, seen, required=False)
+            yield _need(flow.target.alias, cluster, f"{read} {change}", made, required=False)
 
 
 def _judged(need: Need, rights: Rights) -> Finding:

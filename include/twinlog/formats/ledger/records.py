@@ -59,7 +59,7 @@ __all__ = [
 
 
 HANDOVER = "twinlog handover"
-"""Who pauses a flow that is handed over to MirrorMaker 2."""
+"""A flow that MirrorMaker 2 has taken over is paused by this name."""
 
 
 class FlowPhase(StrEnum):

@@ -32,6 +32,7 @@ from twinlog.recovery.report import Outcome, PlacedGroup, State, StepReport, don
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
 
@@ -125,7 +126,8 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
         raise transitions.on_its_way_home(flow.name, ledger)
     failover = export.require_promoted(flow, ledger)
     require_both(flow, clusters, ledger)
-    rights.require_to_save(flow, clusters, saved_topics(flow, clusters))
+    saved = saved_topics(FlowSnapshot(flow, clusters))
+    rights.require_to_save(flow, clusters, [it.topic for it in saved])
     work = Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
     for name, deed in _DEEDS:
         if request.dry_run and name is not StepName.COMPARE:
@@ -138,11 +140,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     return report_of(work)
 
 
-def saved_topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
-    """Return the topics of the source whose records may have to be exported: no heartbeats."""
-    topics = [it.topic for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
-    beats = own_heartbeats(flow, clusters.source, topics)
-    return tuple(it for it in topics if it not in beats)
+def saved_topics(snapshot: FlowSnapshot) -> list[DiscoveredTopic]:
+    """Return the topics of the flow whose records may have to be exported: those that it can copy, no heartbeats."""
+    topics = [it for it in snapshot.discovery.topics if not it.blocked]
+    beats = own_heartbeats(snapshot.flow, snapshot.clusters.source, [it.topic for it in topics])
+    return [it for it in topics if it.topic not in beats]
 
 
 def require_both(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> None:

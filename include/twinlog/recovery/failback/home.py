@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -32,6 +32,7 @@ from twinlog.recovery.steps import timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import read_ledger, require_ledger, require_own
+from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -83,18 +84,24 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
     actor, now = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}"), clock.now_ms()
     begun = homeward.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
+    seen = FlowSnapshot(flow, clusters)
     if back.flow.homes is None:
         require_ledger(back.flow, back.clusters.target)
     else:
-        back = homes.named(there, back)
+        back = homes.named(seen, back)
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
         lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
-        _require_way(there, back)
+        saved = failback.saved_topics(seen)
+        going = homes.going_home(flow, saved)
+        _require_way(flow, back.flow, going)
         if back.flow.homes is not None:
             homes.begin(lent, there, back, begun.failover, reverse)
-        _require_rights(there, back, ledger.recovery(begun.failover))
+        failover = ledger.recovery(begun.failover)
+        rights.require_to_save(flow, clusters, [it.topic for it in saved])
+        copies, denied = [it.remote_topic for it in going], failover.denied if failover is not None else ()
+        rights.require_to_go_home(back, copies, denied)
     work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
     if request.dry_run:
         return _preview(there, back, work, request, under_way)
@@ -103,21 +110,12 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         return _walk(journey, under_way)
 
 
-def _require_rights(there: Way, back: Way, failover: RecoveryRun | None) -> None:
-    """Raise ClusterRefused `unauthorised` if a right is missing on either cluster."""
-    flow, clusters = there.flow, there.clusters
-    rights.require_to_save(flow, clusters, failback.saved_topics(flow, clusters))
-    copies = [it.remote_topic for it in homes.going_home(there)]
-    rights.require_to_go_home(back, copies, failover.denied if failover is not None else ())
-
-
-def _require_way(there: Way, back: Way) -> None:
-    """Raise TerminalError `no-way-home` if a topic of the flow does not come home under its own name."""
-    flow = there.flow
-    for it in homes.going_home(there):
-        if not brings_home(back.flow, it):
+def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[DiscoveredTopic]) -> None:
+    """Raise TerminalError `no-way-home` if one of the flow's topics does not come home under its own name."""
+    for it in topics:
+        if not brings_home(back, it):
             raise TerminalError(
-                f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.flow.name} does not bring it home"
+                f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.name} does not bring it home"
                 f" to {it.topic}",
                 hint=f"twinlog failback --flow '{flow.name}' saves what there is; docs/failover.md says how clients go"
                 " home by hand",

@@ -9,7 +9,7 @@ the flow home passes over it, once for each failover, before anything else is co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog import clock
@@ -18,8 +18,8 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.policy.selection import is_internal
+from twinlog.recovery.failback.failback import saved_topics
 from twinlog.recovery.reverse import Way, with_homes
 from twinlog.recovery.transitions import Move, PassedOver
 from twinlog.state.internal_topics import internal_topics
@@ -32,7 +32,7 @@ from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import FlowSnapshot
 
 
-def named(there: Way, back: Way) -> Way:
+def named(there: FlowSnapshot, back: Way) -> Way:
     """Return the way home of every topic of the promoted flow that it could copy; heartbeats do not go home.
 
     Raises TerminalError `no-way-home` if a cluster does not tell its id.
@@ -45,15 +45,12 @@ def named(there: Way, back: Way) -> Way:
             code="no-way-home",
             flow=flow.name,
         )
-    return with_homes(back, {it.remote_topic: it.topic for it in going_home(there)})
+    return with_homes(back, {it.remote_topic: it.topic for it in going_home(flow, saved_topics(there))})
 
 
-def going_home(there: Way) -> list[DiscoveredTopic]:
-    """Return the topics of the promoted flow that it can copy and whose records are the source's own; no heartbeats."""
-    flow, clusters = there.flow, there.clusters
-    topics = [it for it in FlowSnapshot(flow, clusters).discovery.topics if not it.blocked]
-    beats = own_heartbeats(flow, clusters.source, [it.topic for it in topics])
-    return [it for it in topics if it.topic not in beats and not _comes_from_elsewhere(flow, it.topic)]
+def going_home(flow: FlowSettings, saved: Iterable[DiscoveredTopic]) -> list[DiscoveredTopic]:
+    """Return those of a promoted flow's topics whose records are the source's own.  Pure."""
+    return [it for it in saved if not _comes_from_elsewhere(flow, it.topic)]
 
 
 def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...]:

@@ -29,11 +29,13 @@ from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.lane.fence.fence import transactional_prefix
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.planned import placing
+from twinlog.visible import and_more
 
 
 def to_save(flow: FlowSettings, topics: Collection[str], there: frozenset[str]) -> Iterator[Need]:
     """Yield what `twinlog failback` needs on the target, which has the topics `there`.  Pure."""
-    yield from _required(needs(flow, Names((), (), there), transactional_prefix(flow.name)))
+    wanted = needs(flow, Names((), (), there), transactional_prefix(flow.name))
+    yield from (it for it in wanted if it.required)
     yield from tail_needs(flow, topics, there)
 
 
@@ -67,10 +69,6 @@ def _without_write(need: Need) -> Need:
     return replace(need, operations=tuple(it for it in need.operations if it != "WRITE"))
 
 
-def _required(wanted: Iterable[Need]) -> Iterator[Need]:
-    return (it for it in wanted if it.required)
-
-
 def require_to_save(flow: FlowSettings, clusters: Clusters, topics: Collection[str]) -> None:
     """Raise ClusterRefused `unauthorised` if a right is missing to export what the source alone has."""
     there = frozenset(clusters.target.topic_names())
@@ -101,10 +99,9 @@ def _refusal(flow: FlowSettings, lacking: list[Finding], what: str) -> ClusterRe
     by_alias = {it.alias: it for it in (flow.source, flow.target)}
     first = lacking[0].need
     name = f"{first.resource.kind.value} {first.resource.name}".strip()
-    more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
     return ClusterRefused(
         f"{principal(by_alias[first.cluster])} may not {', '.join(lacking[0].missing)} {name} of {first.cluster}:"
-        f" {what} needs that to {first.why}{more}; nothing was changed",
+        f" {what} needs that to {first.why}{and_more(len(lacking))}; nothing was changed",
         hint="; ".join(acl_lines(lacking, by_alias)),
         code="unauthorised",
         flow=flow.name,

@@ -98,7 +98,7 @@ def put_back(scene: Scene) -> Outcome:
     blocked = [it for it in found.rows if it.trouble and not spared & {"", it.key.group}]
     if blocked:
         first = blocked[0]
-        more = f" (and {len(blocked) - 1} positions more)" if len(blocked) > 1 else ""
+        more = and_more(len(blocked), form=" (and {} positions more)")
         return waiting(
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed as of {iso(at_ms)}:"
             f" {first.trouble}{more}; see to it and run it again, or leave it where it would go on now: twinlog waiver"

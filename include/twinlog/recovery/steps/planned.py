@@ -45,7 +45,7 @@ from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import clear_up, denied_to_everybody, deny_writes, plan_denials
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
-from twinlog.visible import listed
+from twinlog.visible import and_more, listed
 
 PASSES = 10
 """The most copies that a drain makes: with the producers stopped, the second finds nothing, or something is wrong."""
@@ -289,7 +289,7 @@ def _why_not_placed(flow: FlowSettings, reading: Sequence[str], rows: Sequence[G
             " it again"
         )
     first = rows[0]
-    more = f" (and {len(rows) - 1} positions more)" if len(rows) > 1 else ""
+    more = and_more(len(rows), form=" (and {} positions more)")
     return (
         f"group {first.group} on {first.remote_topic}-{first.partition} is not in its place: {first.text}{more};"
         f" stop it on {flow.target.alias} if it runs there, and run it again"

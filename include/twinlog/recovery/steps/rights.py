@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from twinlog.checks.risk import iso
 from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
@@ -53,7 +54,7 @@ def _lift_denials(scene: Scene) -> tuple[str, str]:
 def _planned(scene: Scene) -> Outcome:
     flow = with_profile(scene.flow, Profile.PROMOTED)
     plan = sync.make_plan(flow, scene.clusters)
-    text, missing = _apply(scene, plan, [f"{it.name}: {it.message}" for it in plan.refused], "")
+    text, missing = _apply(flow, scene, plan, [f"{it.name}: {it.message}" for it in plan.refused], "")
     if missing:
         return failed(f"{text}; make it by hand, or mend what forbids it, and run it again")
     return done(text)
@@ -78,7 +79,7 @@ def _as_kept(scene: Scene) -> Outcome:
         return done(f"{text}{shut}")
     kept = promotion.fitting(flow, ledger.promotion_plan, target)
     age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
-    text, missing = _apply(scene, kept.plan, list(kept.outdated), age)
+    text, missing = _apply(flow, scene, kept.plan, list(kept.outdated), age)
     text += shut
     if not missing:
         return done(text)
@@ -86,9 +87,10 @@ def _as_kept(scene: Scene) -> Outcome:
     return done(f"{text}; see to it: twinlog metadata plan --profile promoted")
 
 
-def _apply(scene: Scene, plan: MetadataPlan, missing: list[str], age: str) -> tuple[str, bool]:
-    """Apply a plan; say what was done, and whether something is missing."""
-    flow = with_profile(scene.flow, Profile.PROMOTED)
+def _apply(
+    flow: FlowSettings, scene: Scene, plan: MetadataPlan, missing: list[str], age: str
+) -> tuple[str, bool]:
+    """Apply a plan of the promoted `flow`; say what was done, and whether something is missing."""
     result = sync.apply(flow, replace(plan, refused=()), scene.clusters.target)
     missing += [f"{it.name}: {it.message}" for it in result.refused]
     notes = f"; {'; '.join(result.notes)}" if result.notes else ""

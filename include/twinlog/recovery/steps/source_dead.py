@@ -68,7 +68,7 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     if blocked:
         scene.groups = shown(placings)
         first = blocked[0]
-        more = f" (and {len(blocked) - 1} positions more)" if len(blocked) > 1 else ""
+        more = and_more(len(blocked), form=" (and {} positions more)")
         return waiting(
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
             f"{more}; see to it and run it again, or waive it: twinlog waiver add group-covered --for"
