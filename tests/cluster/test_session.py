@@ -52,7 +52,7 @@ def test_a_dead_cluster_is_noticed_before_the_request_times_out(session):
     started = time.monotonic()
     with pytest.raises(ClusterUnreachable, match=r"cluster A cannot be reached: .*Connection refused"):
         session.answer(Future(), asked("the cluster"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_a_bad_login_is_not_called_silence(session):

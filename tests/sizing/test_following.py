@@ -26,7 +26,7 @@ def needed(load: Load) -> int:
 
 @given(FLOWS, st.floats(1, 4), st.integers(1, 8))
 def test_more_never_needs_fewer_lanes(load, times, smaller):
-    """More bytes in smaller batches.  Not so more partitions: ten over four lanes may be dealt more evenly than nine."""
+    """More bytes in smaller batches.  Not more partitions: ten may be dealt over four lanes more evenly than nine."""
     rate = load.mb_per_second * times
     batch = max(500, load.batch_bytes // smaller)
     assert needed(load) <= needed(Load(partitions=load.partitions, mb_per_second=rate, batch_bytes=batch))

@@ -153,14 +153,14 @@ def test_evidence_is_named_and_not_shown() -> None:
 
 
 def test_a_page_of_5000_partitions_is_small_and_quick() -> None:
-    """A cell for each partition, a second at most, a megabyte at most; only memory is read."""
+    """A cell for each partition, seconds of a CPU at most, a megabyte at most; only memory is read."""
     seen = large_flow(50, 100)
     drawn(large_flow(1, 1))  # templates are compiled once
-    began = time.perf_counter()
+    began = time.process_time()
     html = drawn(seen)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert 5000 == len(re.findall(r'<rect class="h3" x=', html))
-    assert 1 > took
+    assert 3 > took
     assert 1_000_000 > len(html)
 
 

@@ -49,7 +49,7 @@ def test_a_paused_process_can_be_stopped(tmp_path):
     began = time.monotonic()
     process.stop()
     assert not process.is_running()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
 
 
 def test_stopping_twice_and_killing_the_dead_do_nothing(tmp_path):
