@@ -1,4 +1,4 @@
-"""`twinlog takeover` and `twinlog handover`: from MirrorMaker 2, and back to it."""
+"""`twinlog takeover` and `twinlog handover`: from MirrorMaker 2 or a group on the source, and to MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.migration.mirror_maker import Origin
     from twinlog.migration.takeover_report import TakeoverReport
 
 ConnectorOption = Annotated[
@@ -48,17 +47,25 @@ WorkerGroupOption = Annotated[
     str,
     typer.Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2."),
 ]
+SourceGroupOption = Annotated[
+    str,
+    typer.Option(
+        "--source-group",
+        metavar="GROUP",
+        help="It was no MM2, but a program that commits its positions as this group on the source, as MirrorMaker 1.",
+    ),
+]
 DepthOption = Annotated[
     int,
     typer.Option(
         "--depth",
         metavar="RECORDS",
-        help="How many records before the position to compare, in each partition; must be more than MM2 copies of"
-        " one partition between two flushes.",
+        help="How many records before the position to compare, in each partition; must be more than it copies of"
+        " one partition between two commits of its positions.",
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Compare and report; change nothing.")]
-Work = Callable[["FlowSettings", "Clusters", "Origin", str], "TakeoverReport"]
+Work = Callable[["FlowSettings", "Clusters", str], "TakeoverReport"]
 
 
 def takeover(
@@ -68,22 +75,31 @@ def takeover(
     connector: ConnectorOption = "",
     offsets_topic: OffsetsTopicOption = "",
     worker_group: WorkerGroupOption = "",
+    source_group: SourceGroupOption = "",
     topics: TopicsOption = None,
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Take flows over from a stopped MirrorMaker 2: prove where its copies end, and go on from there."""
-    chosen = parse_topics(topics)
+    """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there."""
+    chosen, names = parse_topics(topics), (connector, offsets_topic, worker_group)
+    if source_group and any(names):
+        raise UsageError(
+            "--source-group is of a program that is no MM2",
+            hint="leave out --connector, --offsets-topic and --worker-group",
+        )
 
-    def work(one: FlowSettings, clusters: Clusters, origin: Origin, run_id: str) -> TakeoverReport:
+    def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
         from twinlog.migration import takeover as step
+        from twinlog.migration.mirror_maker import Origin
+        from twinlog.migration.source_group import SourceGroup
 
-        return step.run(one, clusters, origin, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
+        copier = SourceGroup(source_group) if source_group else Origin.of(one, *names)
+        return step.run(one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
 
     flows = load_flows(config, flow, strict=strict)
-    return _each(flows, (connector, offsets_topic, worker_group), depth, work, output)
+    return _each(flows, (*names, source_group), depth, work, output)
 
 
 def handover(
@@ -99,29 +115,32 @@ def handover(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
+    names = connector, offsets_topic, worker_group
 
-    def work(one: FlowSettings, clusters: Clusters, origin: Origin, run_id: str) -> TakeoverReport:
+    def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
         from twinlog.migration import handover as step
+        from twinlog.migration.mirror_maker import Origin
 
+        origin = Origin.of(one, *names)
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
 
     flows = load_flows(config, flow, strict=strict)
-    return _each(flows, (connector, offsets_topic, worker_group), depth, work, output)
+    return _each(flows, names, depth, work, output)
 
 
 def _each(
-    flows: tuple[FlowSettings, ...], names: tuple[str, str, str], depth: int, work: Work, output: Output
+    flows: tuple[FlowSettings, ...], names: tuple[str, ...], depth: int, work: Work, output: Output
 ) -> int:
     if depth < 1:
         raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")
     if len(flows) > 1 and any(names):
         raise UsageError(
-            "--connector, --offsets-topic and --worker-group are those of one flow",
+            "--connector, --offsets-topic, --worker-group and --source-group are those of one flow",
             hint="name it with --flow",
         )
     done = each_flow(
         flows,
-        lambda one: _document(_one(one, names, work)),
+        lambda one: _document(_one(one, work)),
         lambda one, failure: {"flow": one.name, "state": "failed", "error": to_json(failure)},
     )
     reports = [it for it in done.results if "error" not in it]
@@ -130,12 +149,11 @@ def _each(
     return max(done.exit_code, int(ExitCode.SAYS_NO) if refused else 0)
 
 
-def _one(flow: FlowSettings, names: tuple[str, str, str], work: Work) -> TakeoverReport:
+def _one(flow: FlowSettings, work: Work) -> TakeoverReport:
     from twinlog.cluster.open import open_clusters
-    from twinlog.migration.mirror_maker import Origin
 
     with open_clusters(flow) as clusters:
-        return work(flow, clusters, Origin.of(flow, *names), uuid.uuid4().hex)
+        return work(flow, clusters, uuid.uuid4().hex)
 
 
 def _document(report: TakeoverReport) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset
 from twinlog.groups import checkpoints as checkpoints_step
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
-from twinlog.migration import mirror_maker
+from twinlog.migration.copier import require_stopped
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.takeover import DEPTH, Proved, copies_of, prove_all, report_of, require_phase, taken
@@ -54,12 +54,13 @@ def run(
             flow=flow.name,
         )
     discovery = discover_all(flow, clusters, progress)
-    mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
+    require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
     if not dry_run:
         owned = taken(flow, clusters, "handover", run_id)
         progress = read_progress(flow, clusters.target)
         discovery = discover_all(flow, clusters, progress)
-    wanted, refused = places(flow, clusters, discovery, progress)
+    began = origin.began_at_start(flow)
+    wanted, refused = places(flow, clusters, discovery, progress, began_at_start=began)
     proved = prove_all(clusters, wanted, depth)
     checkpoints = read_checkpoints(flow, clusters.target)
     rows = [*(_strictly(proof_of(it.place, it.found)) for it in proved), *refused]
@@ -101,7 +102,7 @@ def _positions(
     flow: FlowSettings, clusters: Clusters, origin: Origin, state: StateTopics, proved: Sequence[Proved]
 ) -> list[StateRecord]:
     """Return positions under MM2's name, if that is not ours and they differ from what is stored."""
-    if (origin.connector, origin.offsets_topic) == (state.connector_name, state.offsets_topic):
+    if origin.keeps_progress_as(state):
         return []
     described = clusters.target.describe_topics([origin.offsets_topic]).require()
     theirs = replace(

@@ -50,6 +50,8 @@ def places(
     discovery: Discovery,
     positions: Mapping[TopicPartition, int],
     topics: Collection[str] | None = None,
+    *,
+    began_at_start: bool,
 ) -> tuple[list[Place], list[PartitionProof]]:
     """Sort the flow's partitions into those to prove and those refused at once.
 
@@ -80,7 +82,7 @@ def places(
             target.get(topic.remote_topic, {}),
         )
     ]
-    wanted = [it for it in found if isinstance(it, Place)]
+    wanted = [replace(it, began_at_start=began_at_start) for it in found if isinstance(it, Place)]
     refused = [it for it in found if isinstance(it, PartitionProof)]
     for problem in hidden:
         if topics is None or problem.topic in topics:
@@ -129,7 +131,6 @@ def _sorted(
                 said=said,
                 compacted=compacted,
                 timestamps=_value(target, "message.timestamp.type") != "LogAppendTime",
-                began_at_start=not flow.copy.start_from_latest,
             )
     seen = {it.partition for it in topic.partitions}
     for number in sorted({*range(topic.partition_count), *said_of} - seen):

@@ -1,9 +1,9 @@
-"""Migrate a flow from MirrorMaker 2: prove where its copies end, and go on from there.
+"""Migrate a flow from MirrorMaker: prove where its copies end, and go on from there.
 
-MM2 writes its positions a minute apart and copies at least once. So a copy may go further than its position says, and
-may hold records twice. Going on from the positions alone would copy records again. Here the ends of both logs are
-compared record by record. Positions and a first part of the exact offset map are then written in one transaction,
-behind the fence. Unless every partition is proved, nothing is written.
+MM2 and MM1 write their positions up to a minute apart and copy at least once. So a copy may go further than its
+position says, and may hold records twice. Going on from the positions alone would copy records again. Here the ends of
+both logs are compared record by record. Positions and a first part of the exact offset map are then written in one
+transaction, behind the fence. Unless every partition is proved, nothing is written.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
-from twinlog.migration import mirror_maker
 from twinlog.migration.alignment import Alignment
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Copier, read_positions, require_stopped, require_unmoved, traces
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
 from twinlog.migration.takeover_report import (
@@ -63,7 +62,7 @@ class Proved:
 def run(
     flow: FlowSettings,
     clusters: Clusters,
-    origin: Origin,
+    copier: Copier,
     *,
     run_id: str,
     depth: int = DEPTH,
@@ -71,39 +70,38 @@ def run(
     dry_run: bool = False,
     watch_seconds: float | None = None,
 ) -> TakeoverReport:
-    """Migrate the flow from `origin`; with `dry_run` only say what would be done.
+    """Migrate the flow from what copied it until now; with `dry_run` only say what would be done.
 
     Raises TerminalError `mm2-running`, `no-positions`, `no-internal-topic` or `phase`, FencedError if another twinlog
     runs the flow, UsageError for a depth below 1, and what clusters refuse. Nothing is written then.
     """
     require_phase(flow, clusters, {FlowPhase.ACTIVE, FlowPhase.PAUSED})
-    positions = mirror_maker.read_positions(flow, clusters.target, origin)
+    positions = read_positions(flow, clusters, copier)
     discovery = discover_all(flow, clusters, positions)
-    seen = mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
+    seen = require_stopped(flow, clusters, copier, copies_of(discovery), watch_seconds)
     owned = None if dry_run else taken(flow, clusters, "takeover", run_id)
     if owned is not None:
-        positions = mirror_maker.read_positions(flow, clusters.target, origin)
+        positions = read_positions(flow, clusters, copier)
         discovery = discover_all(flow, clusters, positions)  # copies of new topics exist now
-    wanted, refused = places(flow, clusters, discovery, positions, topics)
+    began = copier.began_at_start(flow)
+    wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
     proved = prove_all(clusters, wanted, depth)
     syncs = read_syncs(flow, clusters)
     checkpoints = read_checkpoints(flow, clusters.target)
     rows = [*_reviewed(proved, syncs.records), *refused]
-    report = report_of(flow, "from-mirror-maker", run_id, origin, rows, checkpoints, proved)
-    report = replace(report, notes=tuple(_notes(discovery, positions, syncs, topics)))
+    report = report_of(flow, "from-mirror-maker", run_id, copier, rows, checkpoints, proved)
+    report = replace(report, notes=tuple(_notes(copier, discovery, positions, syncs, topics)))
     if report.refused:
         return report
     pieces = _pieces(flow, clusters, proved)
     report = _with_map(report, pieces)
     if owned is None:
         return replace(report, state="dry-run")
-    mirror_maker.require_unmoved(
-        flow, seen, mirror_maker.traces(flow, clusters.target, origin, copies_of(discovery))
-    )
+    require_unmoved(flow, seen, traces(flow, clusters, copier, copies_of(discovery)))
     state, progress = owned.state, owned.grant.progress
     moved = [
         *_progress(state, progress, proved),
-        *left_as_they_are(state, progress, origin, positions, topics),
+        *left_as_they_are(state, progress, copier, positions, topics),
     ]
     kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
     left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
@@ -156,7 +154,7 @@ def report_of(
     flow: FlowSettings,
     direction: str,
     run_id: str,
-    origin: Origin,
+    copier: Copier,
     rows: Iterable[PartitionProof],
     checkpoints: Checkpoints,
     proved: Iterable[Proved],
@@ -167,8 +165,9 @@ def report_of(
         direction=direction,
         state="refused",
         run_id=run_id,
-        connector=origin.connector,
-        offsets_topic=origin.offsets_topic,
+        connector=copier.connector,
+        offsets_topic=copier.offsets_topic,
+        source_group=copier.source_group,
         partitions=tuple(sorted(rows, key=lambda it: it.topic_partition)),
         checkpoints=review_checkpoints(checkpoints, {it.place.target: it.found for it in proved}),
     )
@@ -182,6 +181,7 @@ def _reviewed(proved: Sequence[Proved], syncs: Sequence[OffsetSync]) -> Iterator
 
 
 def _notes(
+    copier: Copier,
     discovery: Discovery,
     positions: Mapping[TopicPartition, int],
     syncs: Syncs,
@@ -196,7 +196,7 @@ def _notes(
             f"{len(known - set(topics))} topic(s) were not looked at: their positions stand as MM2 left them, or where"
             " twinlog was before if that is further"
         )
-    if not syncs.records:
+    if not (syncs.records or copier.source_group):
         yield f"{syncs.topic} on {syncs.cluster} holds no offset-syncs"
     if syncs.unreadable:
         yield f"{syncs.unreadable} record(s) of {syncs.topic} on {syncs.cluster} are no offset-syncs"
@@ -263,21 +263,18 @@ def _progress(
 def left_as_they_are(
     state: StateTopics,
     progress: Mapping[TopicPartition, int],
-    origin: Origin,
+    copier: Copier,
     positions: Mapping[TopicPartition, int],
     topics: Collection[str] | None,
 ) -> Iterator[StateRecord]:
-    """Yield positions of topics that are left out now, if MirrorMaker 2 kept them under other names than the flow's.
+    """Yield positions of topics that are left out now, if they were not kept as the flow's own.
 
     The flow is active afterwards. Without these positions it would copy such topics a second time from their first
     record. With its own positions from before a migration to MM2, it would copy again all that MirrorMaker 2 has
     copied since. If the flow itself came further, its own position counts. No map covers the records between, and
     progress does not say where the copies end.
     """
-    if topics is None or (origin.connector, origin.offsets_topic) == (
-        state.connector_name,
-        state.offsets_topic,
-    ):
+    if topics is None or copier.keeps_progress_as(state):
         return
     for (topic, partition), last in positions.items():
         if topic not in topics and last > progress.get(TopicPartition(topic, partition), -1):

@@ -1,4 +1,4 @@
-"""Say what a migration from or to MM2 found, partition by partition: plain values, and the words for them. Pure.
+"""Say what a migration from MirrorMaker, or to MM2, found: plain values by partition, and the words for them. Pure.
 
 MM2's offset-syncs and checkpoints are compared with what was proved.
 """
@@ -98,6 +98,7 @@ class TakeoverReport:
     offsets_topic: str
     partitions: tuple[PartitionProof, ...]
     checkpoints: CheckpointReview
+    source_group: str = ""
     positions_written: int = 0
     records_mapped: int = 0
     notes: tuple[str, ...] = ()

@@ -267,7 +267,7 @@ PRODUCER = "bootstrap.servers=west:9092\nlinger.ms=50\nacks=all\nproducer.type=a
 
 
 def test_mirror_maker_1(tmp_path: Path) -> None:
-    """Unchanged names, the whitelist, both clients; off, because its group's positions say nothing of the copy."""
+    """Unchanged names, the whitelist, both clients; off until it is taken over from its group."""
     files = written(tmp_path, producer_properties=PRODUCER, consumer_properties=CONSUMER)
     imported = import_files(files, flow="east->west", topics="orders|pay.*")
     flow = flow_of(imported)

@@ -55,6 +55,14 @@ def connectors_in(document: Any, path: Path) -> tuple[Connector, ...]:
     return tuple(_connector(*item, path) for item in _items(document, path))
 
 
+def configs_in(document: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield every connector's config in what a file holds, of whatever class; nothing if it holds none."""
+    try:
+        yield from (config for config, _ in _items(document, Path()))
+    except ConfigError:
+        return
+
+
 def _items(document: Any, path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
     """Yield each connector's config with its name, and the keys that were written beside it."""
     match document:

@@ -1,10 +1,11 @@
-"""Recognise whose configuration files are: connectors of Connect, Strimzi's resources, MirrorMaker 1's two files."""
+"""Recognise whose files they are: MM2's connectors, Strimzi's resources, MirrorMaker 1's two files, Replicator's."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,17 @@ import javaproperties
 
 from twinlog.config.file.properties_file import bytes_of
 from twinlog.errors import ConfigError
-from twinlog.migration.imports import mirror_maker_1, strimzi
+from twinlog.migration.imports import mirror_maker_1, replicator, strimzi
 from twinlog.migration.imports.connectors import (
     Connector,
     EquivalentFile,
     LeftOut,
+    configs_in,
     connectors_in,
     equivalent_file,
 )
 
-HINT = "name JSON of connectors, a KafkaMirrorMaker2, or properties of Connect or MirrorMaker 1"
+HINT = "name JSON of connectors, a KafkaMirrorMaker2, or properties of Connect, Replicator or MirrorMaker 1"
 NO_POSITIONS = (
     "the flow is switched off: twinlog does not find where the other tool stopped, and would copy everything again"
     " behind its copies. Switch it on when the copies on the target are deleted"
@@ -43,6 +45,11 @@ def import_files(
 ) -> Imported:
     """Read files of one tool for one pair of clusters.  Raises ConfigError if they are of different tools."""
     documents = {path: _document(path) for path in paths}
+    replicators = [
+        (path, it) for path, found in documents.items() for it in configs_in(found) if _is_replicator(it)
+    ]
+    if replicators:
+        return _of_replicator(documents, replicators, offset_storage_topic or topics, flow)
     resources = [(path, it) for path, found in documents.items() for it in _parts(found) if _is_resource(it)]
     ours = resources or any(isinstance(it, _Properties) and "group.id" in it for it in documents.values())
     if (flow and not ours) or (topics and (resources or not ours)):
@@ -178,5 +185,35 @@ def _of_mirror_maker_1(files: Mapping[Path, _Properties], flow: str, topics: str
             hint=HINT,
         )
     made = mirror_maker_1.equivalent_of(consumers[0], producers[0], flow, topics)
+    switched_off = _until_taken_over(consumers[0][1]["group.id"])
     excluded = "topics.exclude has MM2's default, which leaves out more topics than MM1 did: `twinlog plan`"
-    return Imported(made, (NO_POSITIONS, excluded))
+    return Imported(made, (switched_off, excluded))
+
+
+def _until_taken_over(group: str) -> str:
+    return (
+        "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
+        f" switch the flow on, and first of all `twinlog takeover --source-group {shlex.quote(group)}`"
+    )
+
+
+def _is_replicator(config: Mapping[str, Any]) -> bool:
+    return config.get("connector.class") == replicator.CLASS
+
+
+def _of_replicator(
+    documents: Mapping[Path, Any],
+    found: Sequence[tuple[Path, Mapping[str, Any]]],
+    others: str,
+    flow: str,
+) -> Imported:
+    if others:
+        raise ConfigError("Replicator's file says its topics and positions", hint="give --flow alone")
+    if len(found) > 1 or len(documents) > 1:
+        raise ConfigError("Replicator is imported by itself, one connector at a time", hint="name one file")
+    ((path, config),) = found
+    lines = {key: str(value) for key, value in config.items() if value is not None}
+    group = replicator.group_of(lines)
+    if not group:
+        raise ConfigError(f"{path} does not name the connector, which names its group", hint="add name")
+    return Imported(replicator.equivalent_of(str(path), lines, flow), (_until_taken_over(group),))

@@ -1,7 +1,7 @@
 """Turn MirrorMaker 1's consumer and producer files, and its whitelist, into an mm2.properties.
 
-MM1 keeps topic names.  Its positions are those of a group on the source, which say nothing about the copy, so the flow
-is written switched off: it would copy everything again behind what MM1 has copied.
+MM1 keeps topic names.  Its positions are those of a group on the source, of which a cycle knows nothing, so the flow is
+written switched off until it is taken over (migration/source_group.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twinlog.migration.imports.connectors import EquivalentFile, LeftOut, as_tex
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _OWN = {
-    "group.id": "twinlog keeps its own positions, on the target",
+    "group.id": "twinlog keeps its own positions, on the target; `twinlog takeover --source-group` reads this group's",
     "client.id": "names an MM1 that will be gone",
     "auto.offset.reset": "twinlog begins at the first record that the source holds",
     "partition.assignment.strategy": "twinlog divides partitions among its lanes",
@@ -36,9 +36,7 @@ def equivalent_of(
     topics: str,
 ) -> EquivalentFile:
     """Return the file.  Raises ConfigError if the flow has no two names."""
-    source, arrow, target = flow.partition("->")
-    if not (source and arrow and target):
-        raise ConfigError("MirrorMaker 1 has no names for its clusters", hint="name both: --flow 'A->B'")
+    source, target = named_clusters(flow, "MirrorMaker 1")
     if not topics:
         raise ConfigError("MirrorMaker 1 has its topics on its command line", hint="--topics 'orders|pay.*'")
     lines = {"clusters": f"{source}, {target}"}
@@ -63,3 +61,11 @@ def equivalent_of(
         f"{target}->{source}.emit.heartbeats.enabled": "false",
     }
     return EquivalentFile(as_text(lines), tuple(left_out))
+
+
+def named_clusters(flow: str, tool: str) -> tuple[str, str]:
+    """Return the aliases of source and target that a flow names.  Raises ConfigError if it names none."""
+    source, arrow, target = flow.partition("->")
+    if not (source and arrow and target):
+        raise ConfigError(f"{tool} has no names for its clusters", hint="name both: --flow 'A->B'")
+    return source, target

@@ -1,0 +1,135 @@
+"""Say what a migration has to know of the program that copied before: how far it came, and that it has stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import FormatError, TerminalError
+from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
+from twinlog.lane.spec import StateTopics
+from twinlog.state.ledger import latest_or_empty
+
+WATCH_SECONDS = 3.0
+"""Least time to watch for changes; MM2 emits heartbeats every second by default."""
+
+
+class Copier(Protocol):
+    """Another program that has copied the flow's topics.  The three names say which, in reports; "" if it has none."""
+
+    @property
+    def connector(self) -> str:
+        """MM2's source connector."""
+
+    @property
+    def offsets_topic(self) -> str:
+        """Where Connect keeps its positions, on the target."""
+
+    @property
+    def source_group(self) -> str:
+        """The group whose committed offsets are its positions, on the source."""
+
+    def positions(self, flow: FlowSettings, clusters: Clusters) -> Mapping[TopicPartition, int]:
+        """Return the last upstream offset it says it has copied, by source partition; empty if it says nothing."""
+
+    def no_positions(self, flow: FlowSettings, clusters: Clusters) -> TerminalError:
+        """Return the error for one without positions: a mistaken name would look like one that never copied."""
+
+    def require_not_running(self, flow: FlowSettings, clusters: Clusters) -> None:
+        """Raise TerminalError `mm2-running` if one of its processes is there, and the refusal to tell."""
+
+    def began_at_start(self, flow: FlowSettings) -> bool:
+        """Say whether it began each copy with the source's first record."""
+
+    def keeps_progress_as(self, state: StateTopics) -> bool:
+        """Say whether its positions are the very records that twinlog keeps its progress in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Signs of a running copier: positions, MM2's last heartbeat, and the ends of the copies."""
+
+    positions: Mapping[TopicPartition, int]
+    heartbeat_ms: int | None
+    ends: Mapping[TopicPartition, int]
+
+
+def read_positions(flow: FlowSettings, clusters: Clusters, copier: Copier) -> Mapping[TopicPartition, int]:
+    """Read the last upstream offsets that it says it has copied.
+
+    Raises TerminalError `no-positions`, or `no-internal-topic` if the topic is missing that MM2 keeps them in.
+    """
+    positions = copier.positions(flow, clusters)
+    if not positions:
+        raise copier.no_positions(flow, clusters)
+    return positions
+
+
+def require_stopped(
+    flow: FlowSettings,
+    clusters: Clusters,
+    copier: Copier,
+    copies: Iterable[TopicPartition],
+    watch_seconds: float | None = None,
+) -> Traces:
+    """Make sure that no other program copies: none of its processes is there, and nothing moves while we watch.
+
+    Returns what was read last. Raises TerminalError `mm2-running`, and the refusal of a cluster that does not tell who
+    is in a group: without that answer it is not safe to go on.
+    """
+    copier.require_not_running(flow, clusters)
+    watched = list(copies)
+    before = traces(flow, clusters, copier, watched)
+    time.sleep(
+        max(WATCH_SECONDS, 2.5 * flow.heartbeats_interval_seconds) if watch_seconds is None else watch_seconds
+    )
+    after = traces(flow, clusters, copier, watched)
+    require_unmoved(flow, before, after)
+    return after
+
+
+def traces(
+    flow: FlowSettings, clusters: Clusters, copier: Copier, copies: Iterable[TopicPartition]
+) -> Traces:
+    """Read what a running copier would change."""
+    positions, heartbeat = copier.positions(flow, clusters), _last_heartbeat(flow, clusters.target)
+    ends = {it: offsets.end for it, offsets in clusters.target.offsets(copies).found.items()}
+    return Traces(positions, heartbeat, ends)
+
+
+def require_unmoved(flow: FlowSettings, before: Traces, after: Traces) -> None:
+    """Raise TerminalError `mm2-running` for the first change between two readings. Pure."""
+    moved = [it for it, end in after.ends.items() if end != before.ends.get(it, end)]
+    if moved:
+        raise still_runs(flow, f"records still arrive in {moved[0].topic}-{moved[0].partition}")
+    changed = [it for it, last in after.positions.items() if last != before.positions.get(it)]
+    if changed:
+        raise still_runs(flow, f"the position of {changed[0].topic}-{changed[0].partition} still moves")
+    if after.heartbeat_ms != before.heartbeat_ms:
+        raise still_runs(flow, f"heartbeats of {flow.name} still arrive")
+
+
+def still_runs(flow: FlowSettings, why: str) -> TerminalError:
+    """Return the error `mm2-running`: somebody copies the flow, as this shows."""
+    return TerminalError(
+        f"somebody still runs {flow.name}: {why}",
+        hint="stop MirrorMaker (or the twinlog cycle) of this flow, wait until its session has ended (by default 10 s"
+        " for MM2's workers, 45 s for consumers), and try again",
+        code="mm2-running",
+        flow=flow.name,
+    )
+
+
+def _last_heartbeat(flow: FlowSettings, target: ClusterReader) -> int | None:
+    key = Heartbeat(flow.source.alias, flow.target.alias, 0).key()
+    value = latest_or_empty(target, flow.policy.heartbeats_topic()).get(key)
+    try:
+        return None if value is None else Heartbeat.parse(key, value).timestamp_ms
+    except FormatError:
+        return None
