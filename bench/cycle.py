@@ -1,10 +1,11 @@
 """Measure what one cycle costs: by hand (`twinlog run --once`), and task by task through a real Airflow.
 
-    python -m bench.cycle [--spark cold warm] [--through hand airflow] [--cycles 3]
+    python -m bench.cycle [--spark cold warm] [--through hand airflow] [--cycles 3] [--flows 20]
 
 A cycle has nothing to copy but a heartbeat, or 50,000 records.  "cold" starts Spark for each copy, "warm" uses the
 server of `twinlog spark start`, whose own CPU time is counted, too.  Wall seconds say as much of the machine as of
-twinlog; CPU-seconds, of imports apart, are what to compare.
+twinlog; CPU-seconds, of imports apart, are what to compare.  At last, so many `--flows` run once a minute each, with
+nothing but heartbeats, on one Airflow with one warm Spark.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,12 +35,16 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.demo.stage import DAG_ID
 from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.shipped import folder as shipped_folder
 
 CLOCK = Path(__file__).parent / "clock"
 RECORDS = 50_000
 TOPIC = "cycle"
 VOLUMES = {"a heartbeat": 0, f"{RECORDS:,} records": RECORDS}
 RUN_TIMEOUT_S = 900
+SETTLES_S, MINUTES = 120, 4
+"""How long many flows run before they are measured, and for how long they are."""
+
 TASKS = (
     *("discover", "sync_topics", "plan_ranges", "copy", "offset_syncs"),
     *("checkpoints", "heartbeats", "validate", "publish"),
@@ -122,6 +128,7 @@ def main() -> None:
     parser.add_argument("--spark", nargs="+", choices=(COLD, WARM), default=(COLD, WARM))
     parser.add_argument("--through", nargs="+", choices=("hand", "airflow"), default=("hand", "airflow"))
     parser.add_argument("--cycles", type=int, default=3, help="cycles that count, after one that does not")
+    parser.add_argument("--flows", type=int, default=20, help="flows that run once a minute each; 0 for none")
     pages.add_arguments(parser)
     given = parser.parse_args()
     rows: list[Row] = []
@@ -140,6 +147,12 @@ def main() -> None:
                     for row in ways[way](bench):
                         rows.append(row)
                         print(row, flush=True)
+        if given.flows:
+            with warm_server(WARM) as server:
+                rows.append(
+                    many_flows(Bench(clusters, Path(folder), given.cycles, WARM, server), given.flows)
+                )
+                print(rows[-1], flush=True)
     pages.write("cycle", rows, markdown(rows), given)
 
 
@@ -269,6 +282,54 @@ def _one_run(bench: Bench, airflow: AirflowInstance, records: int) -> dict[str, 
     return rows
 
 
+def many_flows(bench: Bench, flows: int) -> Row:
+    """Return what so many flows cost in all when each has a cycle every minute, over some minutes."""
+    names = [f"S{number:02}" for number in range(1, flows + 1)]
+    servers = [f"{it}.bootstrap.servers = {bench.clusters.source.bootstrap_servers}" for it in names]
+    enabled = [f"{it}->B.enabled = true\n{it}->B.topics = {TOPIC}" for it in names]
+    text = bench.config.read_text().replace("0 0 1 1 *", "* * * * *", 1)
+    kept = [it for it in text.splitlines() if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
+    file = bench.folder / "many.properties"
+    file.write_text("\n".join([f"clusters = {', '.join(names)}, B", *servers, *enabled, *kept]) + "\n")
+    dags = [f"replicate__{it}__B" for it in names]
+    only = bench.folder / "dags"
+    only.mkdir()
+    shutil.copy(shipped_folder("dags") / "replicate.py", only)
+    with AirflowInstance(bench.folder / "airflow-many", file, dags=only) as airflow:
+        airflow.wait_until_healthy(RUN_TIMEOUT_S)
+        _wait(lambda: set(dags) <= set(airflow.api.dag_ids()), "Airflow has not found the Dags")
+        for dag in dags:
+            airflow.api.pause(dag, paused=False)
+        components = [psutil.Process(pid) for pid in airflow.sessions]
+        time.sleep(SETTLES_S)  # first cycles create topics
+        cpu, server, began, done = (
+            tree_cpu_s(components),
+            bench.server_cpu_s(),
+            time.monotonic(),
+            _done(airflow, dags),
+        )
+        time.sleep(MINUTES * 60)
+        wall = time.monotonic() - began
+        cpu, server = tree_cpu_s(components) - cpu, bench.server_cpu_s() - server
+        cycles = _done(airflow, dags) - done
+    return {
+        "through": "many flows",
+        "flows": flows,
+        "minutes": wall / 60,
+        "cycles": cycles,
+        "cores": (cpu + server) / wall,
+        "cpu_s": (cpu + server) / cycles if cycles else 0.0,
+    }
+
+
+def _done(airflow: AirflowInstance, dags: Sequence[str]) -> int:
+    """Return how many runs have succeeded.  A failed one ends the measurement."""
+    states = [it["state"] for dag in dags for it in airflow.api.runs(dag)]
+    if "failed" in states:
+        raise SystemExit(f"a run failed: see {airflow.home / 'logs'}")
+    return states.count("success")
+
+
 def _wait(found: Any, what: str) -> None:
     deadline = time.monotonic() + RUN_TIMEOUT_S
     while time.monotonic() < deadline:
@@ -287,13 +348,13 @@ def markdown(rows: Sequence[Row]) -> str:
         "| through | Spark | to copy | s | CPU-s | of it imports | Spark | Airflow itself, besides |",
         "|---|---|---|---:|---:|---:|---:|---:|",
     ]
-    for row in rows:
+    for row in (it for it in rows if "task" in it):
         if not row["task"]:
             apart = f"{row['airflow_cpu_s']:.1f}" if "airflow_cpu_s" in row else "-"
             lines.append(
                 f"| {row['through']} | {row['spark']} | {row['volume']} | {_numbers(row)} | {apart} |"
             )
-    tasks = [row for row in rows if row["task"]]
+    tasks = [row for row in rows if row.get("task")]
     if tasks:
         lines += [
             "",
@@ -303,6 +364,14 @@ def markdown(rows: Sequence[Row]) -> str:
             "|---|---|---|---:|---:|---:|---:|",
             *(f"| {it['task']} | {it['spark']} | {it['volume']} | {_numbers(it)} |" for it in tasks),
         ]
+    for it in rows:
+        if "flows" in it:
+            lines += [
+                "",
+                f"{it['flows']} flows, a cycle of each every minute, on one Airflow with one warm Spark:"
+                f" {it['cycles']} cycles in {it['minutes']:.0f} minutes, {it['cores']:.2f} cores in all,"
+                f" {it['cpu_s']:.1f} CPU-seconds a cycle.",
+            ]
     return "\n".join(lines) + "\n"
 
 
