@@ -44,7 +44,7 @@ def test_they_stay_where_nothing_else_has_pyspark(monkeypatch: pytest.MonkeyPatc
     assert path == sys.path
 
 
-HERE = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
+PYTHON, PLATFORM = f"{sys.version_info.major}.{sys.version_info.minor}", sysconfig.get_platform()
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ HERE = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.
     [
         (None, ""),
         ({}, ""),
-        ({"python": "3.8"}, f"Python 3.8 on {sysconfig.get_platform()}"),
-        ({"platform": "linux-riscv64"}, f"{HERE.split(' on ')[0]} on linux-riscv64"),
+        ({"python": "3.8"}, f"Python 3.8 on {PLATFORM}"),
+        ({"platform": "linux-riscv64"}, f"Python {PYTHON} on linux-riscv64"),
     ],
 )
 def test_an_archive_for_another_python_is_noticed(
@@ -62,7 +62,7 @@ def test_an_archive_for_another_python_is_noticed(
     """Before a package of that Python is imported, whose errors say nothing; without an archive nothing is said."""
     shutil.copytree(Path(twinlog.__file__).parent, tmp_path / "twinlog")
     if manifest is not None:
-        ours = {"python": HERE.split()[1], "platform": sysconfig.get_platform()}
+        ours = {"python": PYTHON, "platform": PLATFORM}
         (tmp_path / "twinlog-archive.json").write_text(json.dumps(ours | manifest))
     done = subprocess.run(
         [sys.executable, "-c", "from twinlog.spark.daemon import mismatch; print(mismatch())"],
@@ -71,5 +71,6 @@ def test_an_archive_for_another_python_is_noticed(
         text=True,
         check=True,
     )
-    expected = f"this worker has {HERE} ({sys.executable}), its archive is for {said}" if said else ""
+    here = f"this worker has Python {PYTHON} on {PLATFORM} ({sys.executable})"
+    expected = f"{here}, its archive is for {said}" if said else ""
     assert expected == done.stdout.strip()

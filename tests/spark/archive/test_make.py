@@ -66,7 +66,7 @@ def test_nothing_is_left_of_an_archive_that_failed(tmp_path, small, monkeypatch)
 
 def test_impossible_wishes_are_refused(tmp_path, small):
     """A name by which Spark would not unpack it; a folder that is not there."""
-    with pytest.raises(UsageError, match="a.zip is no .tar.gz"):
+    with pytest.raises(UsageError, match=r"a\.zip is no \.tar\.gz"):
         make.make(tmp_path / "a.zip")
     with pytest.raises(UsageError, match="there is no folder"):
         make.make(tmp_path / "missing" / "a.tar.gz")

@@ -48,7 +48,9 @@ def test_another_archive_is_refused(archive, ours):
         read(archive(ours, "bin/activate"))
 
 
-@pytest.mark.parametrize("damage", [lambda it: it[:40], lambda it: it[:-6], lambda it: it[:-8] + b"sum" + it[-5:]])
+@pytest.mark.parametrize(
+    "damage", [lambda it: it[:40], lambda it: it[:-6], lambda it: it[:-8] + b"sum" + it[-5:]]
+)
 def test_a_damaged_archive_is_refused(archive, ours, damage):
     """A copy that broke off, early or at its end; a byte that changed, which only the checksum tells."""
     file = archive(ours)

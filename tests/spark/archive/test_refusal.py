@@ -17,7 +17,7 @@ org.apache.spark.SparkException: EOFException occurred while reading the port nu
 """
 OTHER_PYTHON = """\
 Error from python worker:
-  twinlog: this worker has Python 3.12 on linux-x86_64 (/usr/bin/python3.12), its archive is for Python 3.11 on linux-x86_64
+  twinlog: this worker has Python 3.12 on linux (/bin/python3.12), its archive is for Python 3.11 on linux
 PYTHONPATH was:
 """
 MISMATCH = """\
@@ -34,8 +34,7 @@ NO_PYTHON = 'java.io.IOException: Cannot run program "python3.11": error=2, No s
         (NO_TWINLOG, "the executors' Python has no module twinlog"),
         (
             OTHER_PYTHON,
-            "this worker has Python 3.12 on linux-x86_64 (/usr/bin/python3.12), its archive is for Python 3.11 on"
-            " linux-x86_64",
+            "this worker has Python 3.12 on linux (/bin/python3.12), its archive is for Python 3.11 on linux",
         ),
         (MISMATCH, "Python in worker has different version: 3.12 than that in driver: 3.11"),
         (NO_PYTHON, "the executors' machines have no python3.11"),
