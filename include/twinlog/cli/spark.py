@@ -145,7 +145,7 @@ def package(
         [
             Grid("archive", ("Python", "platform", "twinlog", "packages", "MB", "file"), [row]),
             Lines(
-                "for the driver's spark-defaults.conf; a Connect server of yours needs the other two lines, too",
+                "for spark-defaults.conf; twinlog sets the second line itself, except on a Connect server of yours",
                 [f"{key} {value}" for key, value in conf.items()],
             ),
         ],

@@ -13,6 +13,7 @@ from twinlog.spark.archive.use import (
     ON_WORKERS,
     ON_YARN,
     PYTHON,
+    FromArchive,
     from_archive,
     settings_of,
 )
@@ -66,8 +67,6 @@ def test_one_here_is_looked_into(archive, ours, scheme):
 
 
 def test_settings_for_any_spark_are_understood(archive, ours):
-    """What `twinlog spark package` prints."""
-    settings = settings_of(str(archive(ours)))
-    found = from_archive(MASTER, settings)
-    assert found is not None
-    assert settings[PYTHON] == found.python
+    """What `twinlog spark package` prints; a session has nothing to add."""
+    found = from_archive(MASTER, settings_of(str(archive(ours))))
+    assert FromArchive(f"python{running_python()}", {}) == found

@@ -33,7 +33,7 @@ class FromArchive:
 
 def settings_of(archive: str) -> dict[str, str]:
     """Return the settings by which any Spark takes its tasks' modules from an archive."""
-    return {ARCHIVES: f"{archive}#{FOLDER}", MODULE_PATH: ON_WORKERS, PYTHON: _python()}
+    return {ARCHIVES: f"{archive}#{FOLDER}", MODULE_PATH: ON_WORKERS}
 
 
 def from_archive(master: str, chosen: Mapping[str, str]) -> FromArchive | None:
@@ -50,10 +50,6 @@ def from_archive(master: str, chosen: Mapping[str, str]) -> FromArchive | None:
     if place.scheme in {"", "file"}:
         require_ours(Path(unquote(place.path)))
     return FromArchive(
-        python=chosen.get(PYTHON, _python()),
+        python=chosen.get(PYTHON, f"python{running_python()}"),
         settings={} if MODULE_PATH in chosen else {MODULE_PATH: ON_WORKERS},
     )
-
-
-def _python() -> str:
-    return f"python{running_python()}"
