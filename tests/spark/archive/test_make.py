@@ -47,6 +47,21 @@ def test_a_bare_python_runs_what_is_in_it(tmp_path, small):
     assert where.startswith(str(tmp_path / "there"))
 
 
+def test_a_package_of_links_is_packed_as_files(tmp_path, small, monkeypatch):
+    """An installer may link to a cache of its own, which the executors' machines have not."""
+    info = tmp_path / "site" / "links-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: links\nVersion: 1.0\n")
+    (info / "RECORD").write_text("links.py,,\n")
+    (tmp_path / "cached.py").write_text("IT = 1\n")
+    (info.parent / "links.py").symlink_to(tmp_path / "cached.py")
+    monkeypatch.syspath_prepend(info.parent)
+    made = make.make(tmp_path / "a.tar.gz", ["links"])
+    with tarfile.open(made.archive) as tar:
+        assert b"IT = 1\n" == tar.extractfile("links.py").read()
+        assert tar.getmember("links.py").isreg()
+
+
 def test_a_file_that_exists_stays(tmp_path, small):
     """It may be something else, or in use."""
     file = tmp_path / "twinlog.tar.gz"

@@ -72,7 +72,8 @@ def _whole(out: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, manifest: Manifest, files: Iterable[tuple[str, Path]]) -> None:
-    with tarfile.open(path, "w:gz", compresslevel=6) as tar:
+    # Some installers leave links to a cache of theirs, which other machines have not.
+    with tarfile.open(path, "w:gz", compresslevel=6, dereference=True) as tar:
         text = manifest.as_json().encode()
         first = tarfile.TarInfo(MANIFEST)
         first.size, first.mode = len(text), 0o644
