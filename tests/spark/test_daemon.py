@@ -1,9 +1,16 @@
 """The parent of Spark's Python workers keeps every path but those of Spark's own archives."""
 
+import json
+import os
+import shutil
+import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
+import twinlog
 from twinlog.spark.daemon import forget_sparks_zips, without_sparks_zips
 
 
@@ -18,10 +25,52 @@ def test_only_sparks_own_archives_are_left_out() -> None:
     assert kept == without_sparks_zips([*sparks, *kept])
 
 
-def test_nothing_is_remembered_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_remembered_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The import system reads the directory of every zip it has looked into at each invalidation."""
-    importers = {"/usr/lib/python3.11": None, "/opt/spark/python/lib/pyspark.zip": None}
-    monkeypatch.setattr(sys, "path", ["", *importers])
-    monkeypatch.setattr(sys, "path_importer_cache", dict(importers))
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), "/opt/spark/python/lib/pyspark.zip"])
+    monkeypatch.setattr(sys, "path_importer_cache", {"/opt/spark/python/lib/pyspark.zip": None})
     forget_sparks_zips()
-    assert (["", "/usr/lib/python3.11"], {"/usr/lib/python3.11": None}) == (sys.path, sys.path_importer_cache)
+    assert ["", str(tmp_path)] == sys.path
+    assert "/opt/spark/python/lib/pyspark.zip" not in sys.path_importer_cache
+
+
+def test_they_stay_where_nothing_else_has_pyspark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a machine to which twinlog came in an archive."""
+    path = [str(tmp_path), "/opt/spark/python/lib/pyspark.zip"]
+    monkeypatch.setattr(sys, "path", list(path))
+    forget_sparks_zips()
+    assert path == sys.path
+
+
+PYTHON, PLATFORM = f"{sys.version_info.major}.{sys.version_info.minor}", sysconfig.get_platform()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"python": "3.8"}, f"Python 3.8 on {PLATFORM}"),
+        ({"platform": "linux-riscv64"}, f"Python {PYTHON} on linux-riscv64"),
+    ],
+)
+def test_an_archive_for_another_python_is_noticed(
+    tmp_path: Path, manifest: dict[str, str] | None, said: str
+) -> None:
+    """Before a package of that Python is imported, whose errors say nothing; without an archive nothing is said."""
+    shutil.copytree(Path(twinlog.__file__).parent, tmp_path / "twinlog")
+    if manifest is not None:
+        ours = {"python": PYTHON, "platform": PLATFORM}
+        (tmp_path / "twinlog-archive.json").write_text(json.dumps(ours | manifest))
+    done = subprocess.run(
+        [sys.executable, "-c", "from twinlog.spark.daemon import mismatch; print(mismatch())"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    here = f"this worker has Python {PYTHON} on {PLATFORM} ({sys.executable})"
+    expected = f"{here}, its archive is for {said}" if said else ""
+    assert expected == done.stdout.strip()

@@ -14,24 +14,13 @@ from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import DataRulesSettings, SampledSide
+from twinlog.data_rules.sample import SampledPartition
 from twinlog.data_rules.suite import TopicRules, read_suite
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.snapshot import FlowSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class SampledPartition:
-    """Offsets [start, end) of a partition of `read_topic`, for a Spark task; its rows carry the source topic's name."""
-
-    topic: str
-    read_topic: str
-    partition: int
-    start: int
-    end: int
-
 
 Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
 """Samples partitions and applies the suite to each topic: Spark's in production."""

@@ -22,7 +22,8 @@ from twinlog.copying import copy
 from twinlog.copying.progress import Lines
 from twinlog.copying.result import CopyResult, keep_outcome
 from twinlog.data_rules import ask as data_rules
-from twinlog.data_rules.ask import DataRulesResult, SampledPartition
+from twinlog.data_rules.ask import DataRulesResult
+from twinlog.data_rules.sample import SampledPartition
 from twinlog.data_rules.suite import TopicRules, ask
 from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.follow import follow

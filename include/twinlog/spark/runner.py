@@ -17,6 +17,7 @@ from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
+from twinlog.spark.archive.refusal import refusal
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
@@ -75,7 +76,8 @@ class SparkRunner(Generic[Spec, Report]):
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
 
         Raises TransientError if a task died without a report, or Spark itself did; ConfigError if the way to the tasks
-        is not safe for what the lanes hold; TerminalError if a worker runs a twinlog other than the driver's.
+        is not safe for what the lanes hold; TerminalError if a worker runs a twinlog other than the driver's, or the
+        executors' Python cannot run it at all (`executor-python`).
         """
         require_safe_way(self._master, lanes)
         task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
@@ -84,7 +86,7 @@ class SparkRunner(Generic[Spec, Report]):
                 self._spark.addTag(_TAG)  # a tag belongs to a thread
             rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
-            raise self._work.failed(lanes, reason_of(error)) from error
+            raise refusal(str(error)) or self._work.failed(lanes, reason_of(error)) from error
         return tuple(map(self._work.parse, reports(rows)))
 
     def warm(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from twinlog.audit.comparison.record_fields import RawRecord, fields_of, records_of
-from twinlog.data_rules.ask import SampledPartition
+from twinlog.data_rules.sample import SampledPartition
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.logs.partition_reader import Block, PartitionReader
 from twinlog.protocol.brokers import Brokers

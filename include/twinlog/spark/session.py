@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
+from twinlog.spark.archive.use import from_archive
 from twinlog.spark.protection import (
     TOKEN_VARIABLE,
     connect_url,
@@ -165,13 +166,17 @@ def _classic(master: str, app_name: str) -> SparkSession:
 
     os.environ.update(submit_options(os.environ))
     os.environ.update(local_address(master, os.environ))
-    settings = {**CONF, "spark.master": master} if master else dict(CONF)
+    settings: dict[str, str] = {**CONF, "spark.master": master} if master else dict(CONF)
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     # PySpark starts a JVM with a command line that every user can see: it must hold no secret.
     SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
     chosen = dict(SparkConf().getAll())  # with the settings of spark-defaults.conf and spark-submit
-    guarded = protection(master or chosen.get("spark.master", ""), chosen)
+    where = master or chosen.get("spark.master", "")
+    if archive := from_archive(where, chosen):
+        os.environ["PYSPARK_PYTHON"] = archive.python
+        settings |= archive.settings
+    guarded = protection(where, chosen)
     builder: Any = SparkSession.builder
     for key, value in {**settings, **guarded}.items():
         builder = builder.config(key, value)
