@@ -178,6 +178,14 @@ def _require_no_copies(at: Standing, to: int, ledger: Ledger) -> None:
                 " second time",
                 f"go back to {it.offset + 1} at most, or {rebuild}",
             )
+    for gap in of_partition(ledger.gaps, at.topic, at.partition):
+        aside = gap.topic_id == at.topic_id and gap.cause is GapCause.QUARANTINE
+        if aside and to <= gap.last_offset < at.goes_on:
+            _refuse(
+                at,
+                f"cannot go back to upstream offset {to}: the damaged batch at {gap.first_offset} was written aside",
+                f"go back to {gap.last_offset + 1} at most, or {rebuild}",
+            )
     # In front of its beginning an empty copy can hold nothing.
     first = max(to, at.begins) if at.begins is not None and at.into_empty else to
     covered = first >= at.goes_on or (

@@ -218,6 +218,7 @@ def erasure(
         for group in (
             ledger.gaps,
             ledger.quarantined,
+            ledger.replayed,
             ledger.acknowledged,
             ledger.altered,
             ledger.map_holes,

@@ -53,6 +53,7 @@ __all__ = [
     "LaneFence",
     "LedgerRecord",
     "Quarantine",
+    "QuarantineReplayed",
     "parse_ledger",
     "require_known",
 ]
@@ -140,6 +141,21 @@ class Quarantine(OfPartition, LedgerEntry):
     topic_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class QuarantineReplayed(OfPartition, LedgerEntry):
+    """The record written aside from `offset` (upstream) was written to `to_topic` on the target, `by` a person."""
+
+    KIND: ClassVar[str] = "quarantine-replayed"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "offset", "to_topic")
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    to_topic: str
+    by: str
+    at_ms: int
+
+
 LedgerRecord = (
     LaneFence
     | LaneWriter
@@ -149,6 +165,7 @@ LedgerRecord = (
     | CycleReport
     | CopyOutcome
     | Quarantine
+    | QuarantineReplayed
     | Incarnation
     | Beginning
     | LeaderEpoch
