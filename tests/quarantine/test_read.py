@@ -73,7 +73,7 @@ def test_the_list_says_what_is_left_of_each_record() -> None:
     ledger = ledger_from([
         Quarantine("t", 0, 5, "too large", 9, "id"),
         Quarantine("t", 0, 6, "too large", 9, "id"),
-        QuarantineReplayed("t", "id", 0, 5, "mine", "ann", 10),
+        QuarantineReplayed("t", "id", 0, 5, "mine", "mine-1", "ann", 10),
     ])
     held = [
         (Aside(Part(Origin("t", "id", 0, 5), 1, "too large", 1, 1, None, None, ()), 3, 3), 40),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.header import HEADER_BYTES
@@ -79,14 +79,18 @@ def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
         yield record_rest(key if first else None, piece, (*(headers if first else ()), *origin, part))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a record that was written aside comes from: an upstream offset of a topic's incarnation."""
 
     topic: str
     topic_id: str
     partition: int
     offset: int
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """The partition of the incarnation."""
+        return self.topic, self.topic_id, self.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +136,7 @@ def read_part(rest: memoryview) -> Part:
 
 def origin_headers(part: Part) -> Headers:
     """Return the headers that tell of a record where it comes from, as they stand in the quarantine."""
-    return _origin(
-        Captured(
-            part.origin.topic,
-            part.origin.topic_id,
-            part.origin.partition,
-            part.origin.offset,
-            part.timestamp_ms,
-            b"",
-            part.reason,
-        )
-    )
+    return _origin(Captured(*part.origin, part.timestamp_ms, b"", part.reason))
 
 
 def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:

@@ -1,4 +1,4 @@
-"""`twinlog quarantine`: what was written aside because the target cannot hold it, and its replay to another topic."""
+"""`twinlog quarantine`: what was written aside, its replay to a topic of the user's, and damaged batches skipped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import (
+    ConfigOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    ReasonOption,
+    SourceTopicOption,
+)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
@@ -16,7 +23,7 @@ from twinlog.jsonable import to_json
 
 app = typer.Typer(
     name="quarantine",
-    help="List records that the target could not hold; replay them to a topic of your own.",
+    help="List what the copy lacks because it was written aside; replay it; skip a damaged batch.",
     no_args_is_help=True,
 )
 
@@ -25,7 +32,7 @@ app = typer.Typer(
 def list_quarantined(
     *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
 ) -> int:
-    """List what was written aside: from where, why, where its bytes are, and where it was replayed to."""
+    """List what was written aside: from where, why, since when, where its bytes are, where it was replayed to."""
     from twinlog.gate.record import moment
     from twinlog.quarantine.read import listed
 
@@ -34,7 +41,7 @@ def list_quarantined(
         found = listed(chosen, clusters)
     grid = Grid(
         f"{chosen.name}: written aside, not in the copies",
-        ("topic", "partition", "offset", "reason", "on", "bytes", "where", "state", "replayed to"),
+        ("topic", "partition", "offset", "reason", "since", "bytes", "where", "state", "replayed to"),
         [
             (
                 it.topic,
@@ -58,12 +65,12 @@ def list_quarantined(
 @app.command("skip")
 def skip(
     *,
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")],
+    topic: SourceTopicOption,
     partition: Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")],
     offset: Annotated[
         int, typer.Option("--offset", metavar="OFFSET", help="An upstream offset of the damaged batch.")
     ],
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")] = "",
+    reason: ReasonOption = "",
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
     ] = False,
@@ -115,19 +122,30 @@ def replay(
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Write every record of the quarantine to a topic that has not got it yet, each exactly once.
+    """Write every record that the copy lacks to a topic that has not got it yet, each exactly once.
 
-    Not into the copy: records stand there in the order of the source.
+    Not into the copy: records stand there in the order of the source. A damaged batch is read from the source, once
+    that has it whole. Fails if something could not be replayed.
     """
     from twinlog.quarantine.replay import run
 
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         done = run(chosen, clusters, to.strip(), by=getpass.getuser())
-    say(f"{done.records:,} records written to {done.to_topic}; it had {done.before:,} of them already")
-    show(
-        to_json(done),
-        output,
-        [Grid(chosen.name, ("to topic", "written", "had"), [(done.to_topic, done.records, done.before)])],
+    say(
+        f"{done.records:,} records written to {done.to_topic}; {done.before:,} entries were replayed to it before"
     )
-    return int(ExitCode.DONE)
+    for it in done.late:
+        warn(
+            f"{it.topic}-{it.partition} upstream offset {it.offset} stands in {done.to_topic} behind later records of"
+            " its partition"
+        )
+    for it in done.left:
+        warn(f"{it.topic}-{it.partition} upstream offset {it.offset} was not replayed: {it.why}")
+    lines = [
+        *((it.topic, it.partition, it.offset, "written, behind later records") for it in done.late),
+        *((it.topic, it.partition, it.offset, f"not written: {it.why}") for it in done.left),
+    ]
+    grid = Grid(chosen.name, ("topic", "partition", "offset", "replay"), lines, empty="everything in order")
+    show(to_json(done), output, [grid])
+    return int(ExitCode.SAYS_NO if done.left else ExitCode.DONE)

@@ -78,6 +78,11 @@ class Quarantined(OfPartition):
     timestamp_ms: int | None = None
     replayed_to: tuple[str, ...] = ()
 
+    @property
+    def origin(self) -> Origin:
+        """Where it comes from."""
+        return Origin(self.topic, self.topic_id, self.partition, self.offset)
+
 
 def listed(flow: FlowSettings, clusters: Clusters) -> tuple[Quarantined, ...]:
     """List what was written aside, by topic, partition and offset.
@@ -85,10 +90,13 @@ def listed(flow: FlowSettings, clusters: Clusters) -> tuple[Quarantined, ...]:
     Raises TransientError if the quarantine topic cannot be read to its end, FormatError for a record in it that is no
     record of the quarantine, and errors of the target.
     """
-    ledger = read_ledger(flow, clusters.target)
+    before = read_ledger(flow, clusters.target)
     with Brokers(flow.target.connection) as brokers:
         held = [_bare(it) for it in read(flow, clusters, brokers)]
-    return rows(flow.quarantine_topic, ledger, held)
+    # The flow may write aside meanwhile: what is held is noted by now, and what was noted before was held by then.
+    found = rows(flow.quarantine_topic, read_ledger(flow, clusters.target), held)
+    known = {it.origin for it in rows(flow.quarantine_topic, before, ())}
+    return tuple(it for it in found if it.state is not Kept.GONE or it.origin in known)
 
 
 def _bare(aside: Aside) -> tuple[Aside, int]:
@@ -106,13 +114,13 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
     for note in ledger.quarantined:
         origin = Origin(note.topic, note.topic_id, note.partition, note.offset)
         found[origin] = Quarantined(
-            *_place(origin), note.reason, Kept.GONE, at_ms=note.at_ms, replayed_to=tuple(replayed[origin])
+            *origin, note.reason, Kept.GONE, at_ms=note.at_ms, replayed_to=tuple(replayed[origin])
         )
     for gap in ledger.gaps:
         if gap.cause is GapCause.QUARANTINE:
             origin = Origin(gap.topic, gap.topic_id, gap.partition, gap.first_offset)
             found[origin] = Quarantined(
-                *_place(origin),
+                *origin,
                 "damaged",
                 Kept.GONE,
                 last_offset=gap.last_offset,
@@ -122,7 +130,7 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
     for aside, size in held:
         origin = aside.origin
         known = found.get(origin) or Quarantined(
-            *_place(origin), aside.part.reason, Kept.UNLISTED, replayed_to=tuple(replayed[origin])
+            *origin, aside.part.reason, Kept.UNLISTED, replayed_to=tuple(replayed[origin])
         )
         found[origin] = replace(
             known,
@@ -135,10 +143,6 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
     return tuple(found[origin] for origin in sorted(found))
 
 
-def _place(origin: Origin) -> tuple[str, str, int, int]:
-    return origin.topic, origin.topic_id, origin.partition, origin.offset
-
-
 def _span(aside: Aside) -> str:
     first, last = aside.first_offset, aside.last_offset
     return str(first) if first == last else f"{first} to {last}"
@@ -147,7 +151,8 @@ def _span(aside: Aside) -> str:
 def read(flow: FlowSettings, clusters: Clusters, brokers: Brokers) -> Iterator[Aside]:
     """Yield the records of the quarantine topic, in order, each once; nothing while the topic does not exist.
 
-    Raises TransientError for a part of the log that cannot be read, and errors of the target.
+    All that was written when this began is waited for.  Raises TransientError if a transaction there stays open
+    (`unsettled`), or a part of the log cannot be read, and errors of the target.
     """
     described = clusters.target.describe_topics([flow.quarantine_topic])
     error = described.refused.get(flow.quarantine_topic)
@@ -157,7 +162,7 @@ def read(flow: FlowSettings, clusters: Clusters, brokers: Brokers) -> Iterator[A
     at = TopicPartition(flow.quarantine_topic, 0)
     start, end = (
         brokers.offsets([at], EARLIEST)[at],
-        brokers.offsets([at], LATEST, read_committed=True)[at],
+        brokers.offsets([at], LATEST)[at],
     )
     reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
     joining = Joining()

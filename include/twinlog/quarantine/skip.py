@@ -4,7 +4,14 @@ A batch that fits no checksum, or whose records cannot be read, stops its partit
 `bad-record`).  If no replica has it whole, a person names it here.  Its bytes, progress, the map, a gap with the cause
 `quarantine` and the note of who did it are one transaction behind the fence.
 
-A damaged batch may say wrong offsets.  Where it ends is believed only if what follows it there is whole, or nothing is.
+A damaged batch may say wrong offsets, and a wrong length.  Where it ends is believed only if the log bears it out:
+
+    first ......... end - 1 | end .......
+    damaged batch           | next batch     the bytes behind the damaged batch are a batch that begins at `end`
+    |<--- its length ------>|
+
+At the end of a segment, and of the log, no bytes follow in an answer.  There the batch has to be dense (as many records
+as offsets), and either the next batch, whole, begins at `end`, or the log ends at it.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog import clock
-from twinlog.batches.header import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, require_crc
+from twinlog.batches.header import HEADER_BYTES, BatchHeader, require_crc
 from twinlog.batches.quarantine import Captured, parts
 from twinlog.batches.record import key_value_headers, read_records, record_rest
 from twinlog.cluster.open import Clusters
@@ -131,14 +138,21 @@ def run(flow: FlowSettings, clusters: Clusters, asked: SkipRequest) -> Skipped:
 
 
 def look(flow: FlowSettings, at: Standing, offset: int) -> Damaged:
-    """Read the next batch to be copied, and the one behind it.  Raises TerminalError `skip-refused`."""
+    """Read the next batch to be copied, and what lies around it.  Raises TerminalError `skip-refused`."""
     place = at.topic_partition
     with Brokers(flow.source.connection) as source:
         connection = source.node(source.leader(*place), "coordinate")
-        block = first_batch(connection, place, at.goes_on)
-        found = damaged_batch(at, offset, block)
-        behind = first_batch(connection, place, found.end)
-        require_followed(at, found, behind, source.offsets([place], LATEST)[place])
+        found = damaged_batch(at, offset, first_batch(connection, place, at.goes_on))
+        size = len(found.data)
+        more = first_batch(connection, place, at.goes_on, size + HEADER_BYTES) or b""
+        around = Around(
+            bytes(first_batch(connection, place, found.end - 1) or b"")[:size],
+            bytes(more[:size]),
+            bytes(more[size : size + HEADER_BYTES]),
+            first_batch(connection, place, found.end),
+            source.offsets([place], LATEST)[place],
+        )
+        require_followed(at, found, around)
     return found
 
 
@@ -157,7 +171,12 @@ def damaged_batch(at: Standing, offset: int, block: memoryview | None) -> Damage
             f"{name} goes on at upstream offset {at.goes_on}, with a batch of {header.base_offset} to {end - 1}:"
             f" {offset} is not in it",
         )
-    size = header.batch_length + LOG_OVERHEAD
+    if end > at.readable_end:
+        raise _refusal(
+            at,
+            f"{name}: the batch of {header.base_offset} to {end - 1} can be copied up to {at.readable_end - 1} only",
+        )
+    size = header.size
     if size > len(block) or size < HEADER_BYTES:
         raise _refusal(at, f"{name}: the batch at upstream offset {at.goes_on} does not say how long it is")
     batch = block[:size]
@@ -184,21 +203,52 @@ def what_is_wrong(header: BatchHeader, batch: memoryview) -> str:
     return ""
 
 
-def require_followed(at: Standing, found: Damaged, behind: memoryview | None, log_end: int) -> None:
-    """Raise TerminalError `skip-refused` unless the log goes on, whole, where the damaged batch says it ends.  Pure."""
-    if not behind:
-        if behind is not None and found.end == log_end:
-            return
-    elif len(behind) >= HEADER_BYTES and not is_old(behind):
-        header = BatchHeader.read(behind)
-        inside = found.end <= header.base_offset <= log_end and HEADER_BYTES <= header.size <= len(behind)
-        if inside and not what_is_wrong(header, behind[: header.size]):
-            return
-    raise _refusal(
-        at,
-        f"{at.topic}-{at.partition}: the damaged batch says that it ends at upstream offset {found.end - 1}, and what"
-        " lies behind that does not bear it out",
-    )
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the log has around a damaged batch.
+
+    `at_last` is the batch at its last offset, and `again` the batch at its first, both cut to its length.  `adjacent`
+    are the bytes behind it, empty if the answer ended with it.  `behind` is the batch at the offset behind it, None if
+    that may not be read.  `log_end` is where the log ends.
+    """
+
+    at_last: bytes
+    again: bytes
+    adjacent: bytes
+    behind: memoryview | None
+    log_end: int
+
+
+def require_followed(at: Standing, found: Damaged, around: Around) -> None:
+    """Raise TerminalError `skip-refused` unless the log bears out where the damaged batch says it ends.  Pure."""
+    if not (found.data == around.at_last == around.again and _ends_there(found, around)):
+        raise _refusal(
+            at,
+            f"{at.topic}-{at.partition}: the damaged batch says that it ends at upstream offset {found.end - 1}, and"
+            " what lies behind that does not bear it out",
+        )
+
+
+def _ends_there(found: Damaged, around: Around) -> bool:
+    if around.adjacent:
+        return _begins(around.adjacent, found.end)
+    if around.behind is None or not BatchHeader.read(found.data).dense:
+        return False
+    if not around.behind:
+        return found.end == around.log_end
+    return _begins(around.behind, found.end) and not _wrong(around.behind)
+
+
+def _begins(block: memoryview | bytes, offset: int) -> bool:
+    if len(block) < HEADER_BYTES or is_old(block):
+        return False
+    return BatchHeader.read(block).base_offset == offset
+
+
+def _wrong(block: memoryview) -> bool:
+    header = BatchHeader.read(block)
+    inside = HEADER_BYTES <= header.size <= len(block)
+    return not inside or bool(what_is_wrong(header, block[: header.size]))
 
 
 def aside(topic: str, at: Standing, found: Damaged, limit: int) -> list[StateRecord]:

@@ -143,15 +143,26 @@ class Quarantine(OfPartition, LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class QuarantineReplayed(OfPartition, LedgerEntry):
-    """The record written aside from `offset` (upstream) was written to `to_topic` on the target, `by` a person."""
+    """What was written aside from `offset` (upstream) was written to `to_topic` on the target, `by` a person.
+
+    That is a record, or the records of a damaged batch that begins there.
+    """
 
     KIND: ClassVar[str] = "quarantine-replayed"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "offset", "to_topic")
+    IDENTITY: ClassVar[tuple[str, ...]] = (
+        "topic",
+        "topic_id",
+        "partition",
+        "offset",
+        "to_topic",
+        "to_topic_id",
+    )
     topic: str
     topic_id: str
     partition: int
     offset: int
     to_topic: str
+    to_topic_id: str
     by: str
     at_ms: int
 
