@@ -16,9 +16,11 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import Gap
 from twinlog.logs.partition_reader import Lost, PartitionReader
+from twinlog.offsets.offset_map import OffsetMap
 from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.quarantine.read import FETCH_BYTES
 from twinlog.state.ledger import Ledger
+from twinlog.state.progress import SourceIncarnation, read_maps
 
 REASON = "damaged"
 """Why such a record was written aside, as its headers tell."""
@@ -29,11 +31,14 @@ def read_whole(
 ) -> tuple[Part, ...] | str:
     """Return the records that the source has at the offsets of a skipped batch, or say why they cannot be replayed.
 
-    Raises errors of the source.
+    Raises UnreadableMap, and errors of the clusters.
     """
     there = flow.source.alias
     if why := not_as_copied(flow, ledger, gap):
         return why
+    life = SourceIncarnation(gap.topic, gap.topic_id, gap.partition)
+    if not left_out(read_maps(flow, clusters.target, {life}).get(life), gap):
+        return "the offset map no longer says that the copy lacks it"
     if not _is_there(clusters, gap):
         return f"{there} no longer has that topic"
     end = source.offsets([gap.topic_partition], LATEST, read_committed=flow.copy.read_committed)
@@ -80,6 +85,14 @@ def not_as_copied(flow: FlowSettings, ledger: Ledger, gap: Gap) -> str:
     if flow.homes is not None or ledger.came_home or remote in {"", gap.topic}:
         return "its topic is copied both ways, and a replay does not tell which records came from the target"
     return ""
+
+
+def left_out(offset_map: OffsetMap | None, gap: Gap) -> bool:
+    """Say whether the map knows that none of these offsets has a copy: after a truncation they may have one.  Pure."""
+    if offset_map is None or not offset_map.covers_all(gap.first_offset, gap.last_offset + 1):
+        return False
+    begins, ends = offset_map.upstream, offset_map.upstream + offset_map.length
+    return not ((begins <= gap.last_offset) & (ends > gap.first_offset)).any()
 
 
 def _is_there(clusters: Clusters, gap: Gap) -> bool:
