@@ -19,7 +19,7 @@ from twinlog import clock
 from twinlog.batches.quarantine import Origin, origin_headers
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.errors import TerminalError, UsageError
+from twinlog.errors import TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import Gap, GapCause, QuarantineReplayed
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import BATCH_BYTES, StateRecord
@@ -135,16 +135,18 @@ def run(flow: FlowSettings, clusters: Clusters, to_topic: str, *, by: str) -> Re
 def _whole(
     flow: FlowSettings, clusters: Clusters, ledger: Ledger, damaged: Collection[Gap], left: list[Left]
 ) -> list[Rescue]:
-    """Read the batches that the source has whole now; add the others to `left`."""
+    """Read the batches that the source has whole now; add the others to `left`, all of them if it is away."""
     found: list[Rescue] = []
-    if damaged:
-        with Brokers(flow.source.connection) as source:
-            for gap in damaged:
+    with Brokers(flow.source.connection) as source:
+        for gap in damaged:
+            try:
                 records = read_whole(flow, clusters, source, ledger, gap)
-                if isinstance(records, str):
-                    left.append(Left(*damaged_at(gap), records))
-                else:
-                    found.append(Rescue(damaged_at(gap), records))
+            except TwinlogError as error:
+                records = error.message
+            if isinstance(records, str):
+                left.append(Left(*damaged_at(gap), records))
+            else:
+                found.append(Rescue(damaged_at(gap), records))
     return found
 
 

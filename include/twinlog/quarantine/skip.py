@@ -23,7 +23,7 @@ from twinlog.batches.header import HEADER_BYTES, BatchHeader, require_crc
 from twinlog.batches.quarantine import Captured, parts
 from twinlog.batches.record import key_value_headers, read_records, record_rest
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import message_limits
 from twinlog.errors import FormatError, TerminalError, UsageError
@@ -93,10 +93,17 @@ class Skipped:
 def preview(flow: FlowSettings, clusters: Clusters, asked: SkipRequest) -> Skipped:
     """Look at the batch, and change nothing.
 
-    Raises UsageError for an unknown topic or partition, TerminalError `skip-refused` for a batch that is whole, that is
-    not the next to be copied, or whose end is not known, `alter-refused` and `phase` as `twinlog offsets alter`, and
-    errors of clusters.
+    Raises UsageError for an unknown topic or partition, TerminalError `skip-refused` for a flow without transactions
+    and for a batch that is whole, that is not the next to be copied, or whose end is not known, `alter-refused` and
+    `phase` as `twinlog offsets alter`, and errors of clusters.
     """
+    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
+        raise TerminalError(
+            f"{flow.name} copies without transactions, so bytes, gap and progress could not be written as one",
+            hint="let it copy with twinlog.guarantee=exactly_once",
+            code=REFUSED,
+            flow=flow.name,
+        )
     snapshot = FlowSnapshot(flow, clusters).read_state()
     require_service(flow, snapshot.ledger)
     at = standing(snapshot, snapshot.progress, asked.topic, asked.partition)
