@@ -230,7 +230,7 @@ def _write(lane: Lane, flow: FlowSettings, to: _UsersTopic, chunk: list[Rescue],
     try:
         write_own(lane, [*records, *(StateRecord.of_ledger(flow.ledger_topic, it) for it in notes)])
     except TerminalError as error:
-        if error.code != "state-refused":
+        if error.code != "state-refused" or error.data.get("topic") != to.name:
             raise
         origin = chunk[0].origin
         first = TopicPartition(origin.topic, origin.partition)
