@@ -140,11 +140,11 @@ def replay(
             f"{it.topic}-{it.partition} upstream offset {it.offset} stands in {done.to_topic} behind later records of"
             " its partition"
         )
-    for it in done.left:
-        warn(f"{it.topic}-{it.partition} upstream offset {it.offset} was not replayed: {it.why}")
+    for left in done.left:
+        warn(f"{left.topic}-{left.partition} upstream offset {left.offset} was not replayed: {left.why}")
     lines = [
         *((it.topic, it.partition, it.offset, "written, behind later records") for it in done.late),
-        *((it.topic, it.partition, it.offset, f"not written: {it.why}") for it in done.left),
+        *((left.topic, left.partition, left.offset, f"not written: {left.why}") for left in done.left),
     ]
     grid = Grid(chosen.name, ("topic", "partition", "offset", "replay"), lines, empty="everything in order")
     show(to_json(done), output, [grid])

@@ -238,7 +238,7 @@ def require_followed(at: Standing, found: Damaged, around: Around) -> None:
 
 def _ends_there(found: Damaged, around: Around) -> bool:
     if around.adjacent:
-        return _begins(around.adjacent, found.end)
+        return _begins(memoryview(around.adjacent), found.end)
     if around.behind is None or not BatchHeader.read(found.data).dense:
         return False
     if not around.behind:
@@ -246,7 +246,7 @@ def _ends_there(found: Damaged, around: Around) -> bool:
     return _begins(around.behind, found.end) and not _wrong(around.behind)
 
 
-def _begins(block: memoryview | bytes, offset: int) -> bool:
+def _begins(block: memoryview, offset: int) -> bool:
     if len(block) < HEADER_BYTES or is_old(block):
         return False
     return BatchHeader.read(block).base_offset == offset
