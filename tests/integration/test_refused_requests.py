@@ -7,6 +7,7 @@ connection.  Costs half a minute for the two brokers and the handful that is alw
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -154,7 +155,9 @@ class Played:
         return any(words in line for line in self.lines)
 
 
-def play(flow: FlowSettings, capsys: Any = None) -> Played:
+def play(flow: FlowSettings, capsys: Any = None, caplog: Any = None) -> Played:
+    if caplog is not None:
+        caplog.clear()
     began = time.monotonic()
     code, lines = "", []
     try:
@@ -168,6 +171,8 @@ def play(flow: FlowSettings, capsys: Any = None) -> Played:
         lines.append(f"{type(error).__name__} {error}")
     if capsys is not None:
         lines += capsys.readouterr().err.splitlines()
+    if caplog is not None:
+        lines += [it.getMessage() for it in caplog.records if it.levelno >= logging.WARNING]
     return Played(code, tuple(lines), time.monotonic() - began)
 
 
@@ -182,7 +187,12 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("use", "how"), cases())
 def test_a_cycle_without_one_request(
-    use: Use, how: How, sides: dict[str, Hedged], flow: FlowSettings, capsys: pytest.CaptureFixture[str]
+    use: Use,
+    how: How,
+    sides: dict[str, Hedged],
+    flow: FlowSettings,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What the table says happens, in one line; afterwards, with everything allowed, each record is there once."""
     new = create_topic(sides["source"].cluster, f"new-{time.monotonic_ns()}")
@@ -193,7 +203,7 @@ def test_a_cycle_without_one_request(
     proxy = sides[use.side].proxy
     proxy.refuse({use.key: how})
     try:
-        without = play(flow, capsys)
+        without = play(flow, capsys, caplog)
     finally:
         hits = proxy.refusals.hit[use.key]
         proxy.refuse({})
