@@ -113,7 +113,6 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
             for name in hidden
         ),
         *_whose(flow, names, source_id, target_id),
-        *_not_offered(flow),
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
@@ -182,16 +181,6 @@ def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> 
         require_own(flow, ledger, source_id, target_id)
         if any(remote_name(flow, name) == name for name in names.topics):
             yield from unknown_ledgers(flow, clusters)
-
-
-def _not_offered(flow: FlowSettings) -> Iterator[str]:
-    """Say which requests the clusters do not have, or hide, and what happens without each."""
-    from twinlog.cluster.permissions.requests import SOURCE, TARGET
-    from twinlog.cluster.permissions.rights import not_offered
-
-    for cluster, side in ((flow.source, SOURCE), (flow.target, TARGET)):
-        for it in not_offered(cluster.connection, side):
-            yield f"{cluster.alias} does not offer {it.name}, which is needed to {it.needed_to}: {it.without}"
 
 
 def _permission(finding: Finding) -> Permission:

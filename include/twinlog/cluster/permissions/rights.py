@@ -26,7 +26,6 @@ from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.admin.topics import describe_topics
 from twinlog.cluster.permissions.needs import Kind, Need, Resource, Rights
-from twinlog.cluster.permissions.requests import USES, Use
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.security.connection import ConnectionSettings
@@ -55,16 +54,6 @@ class WriteProbe:
 
     transactional_ids: tuple[str, ...]
     missing_topics: tuple[str, ...]
-
-
-def not_offered(settings: ConnectionSettings, side: str) -> tuple[Use, ...]:
-    """List the requests that this side of a flow is asked in every cycle, and that its brokers do not offer.
-
-    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked.
-    """
-    with Brokers(settings) as brokers:
-        offers = brokers.any_broker().offers
-        return tuple(it for it in USES if it.side == side and it.in_every_cycle and offers(it.key) < 0)
 
 
 def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Found:
