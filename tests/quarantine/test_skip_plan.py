@@ -11,7 +11,7 @@ from twinlog.batches.quarantine import read_part
 from twinlog.batches.record import Record, build_batch, record_rest
 from twinlog.errors import TerminalError
 from twinlog.lifecycle.alter_plan import Standing
-from twinlog.quarantine.skip import Around, aside, damaged_batch, require_followed
+from twinlog.quarantine.skip_plan import Around, aside, damaged_batch, require_followed
 
 AT = Standing("t", "id", "A.t", 2, goes_on=10, log_start=0, readable_end=30)
 
