@@ -337,7 +337,7 @@ def _scopes(
     left_out = tuple(
         (it.first_offset, it.last_offset + 1)
         for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
-        if it.topic_id == life.topic_id and it.cause is GapCause.OFFSETS_ALTERED
+        if it.topic_id == life.topic_id and it.cause in {GapCause.OFFSETS_ALTERED, GapCause.QUARANTINE}
     )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()

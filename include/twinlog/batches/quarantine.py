@@ -17,13 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.header import HEADER_BYTES
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.record import Headers, Record, build_batch, key_value_headers, record_rest
 from twinlog.errors import FormatError
+
+_ORIGIN: Final = (
+    "twinlog.topic",
+    "twinlog.topic.id",
+    "twinlog.partition",
+    "twinlog.offset",
+    "twinlog.timestamp",
+    "twinlog.reason",
+)
+_PART: Final = "twinlog.part"
 
 _ROOM: Final = HEADER_BYTES + LARGEST_PREFIX + 2 * 5 + 5 + 32
 """Bytes of a batch of one record, apart from key, value and headers but including the header `twinlog.part`."""
@@ -63,10 +73,70 @@ def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
         )
     count = -(-len(value) // room)
     for number in range(count):
-        part = ("twinlog.part", b"%d/%d" % (number + 1, count))
+        part = (_PART, b"%d/%d" % (number + 1, count))
         piece = value[number * room : (number + 1) * room]
         first = number == 0
         yield record_rest(key if first else None, piece, (*(headers if first else ()), *origin, part))
+
+
+class Origin(NamedTuple):
+    """Where a record that was written aside comes from: an upstream offset of a topic's incarnation."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """The partition of the incarnation."""
+        return self.topic, self.topic_id, self.partition
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A record of the quarantine topic: all of a record that was written aside, or part `number` of `count`.
+
+    `headers` are the record's own; a part but the first has none, and no key.
+    """
+
+    origin: Origin
+    timestamp_ms: int
+    reason: str
+    number: int
+    count: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+def read_part(rest: memoryview) -> Part:
+    """Read a record that `batches` has written.  Raises FormatError for another one."""
+    key, value, headers = key_value_headers(rest)
+    split = bool(headers) and headers[-1][0] == _PART
+    numbers = (headers[-1][1] or b"") if split else b"1/1"
+    headers = headers[:-1] if split else headers
+    own, origin = headers[: -len(_ORIGIN)], headers[-len(_ORIGIN) :]
+    topic, topic_id, partition, offset, timestamp, reason = (
+        [(content or b"").decode("utf-8", "backslashreplace") for _, content in origin]
+        if tuple(name for name, _ in origin) == _ORIGIN
+        else [""] * len(_ORIGIN)
+    )
+    try:
+        number, count = map(int, numbers.split(b"/"))
+        place = Origin(topic, topic_id, int(partition), int(offset))
+        return Part(place, int(timestamp), reason, number, count, key, value, own)
+    except ValueError:
+        raise FormatError(
+            "a record of the quarantine does not say where it comes from",
+            hint="find out who else writes to that topic",
+            code="quarantine",
+        ) from None
+
+
+def origin_headers(part: Part) -> Headers:
+    """Return the headers that tell of a record where it comes from, as they stand in the quarantine."""
+    return _origin(Captured(*part.origin, part.timestamp_ms, b"", part.reason))
 
 
 def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:
@@ -77,11 +147,12 @@ def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) ->
 
 
 def _origin(record: Captured) -> Headers:
-    return (
-        ("twinlog.topic", record.topic.encode()),
-        ("twinlog.topic.id", record.topic_id.encode()),
-        ("twinlog.partition", b"%d" % record.partition),
-        ("twinlog.offset", b"%d" % record.offset),
-        ("twinlog.timestamp", b"%d" % record.timestamp_ms),
-        ("twinlog.reason", record.reason.encode()),
+    values = (
+        record.topic,
+        record.topic_id,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.reason,
     )
+    return tuple((name, str(value).encode()) for name, value in zip(_ORIGIN, values, strict=True))

@@ -16,7 +16,18 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import airflow_files, evidence, gap, kafka, metadata, offsets, recovery, spark, waiver
+from twinlog.cli import (
+    airflow_files,
+    evidence,
+    gap,
+    kafka,
+    metadata,
+    offsets,
+    quarantine,
+    recovery,
+    spark,
+    waiver,
+)
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.claim import claim
@@ -105,6 +116,7 @@ app.add_typer(recovery.app)
 app.add_typer(metadata.app)
 app.add_typer(offsets.app)
 app.add_typer(gap.app)
+app.add_typer(quarantine.app)
 app.add_typer(waiver.app)
 app.add_typer(evidence.app)
 app.add_typer(kafka.app)

@@ -7,8 +7,10 @@ says.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from twinlog.cluster.api import ClusterReader
@@ -17,6 +19,8 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
+
+log = logging.getLogger(__name__)
 
 LANE_BYTES: Final = 256 << 20
 """Bytes for which each further lane is opened."""
@@ -49,7 +53,7 @@ def assign(
 def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, float]:
     """Return the mean bytes of an offset in the source's logs; nothing if the source does not tell.
 
-    The sizes serve the packing only, so a failure to read them is ignored.
+    The sizes serve the packing only, so a failure to read them costs a line in the log.
     """
     offsets = {
         TopicPartition(topic.topic, it.partition): it.source.end - it.source.log_start
@@ -58,9 +62,16 @@ def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Ma
     }
     try:
         sizes = source.log_dirs().sizes
-    except TwinlogError:
+    except TwinlogError as error:
+        _warn(f"lanes are assigned by offsets, not by bytes (DescribeLogDirs): {error}")
         return {}
     return {it: size / offsets[it] for it, size in sizes.items() if offsets.get(it)}
+
+
+@cache
+def _warn(line: str) -> None:
+    """Log it once in a process: a followed flow asks again every minute."""
+    log.warning(line)
 
 
 def weighed(

@@ -16,7 +16,12 @@ from twinlog.offsets.segments import Column
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation
 
-LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS, GapCause.OFFSETS_ALTERED})
+LOST = frozenset({
+    GapCause.RETENTION,
+    GapCause.DELETE_RECORDS,
+    GapCause.OFFSETS_ALTERED,
+    GapCause.QUARANTINE,
+})
 """Causes of lost ranges that were never copied."""
 
 

@@ -5,7 +5,8 @@ is copied next.  Connect takes any offset.  Here no move may double a record, an
 
  - forward: the offsets left out become a gap with the cause `offsets-altered`; those that the source has deleted keep
    their own cause
- - back: only over offsets of which the map says that none has a copy, such as those that an earlier move left out.  A
+ - back: only over offsets of which the map says that none has a copy, such as those that an earlier move left out, or
+   a damaged batch that was skipped (quarantine/skip.py) and that the source has whole again.  A
    move back over copies is refused: the copy can only be appended to, so it would hold these records twice
 
     beginning        copies end                    goes on at           end of the source
@@ -178,6 +179,18 @@ def _require_no_copies(at: Standing, to: int, ledger: Ledger) -> None:
                 " second time",
                 f"go back to {it.offset + 1} at most, or {rebuild}",
             )
+    replayed = {
+        (it.topic_id, it.offset): it.to_topic for it in of_partition(ledger.replayed, at.topic, at.partition)
+    }
+    for gap in of_partition(ledger.gaps, at.topic, at.partition):
+        where = replayed.get((gap.topic_id, gap.first_offset))
+        if where and gap.topic_id == at.topic_id and to <= gap.last_offset:
+            _refuse(
+                at,
+                f"cannot go back to upstream offset {to}: the batch at {gap.first_offset} was replayed to {where}, and"
+                " would be a second time",
+                f"go back to {gap.last_offset + 1} at most, or {rebuild}",
+            )
     # In front of its beginning an empty copy can hold nothing.
     first = max(to, at.begins) if at.begins is not None and at.into_empty else to
     covered = first >= at.goes_on or (
@@ -209,7 +222,7 @@ def why_not_held(ledger: Ledger, topic: str) -> str:
 def gaps_undone(ledger: Ledger, at: Standing, to: int) -> Iterator[tuple[Gap, Gap | None]]:
     """Yield the gaps that a move back to `to` makes smaller, each with what is left of it."""
     for gap in of_partition(ledger.gaps, at.topic, at.partition):
-        ours = gap.topic_id == at.topic_id and gap.cause is GapCause.OFFSETS_ALTERED
+        ours = gap.topic_id == at.topic_id and gap.cause in {GapCause.OFFSETS_ALTERED, GapCause.QUARANTINE}
         if ours and gap.last_offset >= to:
             left = replace(gap, last_offset=to - 1, records_estimate=to - gap.first_offset)
             yield gap, left if gap.first_offset < to else None

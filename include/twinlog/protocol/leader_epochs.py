@@ -121,10 +121,12 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     return True  # no batch to inspect yet: a lane asks again when there is one
 
 
-def first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
-    """Fetch the first batch at or behind an offset, as it lies in the log and unverified.
+def first_batch(
+    connection: Connection, partition: TopicPartition, offset: int, most_bytes: int = 1
+) -> memoryview | None:
+    """Fetch the first batch at or behind an offset, as it lies in the log and unverified, and `most_bytes` at least.
 
-    Empty if there is none, None if the request is refused.
+    A segment of the log may end before.  Empty if there is no batch, None if the request is refused.
     """
     topic = kafka_python.FETCH.request.FetchTopic
     wanted = topic.FetchPartition(
@@ -132,14 +134,14 @@ def first_batch(connection: Connection, partition: TopicPartition, offset: int) 
         current_leader_epoch=-1,
         fetch_offset=offset,
         log_start_offset=-1,
-        partition_max_bytes=1,  # brokers return at least one whole batch
+        partition_max_bytes=most_bytes,  # brokers return at least one whole batch
     )
     answer = connection.call(
         kafka_python.FETCH,
         replica_id=_CONSUMER,
         max_wait_ms=0,
         min_bytes=0,
-        max_bytes=1,
+        max_bytes=most_bytes,
         isolation_level=0,
         session_id=0,
         session_epoch=-1,

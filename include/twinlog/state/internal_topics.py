@@ -50,7 +50,7 @@ class InternalTopic:
         thirty times a second would leave hours of old progress to be read at every start.
         """
         if self.keeps_all:
-            entries = {"cleanup.policy": "delete", "retention.ms": "-1"}
+            entries = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
             return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
         entries = {
             **(CUT_BY_OFFSET if self.cut else {"cleanup.policy": COMPACT}),
@@ -73,6 +73,12 @@ def heartbeats_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     return (InternalTopic(name, 1, flow.heartbeats_topic_replication_factor, vital=False),)
 
 
+def quarantine_topic(flow: FlowSettings) -> InternalTopic:
+    """Return the topic for what the target cannot hold; it keeps everything."""
+    factor = flow.offset_storage_replication_factor
+    return InternalTopic(flow.quarantine_topic, 1, factor, vital=True, keeps_all=True)
+
+
 def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     internal = flow.offset_storage_replication_factor
     offsets = InternalTopic(flow.offsets_topic, flow.offset_storage_partitions, internal, vital=True)
@@ -85,9 +91,8 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
         vital=False,
         cut=True,
     )
-    quarantine = InternalTopic(flow.quarantine_topic, 1, internal, vital=True, keeps_all=True)
     return (
         *(offsets, offset_map, ledger),
         *((checkpoints,) if flow.emit_checkpoints else ()),
-        *((quarantine,) if flow.copy.poison is PoisonPolicy.QUARANTINE else ()),
+        *((quarantine_topic(flow),) if flow.copy.poison is PoisonPolicy.QUARANTINE else ()),
     )

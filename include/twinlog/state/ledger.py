@@ -22,7 +22,14 @@ from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
-from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
+from twinlog.formats.ledger.records import (
+    CycleReport,
+    FlowPhase,
+    FlowState,
+    LedgerRecord,
+    Quarantine,
+    QuarantineReplayed,
+)
 from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
@@ -74,6 +81,7 @@ class Ledger:
       all, oldest first.
     - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now.
     - Gaps and quarantined records are in order of topic, partition and offset.
+    - `replayed` are quarantined records that were written to a topic of the user's, oldest first.
     - Waivers are in order of check, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
       sample of each.
@@ -96,6 +104,7 @@ class Ledger:
     every_incarnation: tuple[Incarnation, ...] = ()
     gaps: tuple[Gap, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
+    replayed: tuple[QuarantineReplayed, ...] = ()
     beginnings: Mapping[str, Beginning] = field(default_factory=dict)
     leader_epochs: tuple[LeaderEpoch, ...] = ()
     chains: tuple[CopiedThrough, ...] = ()
@@ -236,6 +245,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         every_incarnation=tuple(known_incarnations),
         gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
         quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
+        replayed=tuple(sorted(_of(known, QuarantineReplayed), key=lambda it: it.at_ms)),
         beginnings={
             it.topic: it
             for it in _of(known, Beginning)

@@ -53,6 +53,7 @@ __all__ = [
     "LaneFence",
     "LedgerRecord",
     "Quarantine",
+    "QuarantineReplayed",
     "parse_ledger",
     "require_known",
 ]
@@ -140,6 +141,32 @@ class Quarantine(OfPartition, LedgerEntry):
     topic_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class QuarantineReplayed(OfPartition, LedgerEntry):
+    """What was written aside from `offset` (upstream) was written to `to_topic` on the target, `by` a person.
+
+    That is a record, or the records of a damaged batch that begins there.
+    """
+
+    KIND: ClassVar[str] = "quarantine-replayed"
+    IDENTITY: ClassVar[tuple[str, ...]] = (
+        "topic",
+        "topic_id",
+        "partition",
+        "offset",
+        "to_topic",
+        "to_topic_id",
+    )
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    to_topic: str
+    to_topic_id: str
+    by: str
+    at_ms: int
+
+
 LedgerRecord = (
     LaneFence
     | LaneWriter
@@ -149,6 +176,7 @@ LedgerRecord = (
     | CycleReport
     | CopyOutcome
     | Quarantine
+    | QuarantineReplayed
     | Incarnation
     | Beginning
     | LeaderEpoch

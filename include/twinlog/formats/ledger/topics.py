@@ -130,7 +130,8 @@ class Gap(OfPartition, LedgerEntry):
 
     Cause `truncation` means the reverse: the source acknowledged these offsets, they were copied, and the source has
     lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's incarnation.  Cause
-    `offsets-altered`: a person moved the copy on behind them, and the source may still hold them.
+    `offsets-altered`: a person moved the copy on behind them, and the source may still hold them.  Cause `quarantine`:
+    a damaged batch, whose bytes a person let be written aside.
     """
 
     KIND: ClassVar[str] = "gap"

@@ -1,0 +1,151 @@
+"""`twinlog quarantine`: what was written aside, its replay to a topic of the user's, and damaged batches skipped."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Annotated
+
+import typer
+
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.options import (
+    ConfigOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    ReasonOption,
+    SourceTopicOption,
+)
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say, warn
+from twinlog.errors import ExitCode
+from twinlog.jsonable import to_json
+
+app = typer.Typer(
+    name="quarantine",
+    help="List what the copy lacks because it was written aside; replay it; skip a damaged batch.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_quarantined(
+    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+) -> int:
+    """List what was written aside: from where, why, since when, where its bytes are, where it was replayed to."""
+    from twinlog.gate.record import moment
+    from twinlog.quarantine.read import listed
+
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        found = listed(chosen, clusters)
+    grid = Grid(
+        f"{chosen.name}: written aside, not in the copies",
+        ("topic", "partition", "offset", "reason", "since", "bytes", "where", "state", "replayed to"),
+        [
+            (
+                it.topic,
+                it.partition,
+                it.offset if it.last_offset is None else f"{it.offset} to {it.last_offset}",
+                it.reason,
+                moment(it.at_ms) if it.at_ms is not None else "",
+                it.size,
+                it.place,
+                it.state.value,
+                ", ".join(it.replayed_to),
+            )
+            for it in found
+        ],
+        empty="nothing",
+    )
+    show({"flow": chosen.name, "records": to_json(found)}, output, [grid])
+    return int(ExitCode.DONE)
+
+
+@app.command("skip")
+def skip(
+    *,
+    topic: SourceTopicOption,
+    partition: Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")],
+    offset: Annotated[
+        int, typer.Option("--offset", metavar="OFFSET", help="An upstream offset of the damaged batch.")
+    ],
+    reason: ReasonOption = "",
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
+    ] = False,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Write a damaged batch of the source aside, byte by byte, and let its paused partition go on behind it."""
+    from twinlog.quarantine import skip as skipping
+
+    _, chosen = load_one_flow(config, flow)
+    asked = skipping.SkipRequest(topic, partition, offset, getpass.getuser(), reason)
+    with clusters_with_ledger(chosen) as clusters:
+        done = (skipping.run if execute else skipping.preview)(chosen, clusters, asked)
+    say(
+        f"{topic}-{partition}: {done.why} at upstream offsets {done.first_offset} to {done.last_offset},"
+        f" {done.bytes:,} bytes {'are' if done.changed else 'would be'} written to {done.quarantine_topic}"
+    )
+    if done.before:
+        warn(f"{chosen.name} may copy {topic} now: {done.before}")
+    elif not execute:
+        say("nothing was changed: --execute does it")
+    grid = Grid(
+        chosen.name,
+        ("topic", "partition", "from offset", "to offset", "bytes", "reason", "written aside"),
+        [
+            (
+                done.topic,
+                done.partition,
+                done.first_offset,
+                done.last_offset,
+                done.bytes,
+                done.why,
+                done.changed,
+            )
+        ],
+    )
+    show({**to_json(done), "dry_run": not execute}, output, [grid])
+    return int(ExitCode.DONE)
+
+
+@app.command("replay")
+def replay(
+    *,
+    to: Annotated[
+        str, typer.Option("--to", metavar="TOPIC", help="A topic of your own on the target; it must exist.")
+    ],
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Write every record that the copy lacks to a topic that has not got it yet, each exactly once.
+
+    Not into the copy: records stand there in the order of the source. A damaged batch is read from the source, once
+    that has it whole. Fails if something could not be replayed.
+    """
+    from twinlog.quarantine.replay import run
+
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        done = run(chosen, clusters, to.strip(), by=getpass.getuser())
+    say(
+        f"{done.records:,} records written to {done.to_topic}; {done.before:,} entries were replayed to it before"
+    )
+    for it in done.late:
+        warn(
+            f"{it.topic}-{it.partition} upstream offset {it.offset} stands in {done.to_topic} behind later records of"
+            " its partition"
+        )
+    for left in done.left:
+        warn(f"{left.topic}-{left.partition} upstream offset {left.offset} was not replayed: {left.why}")
+    lines = [
+        *((it.topic, it.partition, it.offset, "written, behind later records") for it in done.late),
+        *((left.topic, left.partition, left.offset, f"not written: {left.why}") for left in done.left),
+    ]
+    grid = Grid(chosen.name, ("topic", "partition", "offset", "replay"), lines, empty="everything in order")
+    show(to_json(done), output, [grid])
+    return int(ExitCode.SAYS_NO if done.left else ExitCode.DONE)

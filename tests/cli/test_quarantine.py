@@ -1,0 +1,65 @@
+"""`twinlog quarantine`: what it says, and with which exit code; the work itself is tried on real brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from twinlog.batches.quarantine import Origin
+from twinlog.cli.main import main
+from twinlog.quarantine import read, replay
+from twinlog.quarantine.read import Kept, Quarantined
+from twinlog.quarantine.replay import Replayed
+from twinlog.quarantine.rescue import Left
+
+LATE, LEFT = Origin("orders", "id", 0, 5), Left("orders", "id", 0, 9, "A does not have its batch whole")
+
+
+@pytest.fixture
+def ask(world, capsys) -> Callable[..., tuple[int, Any, str]]:
+    """Run the command over a flow that has run once; its code, JSON and lines."""
+    world.source.add_topic("orders")
+    main(["run", "--once", "--config", str(world.file)])
+    capsys.readouterr()
+
+    def run(*words: str) -> tuple[int, Any, str]:
+        code = main(["quarantine", *words, "--config", str(world.file), "--output", "json"])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "null"), said.err
+
+    return run
+
+
+@pytest.mark.parametrize(("left", "code"), [((), 0), ((LEFT,), 1)])
+def test_a_replay_that_leaves_something_is_no_success(
+    ask, monkeypatch, left: tuple[Left, ...], code: int
+) -> None:
+    """Each line names the record and why; one that could not be written in order is told, too."""
+    done = Replayed("A->B", "mine", 4, 2, (LATE,), left)
+    monkeypatch.setattr(replay, "run", lambda flow, clusters, to, by: done)
+    exit_code, document, said = ask("replay", "--to", "mine")
+    assert (code, 4, len(left)) == (exit_code, document["records"], len(document["left"]))
+    assert "4 records written to mine; 2 entries were replayed to it before" in said
+    assert "orders-0 upstream offset 5 stands in mine behind later records" in said
+    assert bool(left) is ("orders-0 upstream offset 9 was not replayed: A does not have" in said)
+
+
+def test_the_list_says_what_where_why_and_since_when(ask, monkeypatch) -> None:
+    """As one document."""
+    held = Quarantined("orders", "id", 0, 5, "too large", Kept.HELD, place="q-0 at 3", size=9, at_ms=1_000)
+    monkeypatch.setattr(read, "listed", lambda flow, clusters: (held,))
+    code, document, _ = ask("list")
+    (row,) = document["records"]
+    assert (0, "orders", 5, "too large", "held", "q-0 at 3", 1_000) == (
+        code,
+        *(row[name] for name in ("topic", "offset", "reason", "state", "place", "at_ms")),
+    )
+
+
+def test_a_batch_is_named_by_an_offset(ask) -> None:
+    """A topic that the flow does not have is a mistake in the command, and changes nothing."""
+    code, document, _ = ask("skip", "--topic", "other", "--partition", "0", "--offset", "3")
+    assert (2, True) == (code, "replicates no topic other" in document["error"]["message"])

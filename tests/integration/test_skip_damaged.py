@@ -1,0 +1,114 @@
+"""A batch that is damaged on disk is written aside by name, and its partition goes on: on real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Seen, create_topic, cycle, flow_of, produce, read
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.batches.header import HEADER_BYTES
+from twinlog.cluster.open import open_clusters
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger.records import GapCause
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.quarantine import read as quarantine
+from twinlog.quarantine import replay, skip
+from twinlog.quarantine.skip import SkipRequest
+from twinlog.state.ledger import read_ledger
+from twinlog.topics import pauses
+
+
+def values(first: int, count: int) -> list[Seen]:
+    return [Seen(None, b"value %d" % n, 1_000 + n) for n in range(first, first + count)]
+
+
+def flip(folder: Path, topic: str, at: int) -> None:
+    """Change a bit of the log while its broker is down."""
+    (log,) = folder.glob(f"node-1/data/{topic}-0/*.log")
+    raw = bytearray(log.read_bytes())
+    raw[at] ^= 0x10
+    log.write_bytes(raw)
+
+
+def batch_starts(folder: Path, topic: str) -> list[int]:
+    (log,) = folder.glob(f"node-1/data/{topic}-0/*.log")
+    raw, starts = log.read_bytes(), [0]
+    while starts[-1] < len(raw):
+        starts.append(starts[-1] + 12 + int.from_bytes(raw[starts[-1] + 8 : starts[-1] + 12], "big"))
+    return starts
+
+
+def test_a_damaged_batch_is_skipped_by_name_and_replayed_once_the_source_has_it_whole(
+    cluster_b: Any, tmp_path: Path, unique_topic: Callable[[str], str]
+) -> None:
+    """The partition stops in front of it; a person names it; its bytes and a gap remain, and the rest arrives.
+
+    The audit is equal, a group goes on behind it, and its records are replayed once: not before they can be read.
+    """
+    folder = tmp_path / "kafka"
+    with EmbeddedKafka("damaged", folder) as source:
+        topic = create_topic(source, unique_topic("damaged"))
+        for first in (0, 5, 10):
+            produce(source, topic, values(first, 5))
+        source.stop()
+        begin, end = batch_starts(folder, topic)[1:3]
+        flip(folder, topic, begin + HEADER_BYTES + 20)
+        source.start()
+        flow = flow_of(tmp_path, source, cluster_b, [topic], alias="DAMAGED")
+        stopped = cycle(flow)
+        assert [("corrupt-batch", 5)] == [(it.error_code, it.copied_records) for it in stopped.partitions]
+        asked = SkipRequest(topic, 0, 7, "ann", "damaged on its only replica")
+        with open_clusters(flow) as clusters:
+            seen = skip.preview(flow, clusters, asked)
+            assert (5, 9, end - begin, "corrupt-batch", False) == (
+                seen.first_offset,
+                seen.last_offset,
+                seen.bytes,
+                seen.why,
+                seen.changed,
+            )
+            with pytest.raises(TerminalError, match="may copy"):
+                skip.run(flow, clusters, asked)
+            pauses.pause(flow, clusters.target, topics=[topic], by="ann", reason="damage")
+            assert skip.run(flow, clusters, asked).changed
+            with pytest.raises(TerminalError, match="is not in it"):
+                skip.run(flow, clusters, asked)
+            pauses.resume(flow, clusters.target, topics=[topic], by="ann", reason="")
+        produce(source, topic, values(15, 5))
+        assert "done" == cycle(flow).state
+        assert [*values(0, 5), *values(10, 10)] == read(cluster_b, f"DAMAGED.{topic}")
+        rescued = create_topic(cluster_b, unique_topic("rescued"))
+        with open_clusters(flow) as clusters:
+            ledger = read_ledger(flow, clusters.target)
+            (listed,) = quarantine.listed(flow, clusters)
+            early = replay.run(flow, clusters, rescued, by="ann")
+            audited = audit.run(flow, clusters, LocalAuditRunner())
+        assert [(5, 9, GapCause.QUARANTINE, True)] == [
+            (it.first_offset, it.last_offset, it.cause, it.copied_past) for it in ledger.gaps
+        ]
+        assert [(5, 10, "ann")] == [(it.from_offset, it.to_offset, it.by) for it in ledger.altered]
+        assert (5, 9, "held", "corrupt-batch") == (
+            listed.offset,
+            listed.last_offset,
+            listed.state,
+            listed.reason,
+        )
+        assert (0, [5]) == (early.records, [it.offset for it in early.left])
+        assert "whole" in early.left[0].why
+        assert ("equal", 15) == (audited.verdict.value, audited.compared)
+        source.stop()
+        flip(folder, topic, begin + HEADER_BYTES + 20)
+        source.start()
+        with open_clusters(flow) as clusters:
+            done = [replay.run(flow, clusters, rescued, by="ann") for _ in range(2)]
+            (again,) = quarantine.listed(flow, clusters)
+            audited = audit.run(flow, clusters, LocalAuditRunner())
+        assert [(5, 0, ()), (0, 1, ())] == [(it.records, it.before, it.left) for it in done]
+        assert (rescued,) == again.replayed_to
+        assert [it.value for it in values(5, 5)] == [it.value for it in read(cluster_b, rescued)]
+        assert ("equal", 15) == (audited.verdict.value, audited.compared)
