@@ -72,7 +72,11 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
                 _enqueue(producer, topic, record, delivered)
     except KafkaException as error:
         failures.append(error.args[0])
-    unsent = producer.flush(REQUEST_SECONDS + 1)
+    unsent = 0
+    try:
+        unsent = producer.flush(REQUEST_SECONDS + 1)
+    except KafkaException as error:  # fatal: such as a broker that gives no producer id
+        failures.append(error.args[0])
     if failures:
         raise refusal(failures[0], _asked_to_write(session, topic))
     if unsent:
