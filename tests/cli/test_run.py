@@ -219,6 +219,16 @@ def test_a_copy_that_broke_off_is_3_where_nothing_else_needs_a_person(
     assert expected == run.exit_code
 
 
+def test_a_group_whose_positions_are_not_told_is_named(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """The copy is done without it, and nobody may think that the group was looked after."""
+    for group in ("billing", "reports"):
+        world.source.commit(group, TopicPartition("orders", 0), 0)
+        world.source.refuse("committed_offsets", group, ClusterRefused(f"no READ on {group}"))
+    code, run, err = _run(world, capsys)
+    line = "the positions of group billing are not told: no READ on billing (and 1 groups more)"
+    assert (0, line, True) == (code, run["groups"]["refused"], f"A->B: {line}" in err)
+
+
 def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.CaptureFixture[str]) -> None:
     """A partition whose records expired before they were copied stops, and the run says no."""
     world.source.add_topic("orders")

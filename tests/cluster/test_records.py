@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from twinlog.cluster import records
 from twinlog.cluster.values import Answers, InternalRecord
-from twinlog.errors import TransientError
+from twinlog.errors import ClusterRefused, TransientError
 
 
 class Unanswered:
@@ -27,4 +27,26 @@ def test_brokers_that_do_not_answer_a_new_producer_are_an_error_of_ours(
     monkeypatch.setattr(records.topics, "describe_topics", lambda *_: Answers({}))
     writer = records.RecordWriter(SimpleNamespace(alias="B"), {})
     with pytest.raises(TransientError, match="B"):
+        writer.write("t", [InternalRecord(b"k", b"v")])
+
+
+class WithoutId:
+    """A producer to which the broker gives no id: the client library says so at the end, and by an exception."""
+
+    def __init__(self, _properties: object) -> None: ...
+
+    def list_topics(self, _topic: str, timeout: float) -> None: ...
+
+    def produce(self, _topic: str, **_record: object) -> None: ...
+
+    def flush(self, _seconds: float) -> int:
+        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id"))
+
+
+def test_a_refused_producer_id_is_a_refusal_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person can give the right; nobody can do anything with a stack trace."""
+    monkeypatch.setattr(records, "Producer", WithoutId)
+    monkeypatch.setattr(records.topics, "describe_topics", lambda *_: Answers({}))
+    writer = records.RecordWriter(SimpleNamespace(alias="B"), {})
+    with pytest.raises(ClusterRefused, match="B does not allow this user"):
         writer.write("t", [InternalRecord(b"k", b"v")])

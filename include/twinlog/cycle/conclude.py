@@ -16,6 +16,7 @@ from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
 from twinlog.steps import checkpoints, offset_syncs
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import first_few
 
 SHOWN = 10
 """Positions of groups that are warned of one by one."""
@@ -101,9 +102,17 @@ def run_groups(
         warn(f"groups: {error}")
         return GroupsRun(error=str(error), transient=isinstance(error, TransientError))
     board.tell("groups", samples.of_groups(result.groups, result.states, result.latency_ms))
-    for row in result.wrongly[:SHOWN]:
-        warn(f"group {row.group} on {row.topic}-{row.partition}: {row.text}")
-    if len(result.wrongly) > SHOWN:
-        warn(f"and {len(result.wrongly) - SHOWN} positions more; see `twinlog groups`")
+    if result.untold:
+        warn(result.untold)
+    lines = [f"group {it.group} on {it.topic}-{it.partition}: {it.text}" for it in result.wrongly]
+    for line in first_few(lines, SHOWN, "and {} positions more; see `twinlog groups`"):
+        warn(line)
     states = Counter(row.state.value for row in result.rows)
-    return GroupsRun(result.groups, result.committed, result.checkpoints, syncs.syncs, dict(states))
+    return GroupsRun(
+        groups=result.groups,
+        committed=result.committed,
+        checkpoints=result.checkpoints,
+        offset_syncs=syncs.syncs,
+        states=dict(states),
+        refused=result.untold,
+    )

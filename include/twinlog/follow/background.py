@@ -15,7 +15,7 @@ from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import DutyName, due, every
 from twinlog.duties.run import Duties
-from twinlog.errors import TerminalError, TwinlogError
+from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
 from twinlog.follow.report import OnReport, Reporter, RunState
 from twinlog.groups import checkpoints
 from twinlog.monitoring import heartbeats, samples
@@ -83,13 +83,18 @@ def turns(
 
 
 def _told_checkpoints(board: Board | None, every: float) -> Step:
-    """Return the checkpoints task, which tells its numbers; they are shown until it has failed for a while."""
+    """Return the checkpoints task, which tells its numbers; they are shown until it has failed for a while.
+
+    It fails with ClusterRefused if the source does not tell the positions of a group, after it has done the others.
+    """
 
     def step(flow: FlowSettings, clusters: Clusters) -> None:
         result = checkpoints.run(flow, clusters)
         if board is not None:
             told = samples.of_groups(result.groups, result.states, result.latency_ms)
             board.tell("groups", told, max(KEPT_SECONDS, 3 * every))
+        if result.untold:
+            raise ClusterRefused(result.untold, flow=flow.name)
 
     return step
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from twinlog.cluster.admin.groups import GroupType
 from twinlog.kafka_types import OfPartition
+from twinlog.visible import and_more
 
 
 class SyncState(StrEnum):
@@ -137,6 +138,15 @@ class CheckpointsResult:
     def states(self) -> Mapping[str, int]:
         """Count the rows of every state, those without any too."""
         return {state.value: sum(row.state is state for row in self.rows) for state in SyncState}
+
+    @property
+    def untold(self) -> str:
+        """Say whose positions the source does not tell, and why; "" if it tells those of all groups it lists."""
+        refused = [it for it in self.uncovered if it.refused]
+        if not refused:
+            return ""
+        first, more = refused[0], and_more(len(refused), form=" (and {} groups more)")
+        return f"the positions of group {first.group} are not told: {first.reason}{more}"
 
     @property
     def wrongly(self) -> tuple[GroupPartitionRow, ...]:
