@@ -43,7 +43,8 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.fence.fence import transactional_id
 from twinlog.lifecycle import sync_topics
 from twinlog.metadata import sync
-from twinlog.migration.mirror_maker import Origin, traces
+from twinlog.migration.copier import traces
+from twinlog.migration.mirror_maker import Origin
 from twinlog.monitoring import heartbeats, validate
 from twinlog.offset_sync import emit
 
@@ -225,7 +226,7 @@ def all_else(pair: Pair, stage: Stage) -> list[str]:
         "more offset syncs": lambda it: not emit.run(flow, it).warning,  # the last ones are read
         "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
         "audit": lambda it: proves(audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL))),
-        "who beats": lambda it: traces(flow, it.target, Origin.of(flow), ()).heartbeat_ms,
+        "who beats": lambda it: traces(flow, it, Origin.of(flow), ()).heartbeat_ms,
     }
     with open_clusters(flow) as clusters:
         for what, step in steps.items():

@@ -629,15 +629,15 @@ def test_a_partition_that_is_only_refused_ends_and_disturbs_nobody(
     """Its leader answers, and never serves it: it is asked for ever less, its neighbour as always."""
     monkeypatch.setattr("twinlog.protocol.fetch_backoff.LOST_SECONDS", 0.3)
     monkeypatch.setattr("twinlog.protocol.fetch_backoff._LONGEST_PAUSE_SECONDS", 0.1)
-    log = [bytes(encode([Rec(b"x")], base_offset=n)) for n in range(40)]
+    log = [bytes(encode([Rec(b"x")], base_offset=n)) for n in range(12)]
     refusing = Refusing({("t", 0): log, ("t", 1): log}, block_bytes=1, fetch_version=FETCH["version"])
     refusing.errors["t", 1] = [Code.KAFKA_STORAGE_ERROR] * 1000
     target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
-    end = 40 if follow is None else NO_END
+    end = 12 if follow is None else NO_END
     ranges = tuple(RangeSpec("t", TOPIC_ID, "A.t", number, 0, end) for number in (0, 1))
     spec = LaneSpec("A->B", 0, "lane", *target.init(), NOWHERE, NOWHERE, STATE, ranges, follow=follow)
     copied, refused = LaneCopy(spec, refusing, target).run().ranges  # type: ignore[arg-type]
-    assert (40, "") == (copied.next_upstream, copied.error_code)
+    assert (12, "") == (copied.next_upstream, copied.error_code)
     assert (0, "source-lost") == (refused.next_upstream, refused.error_code)
     assert "t-1: nothing but errors for 0 s: the source answered 56 KAFKA_STORAGE_ERROR" == refused.error
     asked_for_it = 1000 - len(refusing.errors["t", 1])
