@@ -33,7 +33,8 @@ def blocks(title: str) -> list[str]:
     """Return the commands of a section, a block each."""
     section = re.search(rf"^## \d+\. {re.escape(title)}\n(.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
     assert section is not None, f"the tutorial has no section {title!r}"
-    return [as_here(it) for it in re.findall(r"^```\n(.*?)^```", section[1], re.DOTALL | re.MULTILINE)]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", section[1], re.DOTALL | re.MULTILINE)
+    return [as_here(text) for language, text in fenced if not language]
 
 
 @pytest.fixture
