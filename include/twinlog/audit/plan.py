@@ -16,7 +16,7 @@ from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
-from twinlog.formats.ledger.topics import GapCause
+from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
@@ -337,7 +337,7 @@ def _scopes(
     left_out = tuple(
         (it.first_offset, it.last_offset + 1)
         for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
-        if it.topic_id == life.topic_id and it.cause in {GapCause.OFFSETS_ALTERED, GapCause.QUARANTINE}
+        if it.topic_id == life.topic_id and it.cause in LEFT_BY_A_PERSON
     )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()

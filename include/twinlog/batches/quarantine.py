@@ -58,7 +58,8 @@ def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
     Raises FormatError if its key and headers alone are too large.
     """
     key, value, headers = key_value_headers(memoryview(record.rest))
-    origin = _origin(record)
+    place = Origin(record.topic, record.topic_id, record.partition, record.offset)
+    origin = _origin(place, record.timestamp_ms, record.reason)
     whole = record_rest(key, value, (*headers, *origin))
     if len(whole) + _ROOM <= max_message_bytes:
         yield whole
@@ -136,7 +137,7 @@ def read_part(rest: memoryview) -> Part:
 
 def origin_headers(part: Part) -> Headers:
     """Return the headers that tell of a record where it comes from, as they stand in the quarantine."""
-    return _origin(Captured(*part.origin, part.timestamp_ms, b"", part.reason))
+    return _origin(part.origin, part.timestamp_ms, part.reason)
 
 
 def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:
@@ -146,13 +147,6 @@ def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) ->
             yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), ((0, 1),))
 
 
-def _origin(record: Captured) -> Headers:
-    values = (
-        record.topic,
-        record.topic_id,
-        record.partition,
-        record.offset,
-        record.timestamp_ms,
-        record.reason,
-    )
+def _origin(place: Origin, timestamp_ms: int, reason: str) -> Headers:
+    values = (*place, timestamp_ms, reason)
     return tuple((name, str(value).encode()) for name, value in zip(_ORIGIN, values, strict=True))

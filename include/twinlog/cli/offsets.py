@@ -11,9 +11,11 @@ import typer
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import (
     ConfigOption,
+    ExecuteOption,
     OneFlowOption,
     Output,
     OutputOption,
+    PartitionOption,
     ReasonOption,
     SourceTopicOption,
 )
@@ -53,7 +55,7 @@ def show_offsets(
 def alter(
     *,
     topic: SourceTopicOption,
-    partition: Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")],
+    partition: PartitionOption,
     to: Annotated[
         str,
         typer.Option(
@@ -61,9 +63,7 @@ def alter(
         ),
     ],
     reason: ReasonOption = "",
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
-    ] = False,
+    execute: ExecuteOption = False,
     config: ConfigOption,
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,

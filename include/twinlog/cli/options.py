@@ -58,11 +58,17 @@ TopicsOption = Annotated[
 
 SourceTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 
+PartitionOption = Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")]
+
 GroupsOption = Annotated[
     str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
 ]
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+
+ExecuteOption = Annotated[
+    bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
+]
 
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
 

@@ -10,13 +10,15 @@ import typer
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import (
     ConfigOption,
+    ExecuteOption,
     OneFlowOption,
     Output,
     OutputOption,
+    PartitionOption,
     ReasonOption,
     SourceTopicOption,
 )
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Column, Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -39,25 +41,18 @@ def list_quarantined(
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = listed(chosen, clusters)
-    grid = Grid(
-        f"{chosen.name}: written aside, not in the copies",
-        ("topic", "partition", "offset", "reason", "since", "bytes", "where", "state", "replayed to"),
-        [
-            (
-                it.topic,
-                it.partition,
-                it.offset if it.last_offset is None else f"{it.offset} to {it.last_offset}",
-                it.reason,
-                moment(it.at_ms) if it.at_ms is not None else "",
-                it.size,
-                it.place,
-                it.state.value,
-                ", ".join(it.replayed_to),
-            )
-            for it in found
-        ],
-        empty="nothing",
-    )
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "partition": "partition",
+        "offset": lambda it: it.offset if it.last_offset is None else f"{it.offset} to {it.last_offset}",
+        "reason": "reason",
+        "since": lambda it: moment(it.at_ms) if it.at_ms is not None else "",
+        "bytes": "size",
+        "where": "place",
+        "state": lambda it: it.state.value,
+        "replayed to": lambda it: ", ".join(it.replayed_to),
+    }
+    grid = Grid.of(f"{chosen.name}: written aside, not in the copies", columns, found, "nothing")
     show({"flow": chosen.name, "records": to_json(found)}, output, [grid])
     return int(ExitCode.DONE)
 
@@ -66,14 +61,12 @@ def list_quarantined(
 def skip(
     *,
     topic: SourceTopicOption,
-    partition: Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")],
+    partition: PartitionOption,
     offset: Annotated[
         int, typer.Option("--offset", metavar="OFFSET", help="An upstream offset of the damaged batch.")
     ],
     reason: ReasonOption = "",
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
-    ] = False,
+    execute: ExecuteOption = False,
     config: ConfigOption,
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
@@ -93,22 +86,16 @@ def skip(
         warn(f"{chosen.name} may copy {topic} now: {done.before}")
     elif not execute:
         say("nothing was changed: --execute does it")
-    grid = Grid(
-        chosen.name,
-        ("topic", "partition", "from offset", "to offset", "bytes", "reason", "written aside"),
-        [
-            (
-                done.topic,
-                done.partition,
-                done.first_offset,
-                done.last_offset,
-                done.bytes,
-                done.why,
-                done.changed,
-            )
-        ],
-    )
-    show({**to_json(done), "dry_run": not execute}, output, [grid])
+    columns: dict[str, Column] = {
+        "topic": "topic",
+        "partition": "partition",
+        "from offset": "first_offset",
+        "to offset": "last_offset",
+        "bytes": "bytes",
+        "reason": "why",
+        "written aside": "changed",
+    }
+    show({**to_json(done), "dry_run": not execute}, output, [Grid.of(chosen.name, columns, [done])])
     return int(ExitCode.DONE)
 
 

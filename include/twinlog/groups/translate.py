@@ -10,18 +10,14 @@ import numpy as np
 
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.records import GapCause
+from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.offsets.offset_map import OffsetMap, Translation, Translations
 from twinlog.offsets.segments import Column
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation
 
-LOST = frozenset({
-    GapCause.RETENTION,
-    GapCause.DELETE_RECORDS,
-    GapCause.OFFSETS_ALTERED,
-    GapCause.QUARANTINE,
-})
+LOST = LEFT_BY_A_PERSON | {GapCause.RETENTION, GapCause.DELETE_RECORDS}
 """Causes of lost ranges that were never copied."""
 
 

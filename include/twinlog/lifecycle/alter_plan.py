@@ -21,8 +21,8 @@ from enum import StrEnum
 from typing import NoReturn
 
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.records import Gap, GapCause
-from twinlog.formats.ledger.topics import GapAcknowledged
+from twinlog.formats.ledger.records import Gap
+from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON, GapAcknowledged
 from twinlog.kafka_types import OfPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, of_partition
@@ -222,7 +222,7 @@ def why_not_held(ledger: Ledger, topic: str) -> str:
 def gaps_undone(ledger: Ledger, at: Standing, to: int) -> Iterator[tuple[Gap, Gap | None]]:
     """Yield the gaps that a move back to `to` makes smaller, each with what is left of it."""
     for gap in of_partition(ledger.gaps, at.topic, at.partition):
-        ours = gap.topic_id == at.topic_id and gap.cause in {GapCause.OFFSETS_ALTERED, GapCause.QUARANTINE}
+        ours = gap.topic_id == at.topic_id and gap.cause in LEFT_BY_A_PERSON
         if ours and gap.last_offset >= to:
             left = replace(gap, last_offset=to - 1, records_estimate=to - gap.first_offset)
             yield gap, left if gap.first_offset < to else None

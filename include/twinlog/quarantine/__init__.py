@@ -1,1 +1,1 @@
-"""What was written aside because the target cannot hold it: listed, and replayed to a topic of the user's."""
+"""List what was written aside, replay it to a topic of the user's, and skip damaged batches."""

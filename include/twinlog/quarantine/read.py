@@ -14,7 +14,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.ledger.records import GapCause
+from twinlog.formats.ledger.records import Gap, GapCause, Quarantine, QuarantineReplayed
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
@@ -109,16 +109,16 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
     """Put together what the ledger notes and what the topic holds.  Pure."""
     replayed: defaultdict[Origin, list[str]] = defaultdict(list)
     for it in ledger.replayed:
-        replayed[Origin(it.topic, it.topic_id, it.partition, it.offset)].append(it.to_topic)
+        replayed[noted_at(it)].append(it.to_topic)
     found: dict[Origin, Quarantined] = {}
     for note in ledger.quarantined:
-        origin = Origin(note.topic, note.topic_id, note.partition, note.offset)
+        origin = noted_at(note)
         found[origin] = Quarantined(
             *origin, note.reason, Kept.GONE, at_ms=note.at_ms, replayed_to=tuple(replayed[origin])
         )
     for gap in ledger.gaps:
         if gap.cause is GapCause.QUARANTINE:
-            origin = Origin(gap.topic, gap.topic_id, gap.partition, gap.first_offset)
+            origin = damaged_at(gap)
             found[origin] = Quarantined(
                 *origin,
                 "damaged",
@@ -141,6 +141,16 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]
             timestamp_ms=aside.part.timestamp_ms,
         )
     return tuple(found[origin] for origin in sorted(found))
+
+
+def noted_at(it: Quarantine | QuarantineReplayed) -> Origin:
+    """Return where that of which the ledger has a note comes from."""
+    return Origin(it.topic, it.topic_id, it.partition, it.offset)
+
+
+def damaged_at(gap: Gap) -> Origin:
+    """Return where a damaged batch that was skipped begins."""
+    return Origin(gap.topic, gap.topic_id, gap.partition, gap.first_offset)
 
 
 def _span(aside: Aside) -> str:

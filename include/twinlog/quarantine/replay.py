@@ -27,7 +27,7 @@ from twinlog.lane.fence.fence import init_writer, write_own
 from twinlog.lane.producer import Lane
 from twinlog.policy.selection import is_internal
 from twinlog.protocol.brokers import Brokers
-from twinlog.quarantine.read import read
+from twinlog.quarantine.read import damaged_at, noted_at, read
 from twinlog.quarantine.rescue import Left, Rescue, in_order, of_aside
 from twinlog.quarantine.whole import read_whole
 from twinlog.state.internal_topics import internal_topics
@@ -42,7 +42,7 @@ REFUSED = "replay-refused"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay wrote to `to_topic`.
+    """Tell what a replay wrote to `to_topic`.
 
     `records` were written now.  `before` counts the records and batches that earlier replays wrote.  `late` are those
     written now that stand behind later records of their partition.  `left` could not be written.
@@ -58,7 +58,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the copy lacks by the ledger and `to_topic` has not got: single records, and damaged batches.  Pure.
+    """Tell what the copy lacks by the ledger and `to_topic` has not got: single records, and damaged batches.  Pure.
 
     `before` counts what earlier replays wrote there, `highest` is the last of it in each partition.
     """
@@ -71,8 +71,8 @@ class Wanted:
     @classmethod
     def of(cls, ledger: Ledger, to_topic_id: str) -> Wanted:
         """Take what the ledger notes; a topic that was made anew has nothing yet, whatever its name."""
-        done = {_noted(it) for it in ledger.replayed if it.to_topic_id == to_topic_id}
-        records = {Origin(it.topic, it.topic_id, it.partition, it.offset) for it in ledger.quarantined}
+        done = {noted_at(it) for it in ledger.replayed if it.to_topic_id == to_topic_id}
+        records = set(map(noted_at, ledger.quarantined))
         damaged = {damaged_at(it): it for it in ledger.gaps if it.cause is GapCause.QUARANTINE}
         wanted = cls(
             frozenset(records - done),
@@ -162,15 +162,6 @@ def chunks(records: Iterable[Rescue], most_bytes: int) -> Iterator[list[Rescue]]
         room -= it.size
     if chunk:
         yield chunk
-
-
-def damaged_at(gap: Gap) -> Origin:
-    """Return where a damaged batch that was skipped begins."""
-    return Origin(gap.topic, gap.topic_id, gap.partition, gap.first_offset)
-
-
-def _noted(it: QuarantineReplayed) -> Origin:
-    return Origin(it.topic, it.topic_id, it.partition, it.offset)
 
 
 @dataclass(frozen=True, slots=True)

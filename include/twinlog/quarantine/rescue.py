@@ -1,4 +1,4 @@
-"""What a replay writes and notes as one, and in which order.  Pure."""
+"""Say what a replay writes and notes as one, and in which order.  Pure."""
 
 from __future__ import annotations
 

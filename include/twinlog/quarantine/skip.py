@@ -13,22 +13,19 @@ from twinlog import clock
 from twinlog.batches.header import HEADER_BYTES
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import message_limits
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.records import Gap, GapCause
+from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.topics import OffsetsAltered
-from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES
-from twinlog.lifecycle.alter import refuse_unheld, require_service, standing, without_epoch
+from twinlog.lifecycle import held
 from twinlog.lifecycle.alter_plan import Standing, why_not_held
-from twinlog.lifecycle.records import crossing, first_time, newest_time, noted
+from twinlog.lifecycle.records import crossing, noted
 from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.protocol.leader_epochs import first_batch
 from twinlog.quarantine.skip_plan import REFUSED, Around, Damaged, aside, damaged_batch, require_followed
 from twinlog.state.internal_topics import quarantine_topic
-from twinlog.topics.plan import clamped
-from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.own_topics import ensure_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +72,7 @@ def preview(flow: FlowSettings, clusters: Clusters, asked: SkipRequest) -> Skipp
             code=REFUSED,
             flow=flow.name,
         )
-    snapshot = FlowSnapshot(flow, clusters).read_state()
-    require_service(flow, snapshot.ledger)
-    at = standing(snapshot, snapshot.progress, asked.topic, asked.partition)
+    snapshot, at = held.look(flow, clusters, asked.topic, asked.partition)
     found = look(flow, at, asked.offset)
     return _told(flow, at, found, changed=False, before=why_not_held(snapshot.ledger, asked.topic))
 
@@ -92,24 +87,19 @@ def run(flow: FlowSettings, clusters: Clusters, asked: SkipRequest) -> Skipped:
         raise UsageError("to skip a batch takes a reason", hint='such as: --reason "damaged on all replicas"')
     first = preview(flow, clusters, asked)
     if first.before:
-        refuse_unheld(flow, asked.topic, first.before)
-    _ensure_topic(flow, clusters)
-    owned = Ownership.taken(flow, clusters, "skip")
-    snapshot = FlowSnapshot(flow, clusters).read_state()
-    ledger = snapshot.ledger
-    require_service(flow, ledger)
-    if before := why_not_held(ledger, asked.topic):
-        refuse_unheld(flow, asked.topic, before)
-    at = standing(snapshot, owned.progress, asked.topic, asked.partition)
+        held.refuse_unheld(flow, asked.topic, first.before)
+    ensure_topics(clusters.target, [quarantine_topic(flow)])
+    owned, snapshot, at = held.hold(flow, clusters, asked.topic, asked.partition, "skip")
     found = look(flow, at, asked.offset)
     now = clock.now_ms()
     limits = message_limits(clusters.target, [flow.quarantine_topic])
     limit = limits.get(flow.quarantine_topic, DEFAULT_MAX_MESSAGE_BYTES)
+    gap = held.left_by_a_person(clusters, at, found.first, found.end, GapCause.QUARANTINE, now)
     note = OffsetsAltered(*at.life, now, at.goes_on, found.end, asked.by, asked.reason.strip(), owned.run_id)
     owned.write([
         *aside(flow.quarantine_topic, at, found, limit),
-        *crossing(owned.state, _gap(clusters, at, found, now), owned.grant.copy_ends.get(at.topic_partition)),
-        *without_epoch(owned.state, ledger, at),
+        *crossing(owned.state, gap, owned.grant.copy_ends.get(at.topic_partition)),
+        *held.without_epoch(owned.state, snapshot.ledger, at),
         noted(owned.state, note),
     ])
     return _told(flow, at, found, changed=True)
@@ -132,29 +122,6 @@ def look(flow: FlowSettings, at: Standing, offset: int) -> Damaged:
         )
         require_followed(at, found, around)
     return found
-
-
-def _gap(clusters: Clusters, at: Standing, found: Damaged, now_ms: int) -> Gap:
-    return Gap(
-        at.topic,
-        at.partition,
-        found.first,
-        found.end - 1,
-        GapCause.QUARANTINE,
-        now_ms,
-        found.end - found.first,
-        at.topic_id,
-        first_ms=newest_time(clusters.target, TopicPartition(at.remote_topic, at.partition)),
-        last_ms=first_time(clusters.source, at.topic_partition, found.end),
-        copied_past=True,
-    )
-
-
-def _ensure_topic(flow: FlowSettings, clusters: Clusters) -> None:
-    wanted = quarantine_topic(flow)
-    if wanted.name not in clusters.target.describe_topics([wanted.name]).found:
-        factor = clamped(wanted.replication_factor, clusters.target.broker_count())
-        clusters.target.create_topics([wanted.creation(factor)]).require()
 
 
 def _told(flow: FlowSettings, at: Standing, found: Damaged, *, changed: bool, before: str = "") -> Skipped:

@@ -89,7 +89,7 @@ def what_is_wrong(header: BatchHeader, batch: memoryview) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the log has around a damaged batch.
+    """Tell what the log has around a damaged batch.
 
     `at_last` is the batch at its last offset, and `again` the batch at its first, both cut to its length.  `adjacent`
     are the bytes behind it, empty if the answer ended with it.  `behind` is the batch at the offset behind it, None if

@@ -102,3 +102,11 @@ def test_what_has_no_equal_is_refused(tmp_path: Path, changed: dict[str, Any], p
     with pytest.raises(ConfigError) as caught:
         imported(tmp_path, **changed)
     assert part in str(caught.value)
+
+
+def test_json_of_any_kind_is_the_same_file(tmp_path: Path) -> None:
+    """Connect takes booleans and numbers as well as strings; a value within a value is nothing it takes."""
+    as_text, plain = imported(tmp_path), imported(tmp_path, **{"topic.config.sync": False})
+    assert as_text.file.text == plain.file.text
+    with pytest.raises(ConfigError, match=r"topic\.regex is no plain value"):
+        imported(tmp_path, **{"topic.regex": ["a", "b"]})

@@ -143,9 +143,9 @@ class Quarantine(OfPartition, LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class QuarantineReplayed(OfPartition, LedgerEntry):
-    """What was written aside from `offset` (upstream) was written to `to_topic` on the target, `by` a person.
+    """Note that a record, or the records of a damaged batch, from `offset` (upstream) were replayed.
 
-    That is a record, or the records of a damaged batch that begins there.
+    They were written aside before; a person (`by`) let them be written to `to_topic` on the target.
     """
 
     KIND: ClassVar[str] = "quarantine-replayed"

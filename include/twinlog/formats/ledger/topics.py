@@ -26,6 +26,10 @@ class GapCause(StrEnum):
     OFFSETS_ALTERED = "offsets-altered"
 
 
+LEFT_BY_A_PERSON = frozenset({GapCause.OFFSETS_ALTERED, GapCause.QUARANTINE})
+"""Causes of ranges that a person left without copies; the source may hold them, and a move back may copy them."""
+
+
 class IncarnationReason(StrEnum):
     """Name why an incarnation is the one that is copied now."""
 

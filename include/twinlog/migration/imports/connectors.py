@@ -85,15 +85,20 @@ def _items(document: Any, path: Path) -> Iterator[tuple[Mapping[str, Any], Mappi
             )
 
 
-def _connector(item: Mapping[str, Any], beside: Mapping[str, str], path: Path) -> Connector:
+def plain_values(item: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """Return a config's values as a properties file has them, without nulls.  Raises ConfigError for a nested one."""
     for key, value in item.items():
         if isinstance(value, dict | list):
             raise ConfigError(f"{path}: {key} is no plain value", hint="write it as a string", file=str(path))
-    properties = {
+    return {
         key: str(value).lower() if isinstance(value, bool) else str(value).strip()
         for key, value in item.items()
         if value is not None
     }
+
+
+def _connector(item: Mapping[str, Any], beside: Mapping[str, str], path: Path) -> Connector:
+    properties = plain_values(item, path)
     kind = properties.get("connector.class", "").removeprefix(_PACKAGE)
     if kind not in ORDER:
         raise ConfigError(

@@ -22,6 +22,7 @@ from twinlog.migration.imports.connectors import (
     configs_in,
     connectors_in,
     equivalent_file,
+    plain_values,
 )
 
 HINT = "name JSON of connectors, a KafkaMirrorMaker2, or properties of Connect, Replicator or MirrorMaker 1"
@@ -212,7 +213,7 @@ def _of_replicator(
     if len(found) > 1 or len(documents) > 1:
         raise ConfigError("Replicator is imported by itself, one connector at a time", hint="name one file")
     ((path, config),) = found
-    lines = {key: str(value) for key, value in config.items() if value is not None}
+    lines = plain_values(config, path)
     group = replicator.group_of(lines)
     if not group:
         raise ConfigError(f"{path} does not name the connector, which names its group", hint="add name")

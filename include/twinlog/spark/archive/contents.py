@@ -27,7 +27,7 @@ TASKS_NEED: Final = (
     "requests",
     "tenacity",
 )
-"""What the modules import that a task of a copy, an audit or a sample reaches."""
+"""The modules that a task of a copy, an audit or a sample reaches import these."""
 
 _THERE_ALREADY: Final = frozenset({"twinlog", "pyspark", "pyspark-client", "py4j"})
 """Twinlog is packed by itself, and a node's Spark has a PySpark."""

@@ -24,7 +24,7 @@ _AT_ONCE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an archive holds: a build of twinlog, and versions of packages for one Python on one platform."""
+    """Tell what an archive holds: a build of twinlog, and versions of packages for one Python on one platform."""
 
     build: str
     python: str
