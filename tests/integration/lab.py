@@ -312,3 +312,13 @@ def commit_group(cluster: Any, group: str, topic: str, offset: int, partition: i
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
     consumer.close()
+
+
+def committed(cluster: Any, group: str, topic: str, partition: int = 0) -> int:
+    """Return the offset that a group has committed, below 0 for none."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=20)
+        return int(found.offset)
+    finally:
+        consumer.close()

@@ -20,6 +20,7 @@ from lab import (
     Seen,
     ThreadRunner,
     commit_group,
+    committed,
     configure,
     create_topic,
     flow_of,
@@ -296,16 +297,6 @@ def test_new_incarnation_makes_the_copy_anew(cluster_a, cluster_b, made) -> None
     )
     assert 0 == committed(cluster_b, f"reader-{topic}", f"A.{topic}")
     assert RebuildPhase.DONE == ledger_of(flow).rebuilds[topic].phase
-
-
-def committed(cluster: Any, group: str, topic: str, partition: int = 0) -> int:
-    from confluent_kafka import Consumer
-
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
-    try:
-        return consumer.committed([Position(topic, partition)], timeout=20)[0].offset
-    finally:
-        consumer.close()
 
 
 @pytest.mark.parametrize("recreated", [False, True])

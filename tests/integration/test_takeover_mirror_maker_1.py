@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from test_takeover import check_map, run_cli, some, until_stopped
 
-from lab import create_topic, cycle, produce, read
+from lab import committed, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.config.flow.load import load
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION, broker_jars, class_path
@@ -42,16 +42,6 @@ def until(true: Callable[[], bool], process: JavaProcess) -> None:
     while not true():
         assert process.is_running() and time.monotonic() < deadline, process.output()[-3000:]
         time.sleep(0.5)
-
-
-def committed(cluster: Any, group: str, topic: str) -> int:
-    """Return the offset the group has committed on partition 0, below 0 for none."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
-    try:
-        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=10)
-        return int(found.offset)
-    finally:
-        consumer.close()
 
 
 def end(cluster: Any, topic: str) -> int:
