@@ -83,6 +83,8 @@ def leave_open(
         assert _written_unknown_to_the_coordinator(brokers, flow, written)
     finally:
         alter_configs(cluster, ResourceType.BROKER, "1", **dict.fromkeys(unverified))
+    # A request on its way while the broker hears that is refused as not verified, though its partition was added.
+    wait_until(lambda: not _written_unknown_to_the_coordinator(brokers, "probe", probe))
 
 
 def _written_unknown_to_the_coordinator(
