@@ -15,6 +15,9 @@ NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 # Two processes, each with clusters of its own; files begin in the order of tests/conftest.py.
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
+# What went wrong by the clock is tried once more, and named in the summary; a wrong answer never is.
+SECOND_TRY := --reruns 1 --only-rerun '^(TransientError|ClusterUnreachable|TimeoutError|TimeoutExpired): '
+
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 # Java programs that live for minutes: compiling them well costs them more than it saves (a broker's start 8 CPU-s instead of 5).
@@ -44,7 +47,7 @@ test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
 	$(BIN)/pytest $(TWO_AT_ONCE) -m "not ($(NEEDS_MACHINERY))"
 
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
-	$(WITH_JAVA) $(SHORT_LIVES) $(BIN)/pytest $(TWO_AT_ONCE) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
+	$(WITH_JAVA) $(SHORT_LIVES) $(BIN)/pytest $(TWO_AT_ONCE) $(SECOND_TRY) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py
