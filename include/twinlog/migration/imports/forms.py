@@ -1,4 +1,4 @@
-"""Recognise whose files they are: MM2's connectors, Strimzi's resources, MirrorMaker 1's two files, Replicator's."""
+"""Recognise whose files they are: MM2's, Strimzi's, MirrorMaker 1's, Confluent Replicator's or MSK Replicator's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import javaproperties
 
 from twinlog.config.file.properties_file import bytes_of
 from twinlog.errors import ConfigError
-from twinlog.migration.imports import mirror_maker_1, replicator, strimzi
+from twinlog.migration.imports import mirror_maker_1, msk_replicator, replicator, strimzi
 from twinlog.migration.imports.connectors import (
     Connector,
     EquivalentFile,
@@ -25,7 +25,7 @@ from twinlog.migration.imports.connectors import (
     plain_values,
 )
 
-HINT = "name JSON of connectors, a KafkaMirrorMaker2, or properties of Connect, Replicator or MirrorMaker 1"
+HINT = "name JSON of connectors or an MSK Replicator, a KafkaMirrorMaker2, or properties of Connect or MirrorMaker 1"
 NO_POSITIONS = (
     "the flow is switched off: twinlog does not find where the other tool stopped, and would copy everything again"
     " behind its copies. Switch it on when the copies on the target are deleted"
@@ -51,6 +51,9 @@ def import_files(
     ]
     if replicators:
         return _of_replicator(documents, replicators, offset_storage_topic or topics, flow)
+    managed = {path: it for path, found in documents.items() if (it := msk_replicator.described(found))}
+    if managed:
+        return _of_msk_replicator(documents, managed, offset_storage_topic or topics, flow)
     resources = [(path, it) for path, found in documents.items() for it in _parts(found) if _is_resource(it)]
     ours = resources or any(isinstance(it, _Properties) and "group.id" in it for it in documents.values())
     if (flow and not ours) or (topics and (resources or not ours)):
@@ -196,6 +199,18 @@ def _until_taken_over(group: str) -> str:
         "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
         f" switch the flow on, and first of all `twinlog takeover --source-group {shlex.quote(group)}`"
     )
+
+
+def _of_msk_replicator(
+    documents: Mapping[Path, Any], found: Mapping[Path, dict[str, Any]], others: str, flow: str
+) -> Imported:
+    if others:
+        raise ConfigError("MSK Replicator's description says its topics", hint="give --flow alone")
+    if len(documents) > 1:
+        raise ConfigError("MSK Replicator is imported by itself", hint="name one file")
+    ((path, replicator),) = found.items()
+    read = msk_replicator.equivalent_of(str(path), replicator, flow)
+    return Imported(read.file, (*read.supply, NO_POSITIONS))
 
 
 def _is_replicator(config: Mapping[str, Any]) -> bool:
