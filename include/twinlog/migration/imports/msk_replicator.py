@@ -147,7 +147,7 @@ def _require_prefix(file: str, direction: Mapping[str, Any], source: str) -> Non
 
 
 def _is_prefixed(direction: Mapping[str, Any]) -> bool:
-    return direction.get(_NAMES, "PREFIXED_WITH_SOURCE_CLUSTER_ALIAS") != "IDENTICAL"
+    return str(direction.get(_NAMES)) != "IDENTICAL"
 
 
 def _settings(file: str, direction: Mapping[str, Any]) -> dict[str, str]:
