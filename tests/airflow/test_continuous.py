@@ -48,6 +48,7 @@ def following(scheduler) -> Iterator[str]:
             scheduler.api.patch(f"dags/{DAG}/dagRuns/{run['dag_run_id']}", {"state": "failed"})
 
 
+@pytest.mark.long
 def test_runs_relieve_each_other_and_leave_a_run_by_hand_nothing_to_copy(
     scheduler, cluster_a, cluster_b, stream, following: str
 ) -> None:

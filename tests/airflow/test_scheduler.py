@@ -105,6 +105,7 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
     )
 
 
+@pytest.mark.long
 def test_dry_run_changes_nothing(scheduler, submitting, cluster_a, cluster_b, unique_topic, write) -> None:
     """Everything that would write is skipped, and the topic has no copy."""
     topic = unique_topic("submitted-dry")
@@ -120,6 +121,7 @@ def test_dry_run_changes_nothing(scheduler, submitting, cluster_a, cluster_b, un
     assert f"west.{topic}" not in admin.list_topics(timeout=10).topics
 
 
+@pytest.mark.long
 def test_topic_the_flow_does_not_have_fails_at_once(scheduler, submitting) -> None:
     """A terminal error: one try, and the reason in the log."""
     run_id = scheduler.api.trigger(submitting, topics=["no-such-topic"])

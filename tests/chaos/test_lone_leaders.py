@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from faults.leaders import leader_of_the_copy
+from in_turn import in_turn
 from stage import SLOW, Stage, until
 from wired import MINUTES
 
@@ -39,7 +40,7 @@ ONE_TRANSACTION = {
 
 
 @pytest.mark.parametrize("seed", range(TURNS))
-@pytest.mark.parametrize("properties", [ONE_TRANSACTION, SLOW], ids=["one_transaction", "many"])
+@pytest.mark.parametrize("properties", [*in_turn(ONE_TRANSACTION), SLOW], ids=["one_transaction", "many"])
 def test_a_lone_leader_dies(
     seed: int,
     properties: dict[str, str],

@@ -104,6 +104,7 @@ def test_without_a_rack_or_with_an_unknown_one_leaders_are_read(
     assert [1] == [node for node, size in read_from.items() if size]
 
 
+@pytest.mark.long
 def test_a_replica_that_dies_is_left_for_the_leader(
     source: Any, cluster_b: Any, tmp_path: Path, read_from: Counter[int]
 ) -> None:

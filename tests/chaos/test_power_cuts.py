@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from in_turn import in_turn
 from stage import Stage
 from traffic import PARTITIONS
 
@@ -27,7 +28,7 @@ ONE_TRANSACTION = {"twinlog__transaction__bytes": "100000000"}
 """A cycle is one transaction: what it wrote is lost as a whole."""
 
 
-@pytest.mark.parametrize("lost", ["copy", pytest.param("progress", marks=pytest.mark.long)])
+@pytest.mark.parametrize("lost", in_turn("copy", "progress"))
 def test_a_loss_stops_its_partitions_and_no_others(stage: Callable[..., Stage], lost: str) -> None:
     """Copied on, the copy would lack records, or have them twice.  A rebuild makes both sides equal."""
     play = stage(1, properties=ONE_TRANSACTION)

@@ -1,8 +1,8 @@
 """Schedules of trouble on real brokers: whatever happens meanwhile, in the end both sides are equal.
 
-Each fault of `faults/` is inflicted once in CI, from a seed that stands in the test's name; about two minutes with the
-clusters.  `make chaos` goes on drawing faults and seeds for TWINLOG_CHAOS_MINUTES.  What else is hurt, and how, is in
-test_kills.py (drivers, lanes, Spark) and docs/chaos.md.
+Each fault of `faults/` is inflicted in CI, half of them in turn, from a seed that stands in the test's name; about a
+minute with the clusters.  `make chaos` goes on drawing faults and seeds for TWINLOG_CHAOS_MINUTES.  What else is hurt,
+and how, is in test_kills.py (drivers, lanes, Spark) and docs/chaos.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ def play(fault: Fault, seed: int, stage: Callable[..., Stage], source: Wired, ta
 
 @pytest.mark.parametrize("seed", [20261123])
 @pytest.mark.parametrize(
-    "fault", [fault for fault in FAULTS if MINUTES or not fault.costly], ids=lambda fault: fault.name
+    "fault",
+    [
+        pytest.param(fault, marks=[pytest.mark.long] if fault.in_turn else [], id=fault.name)
+        for fault in FAULTS
+        if MINUTES or not fault.costly
+    ],
 )
 def test_once(fault: Fault, seed: int, stage: Callable[..., Stage], wired: tuple[Wired, Wired]) -> None:
     """Nothing is lost, nothing doubled, nothing out of order; the map knows where everything went."""
@@ -73,6 +78,7 @@ MOVES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [20261124])
 @pytest.mark.parametrize("trouble", MOVES, ids=lambda move: move.__name__)
 def test_on_three_brokers(

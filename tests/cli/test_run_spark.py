@@ -114,6 +114,7 @@ def test_a_followed_flow_ends_in_order_on_ctrl_c(
     assert _values(cluster_b, f"A.{topic}", 100) == [list(range(0, 100, 2)), list(range(1, 100, 2))]
 
 
+@pytest.mark.long
 def test_a_followed_flow_whose_spark_dies_says_so_and_what_is_copied(
     cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

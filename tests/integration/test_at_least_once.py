@@ -96,6 +96,7 @@ def test_windows_change_without_a_record_twice(cluster_a, cluster_b, tmp_path) -
         assert_mapped(flow, cluster_a, cluster_b, name, partition)
 
 
+@pytest.mark.long
 def test_a_flow_taken_in_the_middle_of_traffic_keeps_its_map(cluster_a, cluster_b, tmp_path) -> None:
     """Again and again, by drivers that copy what comes meanwhile: no record is lost, every offset is translated."""
     topic = create_topic(cluster_a, f"loose-{uuid.uuid4().hex[:6]}", 2)

@@ -318,6 +318,7 @@ def forget_map(flow: FlowSettings, topic: str) -> None:
                     clusters.target.produce(flow.offset_map_topic, [InternalRecord(key, None, partition)])
 
 
+@pytest.mark.long
 def test_compacted_topics(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from twinlog.lab.kafka.mirror_maker import MirrorMaker
 pytestmark = pytest.mark.mm2
 
 
+@pytest.mark.long
 def test_what_mirror_maker_copied_is_proved(
     start_mirror_maker: Callable[[str], MirrorMaker],
     cluster_a: Any,

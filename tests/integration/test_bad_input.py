@@ -135,6 +135,7 @@ def drive(flow: FlowSettings, delay: float, pause: float) -> CopyResult | Fenced
         return error
 
 
+@pytest.mark.long
 def test_two_drivers_at_once(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def translations(upstream: Sequence[int], downstream: Sequence[int], end: int) -
     return result[::-1]
 
 
+@pytest.mark.long
 def test_gaps_in_every_codec(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def guarded() -> Iterator[EmbeddedKafka]:
         yield cluster
 
 
+@pytest.mark.long
 def test_an_application_reads_where_its_group_goes_on_once_it_may(
     guarded: EmbeddedKafka, flow: FlowSettings, tmp_path: Path
 ) -> None:

@@ -228,6 +228,7 @@ def test_over_and_home_under_load_again_and_again(cluster_a, cluster_b, tmp_path
     assert pair.equal()
 
 
+@pytest.mark.long
 def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Path) -> None:
     """A dry run by the command, and a waiver of the gate of the way home."""
     pair = Pair(tmp_path, cluster_a, cluster_b)

@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 from confluent_kafka.admin import ResourceType
+from in_turn import in_turn
 from test_traps import NOW, brokers, outgoing, values
 
 from lab import Seen, alter_configs, configure, create_topic, cycle, flow_of, produce, read, wait_until
@@ -117,16 +118,18 @@ def own_flow(folder: Path, cluster_a: Any, cluster_b: Any, topic: str) -> FlowSe
         ("copy", "committed"),
         ("copy", "aborted"),
         ("progress", "committed"),
-        ("progress", "aborted"),
-        ("map", "committed"),
-        ("map", "aborted"),
-        ("copy progress", "committed"),
         ("copy map", "committed"),
-        ("copy map", "aborted"),
-        ("progress map", "committed"),
         ("progress map", "aborted"),
-        ("copy progress", "aborted"),
         ("copy progress map", "aborted"),
+        *in_turn(
+            ("progress", "aborted"),
+            ("map", "committed"),
+            ("map", "aborted"),
+            ("copy progress", "committed"),
+            ("copy map", "aborted"),
+            ("progress map", "committed"),
+            ("copy progress", "aborted"),
+        ),
     ],
 )
 def test_a_transaction_that_lost_ends_has_the_end_it_has_elsewhere(

@@ -356,6 +356,7 @@ def say(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_a_standby_reads_and_a_promoted_one_writes_without_its_source(
     pair: Pair, staged: Callable[..., Stage], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

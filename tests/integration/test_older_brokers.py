@@ -121,6 +121,7 @@ def test_a_copy_with_3_9_on_one_side(
     assert [True, []] == [(result := audited(flow)).equal, list(result.differences)]
 
 
+@pytest.mark.long
 def test_messages_older_than_batches(
     older: EmbeddedKafka, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def failed(answer: dict) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_nothing_is_said_to_be_missing_only_when_nothing_is(make, cluster_a, tmp_path, caplog) -> None:
     """Status, metrics, alarms and the gate in every mode tell of what lies behind a transaction of an hour ago."""
     topic = create_topic(cluster_a, f"held-{uuid.uuid4().hex[:6]}")

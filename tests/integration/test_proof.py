@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
 
@@ -125,6 +126,7 @@ def test_an_audit_that_compared_nothing_says_so(
     assert set() == {"audit-age", "audit-promised"} & blocking(asked(capsys, file, "gate")[1])
 
 
+@pytest.mark.long
 def test_a_map_that_lost_a_piece_is_found(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, capsys: Any
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_map_that_lost_a_piece_is_found(
     }
 
 
+@pytest.mark.long
 def test_a_gap_is_over_when_somebody_says_so_or_its_records_would_be(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, capsys: Any
 ) -> None:

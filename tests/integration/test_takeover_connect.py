@@ -50,6 +50,7 @@ def say(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_shared_connect_cluster_and_a_way_back(
     cluster_a: Any, cluster_b: Any, tmp_path: Path, unique_topic: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,7 @@ def contents(cluster: Any, topic: str) -> list[list[Seen]]:
     return [read(cluster, topic, partition) for partition in (0, 1)]
 
 
+@pytest.mark.long
 def test_two_way(cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path) -> None:
     """A->B and B->A under one topic name: each side has its own and the other's copy, and nothing bounces."""
     topic = unique_topic("two")
@@ -134,6 +135,7 @@ def test_fan_out(
         assert contents(net[letter], net.path("K", topic)) == contents(net["K"], topic)
 
 
+@pytest.mark.long
 def test_chain(
     cluster_a: Any, cluster_b: Any, cluster_c: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def test_chain(
     assert contents(net["C"], net.path("B", "A", topic)) == contents(net["A"], topic)
 
 
+@pytest.mark.long
 def test_ring(
     cluster_a: Any, cluster_b: Any, cluster_c: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_each_record_is_once_on_each_side_under_traffic_and_kills(cluster_a, clu
     assert [0, 0] == [result.records for result in results]
 
 
+@pytest.mark.long
 def test_what_was_there_before_goes_over_once(cluster_a, cluster_b, tmp_path) -> None:
     """Both sides full before either flow began, and one flow long before the other; nothing comes back."""
     suffix = uuid.uuid4().hex[:5]
@@ -121,6 +122,7 @@ def test_what_was_there_before_goes_over_once(cluster_a, cluster_b, tmp_path) ->
     assert 100 == len(values(cluster_a, topic, 0))
 
 
+@pytest.mark.long
 def test_a_group_goes_over_to_the_earliest_record_it_has_not_read(cluster_a, cluster_b, tmp_path) -> None:
     """Of both sides' records, interleaved differently on each; what it will see again is counted."""
     suffix = uuid.uuid4().hex[:5]

@@ -63,6 +63,7 @@ def run(master: str, inside: str = "print('opened')", **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_local_session_lets_no_stranger_in() -> None:
     """A secret of this run: another process of this machine is refused at the driver's port."""
     said = run("local[1]", STRANGER)
@@ -70,6 +71,7 @@ def test_a_local_session_lets_no_stranger_in() -> None:
     assert "{'spark.authenticate': 'true', 'spark.network.crypto.enabled': 'true'}" in said
 
 
+@pytest.mark.long
 def test_without_it_a_stranger_is_let_in(conf_dir: Callable[..., str]) -> None:
     """What the test above would see if nothing was set; Spark's own key says so, and is followed."""
     conf = conf_dir("open", authenticate="false", network__crypto__enabled="false")

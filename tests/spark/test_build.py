@@ -74,6 +74,7 @@ with open_runner("local[1]") as runner:
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_real_worker_of_another_build_says_so(copy: Path) -> None:
     """The driver runs a copy that differs in one line; the worker says what it runs itself, and from where."""

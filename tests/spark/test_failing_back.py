@@ -19,6 +19,7 @@ from twinlog.state.ledger import read_ledger
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 
+@pytest.mark.long
 def test_an_approved_way_home_is_gone_once_and_told_by_every_try(
     cluster_a, cluster_b, tmp_path: Path
 ) -> None:

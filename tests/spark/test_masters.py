@@ -66,6 +66,7 @@ def submit(config: Path, master: str) -> dict[str, Any]:
     return last_line([str(SCRIPTS / "spark-submit"), "--master", master, *conf, *job])
 
 
+@pytest.mark.long
 def test_spark_submit_to_local(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ with open_runner("local[1]") as runner:
 """
 
 
+@pytest.mark.long
 def test_a_large_plan_leaves_no_secret_in_a_file(tmp_path: Path) -> None:
     """What is above Spark's own bound for a function (1 MiB) is handed to the workers as small ones are."""
     environment = os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path), "TMPDIR": str(tmp_path)}

@@ -151,6 +151,7 @@ def test_records_survive_restart_and_kill_on_the_same_address(tmp_path):
         assert [b"one", b"two"] == consume(config, "orders", 2)
 
 
+@pytest.mark.long
 def test_a_folder_is_taken_up_again_by_its_own_cluster_only(tmp_path):
     """Another object continues the data of a stopped cluster; another name or a live owner is refused."""
     folder = tmp_path / "kafka"
