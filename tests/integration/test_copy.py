@@ -22,6 +22,7 @@ from lab import (
     produce_transaction,
     read,
     read_with_offsets,
+    wait_until,
 )
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
@@ -256,7 +257,7 @@ def test_a_source_topic_deleted_between_plan_and_copy_stops_that_topic_only(
             admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
             for future in admin.delete_topics([gone]).values():
                 future.result()
-            time.sleep(0.5)
+            wait_until(lambda: gone not in admin.list_topics(timeout=10).topics)
 
     flow = flow_of(tmp_path, cluster_a, cluster_b, [gone, stays], twinlog__lanes="1")
     result = cycle(flow, ThreadRunner(before=delete))

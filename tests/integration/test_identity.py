@@ -15,7 +15,17 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, produce_transaction, read
+from lab import (
+    Seen,
+    ThreadRunner,
+    configure,
+    create_topic,
+    cycle,
+    produce,
+    produce_transaction,
+    read,
+    wait_until,
+)
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
@@ -272,7 +282,9 @@ class TestBothWaysUnderOtherAliases:
         admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
         for done in admin.delete_topics([back.ledger_topic, back.offset_map_topic]).values():
             done.result()
-        time.sleep(1)
+        wait_until(
+            lambda: not {back.ledger_topic, back.offset_map_topic} & set(admin.list_topics(timeout=10).topics)
+        )
         stopped = cycle(there)
         assert {"reverse-flow-gone"} == {it.code for it in stopped.stopped}
         assert ["b1", "b2", "b3"] == values(cluster_b, names.topic)
