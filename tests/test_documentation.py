@@ -17,6 +17,7 @@ from twinlog.topics.discovery import BLOCKING, ProblemCode
 ROOT = Path(__file__).resolve().parents[1]
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 METRICS_PAGE = ROOT / "docs" / "metrics.md"
+CLI_PAGE = ROOT / "docs" / "cli.md"
 PACKAGE = ROOT / "include" / "twinlog"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
@@ -94,6 +95,23 @@ def test_the_tables_of_sizes_are_those_of_the_model() -> None:
     """If they are not, `make reference` writes them."""
     page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
     assert page == runpy.run_path(str(ROOT / "docs" / "sizing_tables.py"))["written"](page)
+
+
+@pytest.mark.parametrize("page", ["json.md", "ledger.md"])
+def test_the_shapes_of_documents_and_records_are_those_of_the_code(page: str) -> None:
+    """If they are not, `make reference` writes them."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert text == runpy.run_path(str(ROOT / "docs" / "shape_tables.py"))["written"](text)
+
+
+def test_every_command_that_writes_json_is_on_its_page() -> None:
+    """And no other: what cli.md says of --output is what json.md describes."""
+    commands = re.split(r"^## twinlog ", CLI_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    heads = re.findall(r"^## (twinlog .*)$", (ROOT / "docs" / "json.md").read_text(encoding="utf-8"), re.M)
+    described = {re.sub(r"twinlog | --.*", "", it) for head in heads for it in head.split(", ")}
+    assert {it.partition("\n")[0] for it in commands if "`--output`" in it} == {
+        "show" if it.startswith("show ") else it for it in described
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 from fake_cluster import FakeCluster
+from json_documents import documents_are_those_of_the_page
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
+
+__all__ = ["documents_are_those_of_the_page"]
 
 
 @dataclass

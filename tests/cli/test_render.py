@@ -18,6 +18,11 @@ class Result:
     records: int
 
 
+@pytest.fixture(autouse=True)
+def documents_are_those_of_the_page() -> None:
+    """Here they are made up."""
+
+
 @pytest.mark.parametrize(
     ("cell", "text"),
     [(None, "-"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.25, "0.2"), ("a", "a"), (0, "0")],

@@ -41,6 +41,16 @@ REFUSED = "replay-refused"
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """A record, or a damaged batch from `offset` (upstream) on, that was replayed behind later ones."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """Tell what a replay wrote to `to_topic`.
 
@@ -52,7 +62,7 @@ class Replayed:
     to_topic: str
     records: int
     before: int
-    late: tuple[Origin, ...] = ()
+    late: tuple[Late, ...] = ()
     left: tuple[Left, ...] = ()
 
 
@@ -113,7 +123,7 @@ def run(flow: FlowSettings, clusters: Clusters, to_topic: str, *, by: str) -> Re
             flow=flow.name,
         )
     to = _users_topic(flow, clusters, to_topic)
-    written, late = 0, list[Origin]()
+    written, late = 0, list[Late]()
     left, found = list[Left](), set[Origin]()
     with Brokers(flow.target.connection) as target:
         lane = Lane(target, init_writer(target, replay_id(flow.name), flow.copy.transaction_timeout_ms))
@@ -124,7 +134,7 @@ def run(flow: FlowSettings, clusters: Clusters, to_topic: str, *, by: str) -> Re
             asides = (it for it in read(flow, clusters, reading) if it.origin in wanted.records)
             for chunk in chunks(in_order(map(of_aside, asides), whole), CHUNK_BYTES):
                 _write(lane, flow, to, chunk, by)
-                late += [it.origin for it in chunk if wanted.note(it.origin)]
+                late += [Late(*it.origin) for it in chunk if wanted.note(it.origin)]
                 found.update(it.origin for it in chunk)
                 written += sum(len(it.records) for it in chunk)
     gone = wanted.records - found
