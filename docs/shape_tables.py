@@ -27,7 +27,7 @@ class Answer:
     """The document of some commands: `kind` is the dataclass (`module:Class`) that it is made of.
 
     `around` is the document with `{}` in place of that dataclass; `more` are fields beside those of the dataclass,
-    `less` those that are left out of it.
+    `less` those that are left out of it.  `several` says when there is something around.
     """
 
     commands: Sequence[str]
@@ -35,6 +35,7 @@ class Answer:
     around: str = "{}"
     more: Mapping[str, Any] = field(default_factory=dict)
     less: Sequence[str] = ()
+    several: str = ""
 
     @property
     def shape(self) -> type:
@@ -76,7 +77,7 @@ ANSWERS = (
     Answer(["status"], "monitoring.status:FlowStatus", FLOWS, FAILED),
     Answer(["plan"], "cli.plan:FlowPlan", FLOWS),
     Answer(["check"], "cli.check:FlowCheck", '{"passed": true or false, "flows": [{}, ...]}'),
-    Answer(["audit"], "audit.result:AuditResult", "Of several flows: " + FLOWS, FAILED),
+    Answer(["audit"], "audit.result:AuditResult", FLOWS, FAILED, several="Of several flows: "),
     Answer(["groups"], "groups.report:CheckpointsResult", FLOWS),
     Answer(["groups --at"], "groups.time_machine:Past", FLOWS, {"flow": str, "begins_ms": int}),
     Answer(["translate"], "client.pairs:Answer", "[{}, ...]", {"flow": str}),
@@ -164,8 +165,13 @@ def ledger() -> str:
 
 def _answer(answer: Answer, shapes: _Shapes) -> str:
     commands = ", ".join(f"twinlog {it}" for it in answer.commands)
-    around = answer.around.replace("{}", f"`{answer.shape.__name__}`") if answer.around != "{}" else ""
-    text = [f"## {commands}\n", *([f"{around}\n"] if around else []), _prose(answer.shape), ""]
+    around = answer.around.replace("{}", answer.shape.__name__) if answer.around != "{}" else ""
+    text = [
+        f"## {commands}\n",
+        *([f"{answer.several}`{around}`\n"] if around else []),
+        _prose(answer.shape),
+        "",
+    ]
     return "\n".join([*text, *_table(answer.fields(), shapes)])
 
 
