@@ -20,6 +20,7 @@ from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.groups import checkpoints
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger, write_ledger
 
 CHANGES = ("produce", "alter_offsets", "delete_groups", "create_topics")
@@ -192,14 +193,27 @@ class TestVerdict:
 
     def test_the_objective_is_held(self, stage: Stage):
         """Half a second is well within one; two are not."""
-        stage.world.flow = replace(
-            stage.world.flow, failover=replace(stage.world.flow.failover, drill_rto_seconds=1)
-        )
+        (everything,) = stage.world.flow.tiers
+        stage.world.flow = replace(stage.world.flow, tiers=(replace(everything, drill_rto_seconds=1),))
         assert DrillState.PASSED is stage.drill(groups="billing").state
         stage.seconds = 2
         report = stage.drill(groups="billing")
         assert (DrillState.FAILED, 1) == (report.state, report.exit_code)
         assert "twinlog.drill.rto.seconds=1" in report.message
+
+    def test_each_tier_has_its_own_objective(self, stage: Stage):
+        """The one of other topics does not count; the key that was missed is named."""
+        (everything,) = stage.world.flow.tiers
+        strict = replace(everything, drill_rto_seconds=1)
+        gold = replace(strict, name="gold", topics=NameFilter((ORDERS.topic,)))
+        lax = replace(everything, drill_rto_seconds=10)
+        stage.seconds = 2
+        stage.world.flow = replace(stage.world.flow, tiers=(strict, replace(gold, drill_rto_seconds=10)))
+        assert DrillState.PASSED is stage.drill(groups="billing").state
+        stage.world.flow = replace(stage.world.flow, tiers=(lax, gold))
+        report = stage.drill(groups="billing")
+        assert DrillState.FAILED is report.state
+        assert "longer than twinlog.tier.gold.drill.rto.seconds=1" in report.message
 
     def test_without_the_source_the_map_decides(self, stage: Stage):
         """By checkpoints and the last report; nothing is compared, a wrong record is still found."""

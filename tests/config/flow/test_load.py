@@ -210,6 +210,10 @@ EVERY_SETTING = {
         "tiers",
         (Tier(lag_records=3), Tier("gold", NameFilter(("pay.*", "orders")), 5, 3)),
     ),
+    "twinlog.drill.rto.seconds=9\ntwinlog.tier.tin.topics=t\ntwinlog.tier.tin.drill.rto.seconds=7": (
+        "tiers",
+        (Tier(drill_rto_seconds=9), Tier("tin", NameFilter(("t",)), drill_rto_seconds=7)),
+    ),
     "twinlog.group.sync.policy=follow\ntwinlog.group.sync.policy.force=batch-.*,jobs": (
         "group_sync",
         GroupSyncSettings(GroupSyncPolicy.FOLLOW, force=NameFilter(("batch-.*", "jobs"))),
@@ -305,7 +309,6 @@ EVERY_FAILOVER_SETTING = {
     "twinlog.failover.hook.file=clients.yaml": ("hook_file", Path("clients.yaml")),
     "twinlog.failover.hook.timeout.seconds=7": ("hook_seconds", 7),
     "twinlog.failover.hook.attempts=7": ("hook_attempts", 7),
-    "twinlog.drill.rto.seconds=7": ("drill_rto_seconds", 7),
 }
 
 

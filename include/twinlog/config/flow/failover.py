@@ -39,9 +39,6 @@ class FailoverSettings:
     """how long one attempt of the hook may take; a command is killed then"""
     hook_attempts: int = setting(POSITIVE_INT, "twinlog.failover.hook.attempts", "3")
     """how often the hook is tried before the step fails"""
-    drill_rto_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.rto.seconds", None)
-    """seconds that placing groups and reading a first record may take in a [drill](failover.md#drills): one that takes
-    longer has failed; not given, it is only measured"""
     drill_schedule: str = setting(CRON_OR_NEVER, "twinlog.drill.schedule", "never")
     """cron expression of the Dag `drill__A__B`, in UTC; or `never`: only by hand"""
     drill_age_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.age.seconds", None)

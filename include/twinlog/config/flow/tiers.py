@@ -26,6 +26,7 @@ from twinlog.config.flow.values import (
     Value,
     choice,
     declared_in,
+    optional,
     setting,
     whole,
 )
@@ -92,6 +93,11 @@ class Tier:
     have stopped, 50 while they write and without the source ([gate.md](gate.md#topics))"""
     _tier_audit_percent: ClassVar = Key("twinlog.tier.NAME.audit.percent", Kind.INT, None)
     """as `twinlog.audit.percent`, for the tier; default: that one"""
+    drill_rto_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.rto.seconds", None)
+    """seconds that placing groups and reading a first record of a topic may take in a [drill](failover.md#drills): one
+    that takes longer has failed; not given, it is only measured"""
+    _tier_drill_rto_seconds: ClassVar = Key("twinlog.tier.NAME.drill.rto.seconds", Kind.LONG, None)
+    """as `twinlog.drill.rto.seconds`, for the tier; default: that one"""
     start: Start | None = setting(_START, "twinlog.start", None)
     """where the copy of a topic begins that the flow has never seen: `earliest`, `latest`, a time
     (`2026-01-31T12:00:00Z`), or how far back (`7d`); default: as `consumer.auto.offset.reset`
