@@ -78,7 +78,7 @@ def test_facts_of_twenty_thousand_partitions_take_a_few_looks_at_each(flow):
     counted = Counted()
     state = state_of(counted)
     topics = sorted(state.ledger.incarnations)
-    rows = facts.known_partition_rows(topics, state)
+    rows = facts.known_partition_rows(flow, topics, state)
     by_topic = facts.known_topic_rows(flow, topics, state, 1, frozenset())
     covered = facts.coverage_by_topic(state)
     assert (EVERY, TOPICS, TOPICS) == (len(rows), len(by_topic), len(covered))

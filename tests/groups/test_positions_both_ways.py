@@ -68,7 +68,9 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
         PartitionOffsets(0, len(world.there), len(world.there)),
     ) or [None]
     if own is not None:  # and no earlier than what is known asks for: echoes are nothing to read again
-        assert found.offset >= min(first_unread, world.next_back, own.offset)
+        assert found.offset >= min(
+            first_unread, world.next_back, max(own.offset, behind_read_of_there(world, read))
+        )
     again = sum(record in read for record in world.there[found.offset :])
     beyond = max(0, committed - world.next_there)
     assert (
@@ -76,6 +78,21 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
         <= found.max_duplicates
     )
     assert found.max_duplicates <= again + beyond
+
+
+def behind_read_of_there(world: World, read: set[str]) -> int:
+    """Behind the last record of the other side's own that was read here."""
+    own = [offset for offset, record in enumerate(world.there) if record.startswith("t") and record in read]
+    return max(own, default=-1) + 1
+
+
+def test_what_came_home_is_not_read_again_where_nothing_was_written_since() -> None:
+    """Ten of A went over, four of B's own came home behind them: who has read all on A goes on behind the four on B."""
+    way_there, way_back = packed([Extent(0, 0, 10)], 14), packed([Extent(10, 10, 4)], 14)
+    there = PartitionOffsets(0, 14, 14)
+    assert [Position(14, True, False), Position(12, True, False), Position(10, True, False)] == (
+        positions_both_ways(way_there, way_back, [14, 12, 10], there)
+    )
 
 
 @given(events, events, st.data())

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from in_turn import in_turn
+from java_clients import JavaReader
 from test_failover import PARTITIONS, Pair, Reader, numbers_in, start_again, steps_of
 
 from lab import (
@@ -275,7 +277,10 @@ class BothWays:
             )
 
 
-def test_the_way_home_loses_nothing_and_reads_nothing_twice(cluster_a, cluster_b, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reader", [Reader, *in_turn(JavaReader)])
+def test_the_way_home_loses_nothing_and_reads_nothing_twice(
+    cluster_a, cluster_b, tmp_path: Path, reader: type
+) -> None:
     """Over, work on B by producers and a group, home: each record is on both sides once, and was read once."""
     world = BothWays(tmp_path, cluster_a, cluster_b)
     topic = world.topic
@@ -285,12 +290,12 @@ def test_the_way_home_loses_nothing_and_reads_nothing_twice(cluster_a, cluster_b
     with pytest.raises(TerminalError, match="failback before failover"):
         world.home()
     write(cluster_a, topic, range(60, 70))  # no cycle comes before the failover
-    on_a = Reader(cluster_a, topic, world.group)
+    on_a = reader(cluster_a, topic, world.group)
     on_a.wait_for(set(range(70)))
     on_a.stop()
     world.fail_over()
 
-    on_b = Reader(cluster_b, topic, world.group)
+    on_b = reader(cluster_b, topic, world.group)
     write(cluster_b, topic, range(1000, 1100))
     on_b.wait_for(set(range(1000, 1100)))
     write(cluster_a, topic, range(70, 75))  # nobody denies it here: clients that were not switched
@@ -313,7 +318,7 @@ def test_the_way_home_loses_nothing_and_reads_nothing_twice(cluster_a, cluster_b
 
     every = sorted([*range(75), *range(1000, 1110)])
     assert every == numbers_in(cluster_a, topic) == numbers_in(cluster_b, topic)
-    home_again = Reader(cluster_a, topic, world.group)
+    home_again = reader(cluster_a, topic, world.group)
     write(cluster_a, topic, range(75, 80))
     home_again.wait_for({*range(75, 80), *range(1100, 1110)})
     home_again.stop()

@@ -98,6 +98,21 @@ def require_home(world: BothWays, records: int = 9, unread: int = 1) -> None:
     assert list(range(records + 2)) == world.values(world.a) == world.values(world.b)
 
 
+class TestNothingWrittenThere:
+    def test_everybody_goes_home_and_over_again_exactly(
+        self, flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool
+    ):
+        """As in each partition that nobody wrote to: the map of the way home is whole, and has no record."""
+        world = promoted_world(flow, tmp_path, monkeypatch, keeps_names=keeps_names, written=0)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        assert [0] == [it.again for it in report.groups]
+        require_home(world, records=5, unread=0)
+        again = world.fail_over()
+        assert State.PROMOTED is again.state, told(again)
+        assert [0] == [it.again for it in again.groups]
+
+
 class TestHome:
     def test_goes_in_the_order_of_the_procedure(self, world: BothWays):
         """Each step is done; the group goes on behind everything that it has read on either side."""

@@ -328,16 +328,21 @@ def new_world(flow: FlowSettings, folder: Path, *, keeps_names: bool = True) -> 
 
 
 def promoted_world(
-    flow: FlowSettings, folder: Path, monkeypatch: pytest.MonkeyPatch, *, keeps_names: bool
+    flow: FlowSettings,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    keeps_names: bool,
+    written: int = WRITTEN_ON_B,
 ) -> BothWays:
-    """Make a flow that was failed over, with the records that clients have written to B."""
+    """Make a flow that was failed over, with as many records that clients have written to B."""
     world = new_world(flow, folder, keeps_names=keeps_names)
     replace_what_needs_brokers(world, monkeypatch)
     for it in (world.there, world.usual):
         world.cycle(it)
     report = world.fail_over()
     assert State.PROMOTED is report.state, [(it.name, it.state, it.message) for it in report.steps]
-    world.write(world.b, WRITTEN_ON_B)
+    world.write(world.b, written)
     return world
 
 

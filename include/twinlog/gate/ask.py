@@ -255,7 +255,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
                 clusters.target.broker_count(),
                 copied_heartbeats(flow, clusters.target, topics),
             ),
-            "partitions": gate_facts.known_partition_rows(topics, state),
+            "partitions": gate_facts.known_partition_rows(flow, topics, state),
             "groups": groups.rows,
         },
     )

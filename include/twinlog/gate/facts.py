@@ -10,7 +10,7 @@ from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
 from twinlog.checks.check import Row
 from twinlog.checks.coverage import PartitionCoverage, by_topic, total
 from twinlog.checks.gaps import GapReport, open_gaps
-from twinlog.checks.partitions import columns_of
+from twinlog.checks.partitions import PartitionRow, columns_of
 from twinlog.checks.risk import seconds_since
 from twinlog.checks.topics import FOREVER, topic_columns
 from twinlog.cluster.admin.topics import LogDirs
@@ -116,13 +116,15 @@ def partition_rows(flow: FlowSettings, seen: Survey, heartbeat_topics: frozenset
             **columns_of(row),
             # Heartbeats go on after the producers have stopped, so they are never all copied.
             "lag_allowed": FOREVER if row.topic in heartbeat_topics else flow.tier_of(row.topic).lag_records,
-            "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
+            "mapped_wanted": 0
+            if _others_write_too(flow, row.topic, row.remote_topic) and _maps_nothing(row)
+            else _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
         for row in seen.rows
     )
 
 
-def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Row, ...]:
+def known_partition_rows(flow: FlowSettings, topics: Iterable[str], state: StandbyState) -> tuple[Row, ...]:
     """Make one row per partition that was copied, from the target alone."""
     reported = reported_progress(state.ledger)
     copied = known_partitions(state)
@@ -136,6 +138,8 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
             source_life = SourceIncarnation(topic, life.topic_id if life else "", number)
             mapped = summarized(state.maps, source_life)
             last = state.progress.get(at)
+            lost = unmapped(state.ledger, state.maps, source_life, reported.get(at), last, there)
+            shared = _others_write_too(flow, topic, life.remote_topic if life else topic)
             rows.append({
                 "topic": topic,
                 "partition": number,
@@ -148,11 +152,11 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
                 "mapped_downstream_offsets": mapped.downstream_offsets,
                 "mapped_upstream_end": mapped.upstream_end,
                 "mapped_downstream_end": mapped.downstream_end,
-                "unmapped_offsets": unmapped(
-                    state.ledger, state.maps, source_life, reported.get(at), last, there
-                ),
+                "unmapped_offsets": lost,
                 "deleted_early": early.get(number, 0),
-                "mapped_wanted": _mapped_wanted(
+                "mapped_wanted": 0
+                if shared and lost == 0
+                else _mapped_wanted(
                     there.log_start if there is not None else None,
                     there.stable_end if there is not None else None,
                 ),
@@ -293,6 +297,17 @@ def _promised(
         "audited_percent": audited.percent if judged else None,
         "audit_wanted_percent": wanted_percent(flow, topic, wanted) if judged else None,
     }
+
+
+def _others_write_too(flow: FlowSettings, topic: str, remote_topic: str) -> bool:
+    """Say whether clients of the target write to the copy: both ways with the same names, or on a way home."""
+    return flow.homes is not None or remote_topic == topic
+
+
+def _maps_nothing(row: PartitionRow) -> bool:
+    """Say whether the map is whole, or the source has no record: what the copy holds besides is its own clients'."""
+    untouched = row.next_upstream is None and row.source_log_start == row.source_end
+    return row.unmapped_offsets == 0 or untouched
 
 
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:

@@ -161,6 +161,10 @@ def positions_both_ways(
                         first unread record of the other side, by the map of the reverse flow
                  the group goes on at min(others, own)
 
+    Behind the last record of its own that the flow has copied, its map knows no further place, and the other side's own
+    records may follow. Whoever has read the copy of one of these here has read all records that lie before it there:
+    they were here before it came.
+
     `max_duplicates` counts exactly the copied records after that position that the group has read already, and, for a
     group ahead of the copy, the offsets read beyond it. The result is None below everything that was copied there, as
     in `positions`: the reverse flow's map knows nothing of the source's own records.
@@ -182,12 +186,12 @@ def positions_both_ways(
             continue
         beyond = max(0, offset - (packed.end_upstream if packed is not None else 0))
         if own is None:
-            result.append(
-                Position(others, exact=False, ahead=beyond > 0, max_duplicates=beyond, missing=gone)
-            )
+            exact = not (beyond or gone) and _holds_nothing(packed, here, still)
+            result.append(Position(others, exact, ahead=beyond > 0, max_duplicates=beyond, missing=gone))
             continue
-        start = min(own.offset, others)
-        again = packed.records_between(start, own.offset) if packed is not None else 0
+        ours = max(own.offset, min(_read_of_the_other_side(opened, offset), there.end))
+        start = min(ours, others)
+        again = packed.records_between(start, ours) if packed is not None else 0
         again += _copied_back(opened, start, others)
         max_duplicates = (beyond if own.ahead else own.max_duplicates) + again
         exact, missing = own.exact and not gone, own.missing + gone
@@ -216,6 +220,12 @@ def before_the_end_of(
     ]
 
 
+def _holds_nothing(packed: PackedMap | None, here: PartitionOffsets | None, read_to: int) -> bool:
+    """Say whether a map without records covers all that a group may have read: none of it was copied there."""
+    begins = here.log_start if here is not None else 0
+    return packed is not None and packed.open().covers_all(begins, read_to)
+
+
 def _unread_of_the_other_side(reverse: OffsetMap, committed: int, log_start: int) -> int:
     """Return the offset there of the other side's first record whose copy here is missing, or at or after `committed`.
 
@@ -234,6 +244,16 @@ def _unread_of_the_other_side(reverse: OffsetMap, committed: int, log_start: int
         return first + into
     before = int(reverse.upstream[row - 1] + reverse.length[row - 1]) if row else log_start
     return min(first, _covered_to(reverse, before))
+
+
+def _read_of_the_other_side(reverse: OffsetMap, committed: int) -> int:
+    """Return the offset there behind the other side's last record whose copy here lies before `committed`, or 0."""
+    row = int(np.searchsorted(reverse.downstream, committed)) - 1
+    if row < 0:
+        return 0
+    return int(reverse.upstream[row]) + min(
+        int(reverse.length[row]), committed - int(reverse.downstream[row])
+    )
 
 
 def _covered_to(reverse: OffsetMap, offset: int) -> int:
