@@ -3,8 +3,8 @@
     make bench         the short form, under five minutes
     make bench-full    everything, several times over, and all else that is measured; renews docs/performance.md
 
-Or `python -m bench [--full] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER] [--out FOLDER] [--page
-FILE]`.
+Or `python -m bench [--full] [--with-peers] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER]
+[--out FOLDER] [--page FILE]`.
 
 The CPU time covers the replicating processes with all of their children (Spark's JVM included), but not the brokers
 and the loader of the topics.  The start is reported separately.  Results: results.json, results.md, results.png.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import psutil
 
 from bench import memory, pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
+from bench.peers import table
+from bench.peers.contenders import relays
 from bench.topics import BROKER, TARGET
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
@@ -40,16 +43,23 @@ def main() -> None:
     try:
         measure(document, given, contenders, repetitions, scale)
     finally:  # results measured before a failure are worth reading
-        text = report.write(document, given.out)
-        print("\n" + text)
+        print("\n" + report.write(document, given.out))
     if given.page:
-        pages.put_into(given.page, "bench", text)
+        renew(given.page, document, every_kind=not given.kind)
+
+
+def renew(page: Path, document: dict[str, Any], *, every_kind: bool) -> None:
+    """Renew the page's tables: that of the relays if they were there, and the others after a run of every kind."""
+    if every_kind:
+        pages.put_into(page, "bench", report.markdown(document))
+    if beside := list(table.lines(document["copies"])):
+        pages.put_into(page, "peers", "\n".join([document["machine"], "", *beside, ""]))
 
 
 def measure(
     document: dict[str, Any],
     given: argparse.Namespace,
-    contenders: tuple[Contender, ...],
+    contenders: Sequence[Contender],
     repetitions: int,
     scale: float,
 ) -> None:
@@ -62,6 +72,8 @@ def measure(
     ):
         clusters = side_by_side.Clusters(source, target)
         kinds = side_by_side.kinds_named(given.kind)
+        if given.full or given.with_peers:
+            contenders = [*contenders, *relays(Path(folder, "relays"))]
         rows = side_by_side.run(
             clusters, contenders, kinds, repetitions=repetitions, scale=scale, folder=Path(folder)
         )
@@ -73,7 +85,10 @@ def measure(
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="three contenders, more of everything")
+    parser.add_argument("--full", action="store_true", help="every contender, more of everything")
+    parser.add_argument(
+        "--with-peers", action="store_true", help="relays in Go and Python, too (with --full they always run)"
+    )
     parser.add_argument(
         "--kind", action="append", default=[], help="only this kind of topic (may be repeated)"
     )
@@ -81,7 +96,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, help="of the volumes; default: 0.6, or 2 for --full")
     parser.add_argument("--logs", type=Path, help="folder for the brokers' logs, /dev/shm for instance")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of the results")
-    parser.add_argument("--page", type=Path, help="page whose tables are to be renewed")
+    parser.add_argument(
+        "--page", type=Path, help="page whose tables are to be renewed; with --kind only the relays'"
+    )
     return parser.parse_args()
 
 

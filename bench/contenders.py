@@ -1,19 +1,22 @@
 """The contenders: MM2 and twinlog, each with its default and with other guarantees; all copy to cluster B.
 
 MM2 runs with its defaults, with a tuned producer, and with its exactly-once support; twinlog runs exactly once, its
-default, and at least once.
+default, and at least once.  The relays beside them are in bench/peers.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from bench.process_tree import ProcessTree
+from bench.topics import Kind
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.mirror_maker import MirrorMaker
 
@@ -64,17 +67,23 @@ consumer.isolation.level = read_committed
 
 
 @dataclass(frozen=True)
-class Contender:
+class Contender(ABC):
     """One replicator: its name in the tables, its alias of the source cluster, and more lines of its file."""
 
     name: str
     alias: str
     extra: str = ""
-    is_twinlog: bool = False
+
+    creates_topics: ClassVar[bool] = True
+    """Whether it creates its topics on the target; for others the benchmark does."""
 
     def remote(self, topic: str) -> str:
         """Return the topic's name on the target."""
         return f"{self.alias}.{topic}"
+
+    def volume(self, kind: Kind) -> int:
+        """Return how many records of a kind it gets: what it copies in some seconds."""
+        return kind.mm2_records
 
     def properties(self, source: EmbeddedKafka, target: EmbeddedKafka, topics: str) -> str:
         """Return its mm2.properties for some topics (patterns, comma separated)."""
@@ -86,22 +95,58 @@ class Contender:
     def running(self, properties: str, folder: Path) -> Iterator[ProcessTree]:
         """Start the contender; it ends with the context."""
         folder.mkdir(parents=True, exist_ok=True)
-        if not self.is_twinlog:
-            with MirrorMaker(properties, folder) as mirror_maker, ProcessTree(mirror_maker.pid) as tree:
-                yield tree
-            return
+        with self.process(properties, folder) as pid, ProcessTree(pid) as tree:
+            yield tree
+
+    @abstractmethod
+    def process(self, properties: str, folder: Path) -> AbstractContextManager[int]:
+        """Start its process, yield the id, and end it with the context."""
+
+
+class MirrorMaker2(Contender):
+    """MM2 in dedicated mode."""
+
+    @contextmanager
+    def process(self, properties: str, folder: Path) -> Iterator[int]:
+        """Start MM2."""
+        with MirrorMaker(properties, folder) as mirror_maker:
+            yield mirror_maker.pid
+
+
+class Twinlog(Contender):
+    """`twinlog run`, which goes on for longer than any benchmark."""
+
+    def volume(self, kind: Kind) -> int:
+        """Return more records than for MM2."""
+        return kind.twinlog_records
+
+    @contextmanager
+    def process(self, properties: str, folder: Path) -> Iterator[int]:
+        """Start the command."""
         config = folder / "twinlog.properties"
         config.write_text(properties)
-        command = [twinlog(), "run", "--for", "10h", "--config", config]
-        with (
-            (folder / "twinlog.log").open("wb") as output,
-            subprocess.Popen(command, stdout=output, stderr=output) as process,
-        ):
+        with command([twinlog(), "run", "--for", "10h", "--config", config], folder / "twinlog.log") as pid:
+            yield pid
+
+
+@contextmanager
+def command(words: Sequence[str | Path], log: Path) -> Iterator[int]:
+    """Run a command and yield its process id; what it prints goes to `log`, and its last line to us if it dies.
+
+    It is terminated with the context, and killed half a minute later.
+    """
+    with log.open("wb") as output, subprocess.Popen(words, stdout=output, stderr=output) as process:
+        try:
+            yield process.pid
+        finally:
+            if process.poll() is not None:
+                last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+                print(f"{Path(words[0]).name} ended with {process.returncode}: {last}", flush=True)
+            process.terminate()
             try:
-                with ProcessTree(process.pid) as tree:
-                    yield tree
-            finally:
-                process.terminate()
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def twinlog() -> Path:
@@ -109,10 +154,8 @@ def twinlog() -> Path:
     return Path(sys.executable).with_name("twinlog")
 
 
-MM2 = Contender("MM2 4.3.1", "M", _MM2)
-TUNED = Contender("MM2 4.3.1, tuned producer", "U", _MM2 + _TUNED)
-EXACTLY_ONCE = Contender("MM2 4.3.1, exactly once", "E", _MM2 + _EXACTLY_ONCE)
-TWINLOG = Contender("twinlog", "A", is_twinlog=True)
-TWINLOG_AT_LEAST_ONCE = Contender(
-    "twinlog, at least once", "L", "twinlog.guarantee = at_least_once\n", is_twinlog=True
-)
+MM2 = MirrorMaker2("MM2 4.3.1", "M", _MM2)
+TUNED = MirrorMaker2("MM2 4.3.1, tuned producer", "U", _MM2 + _TUNED)
+EXACTLY_ONCE = MirrorMaker2("MM2 4.3.1, exactly once", "E", _MM2 + _EXACTLY_ONCE)
+TWINLOG = Twinlog("twinlog", "A")
+TWINLOG_AT_LEAST_ONCE = Twinlog("twinlog, at least once", "L", "twinlog.guarantee = at_least_once\n")

@@ -9,7 +9,9 @@ from statistics import median
 from typing import Any
 
 from bench.contenders import MM2, TUNED, TWINLOG
-from bench.topics import KINDS, WALL_GOAL
+from bench.peers import table
+from bench.rates import number, rate
+from bench.topics import BOUND_GOAL, KINDS, WALL_GOAL
 
 Row = dict[str, Any]
 
@@ -17,7 +19,7 @@ Row = dict[str, Any]
 def write(document: Row, folder: Path) -> str:
     """Write results.json, results.md and results.png into `folder`; return the Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = markdown(document)
+    text = "\n".join([markdown(document), *table.lines(document["copies"])])
     (folder / "results.json").write_text(json.dumps(document, indent=1) + "\n")
     (folder / "results.md").write_text(text)
     plot(document["copies"], folder / "results.png")
@@ -28,12 +30,12 @@ def markdown(document: Row) -> str:
     """Return all measurements as tables."""
     parts = [document["machine"], ""]
     copies = document["copies"]
+    bound = max(document.get("plain_relay", {}).values(), default=0.0)
     if copies:
-        parts += [*_comparison(copies), "", *_shares(copies), "", *_starts(document["starts"]), ""]
-    if document.get("plain_relay"):
-        best = max(document["plain_relay"].values())
+        parts += [*_comparison(copies), "", *_shares(copies, bound), "", *_starts(document["starts"]), ""]
+    if bound:
         parts += [
-            f"A plain byte relay through sockets, same machine: {best / 1e9:.2f} GB per CPU-second.",
+            f"A plain byte relay through sockets, same machine: {bound / 1e9:.2f} GB per CPU-second.",
             "",
         ]
     return "\n".join(parts) + "\n"
@@ -46,21 +48,22 @@ def _comparison(copies: Sequence[Row]) -> Iterable[str]:
     )
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     for kind in dict.fromkeys(row["kind"] for row in copies):
-        cpu = {it.name: _rate(copies, it.name, kind, "cpu_s") for it in (MM2, TUNED, TWINLOG)}
-        wall = {it.name: _rate(copies, it.name, kind, "wall_s") for it in (MM2, TUNED, TWINLOG)}
-        cells = [*map(_number, cpu.values()), _ratio(cpu, MM2.name), _goal(kind), _ratio(cpu, TUNED.name)]
-        cells += [*map(_number, wall.values()), _ratio(wall, MM2.name)]
+        cpu = {it.name: rate(copies, it.name, kind, "cpu_s") for it in (MM2, TUNED, TWINLOG)}
+        wall = {it.name: rate(copies, it.name, kind, "wall_s") for it in (MM2, TUNED, TWINLOG)}
+        cells = [*map(number, cpu.values()), _ratio(cpu, MM2.name), _goal(kind), _ratio(cpu, TUNED.name)]
+        cells += [*map(number, wall.values()), _ratio(wall, MM2.name)]
         yield f"| {kind} | " + " | ".join(cells) + " |"
 
 
-def _shares(copies: Sequence[Row]) -> Iterable[str]:
+def _shares(copies: Sequence[Row], bound: float) -> Iterable[str]:
     yield "What twinlog used, and how much of it the relay (the Python workers), Spark's JVM and the driver:"
     yield ""
     yield (
         "| topic | records | MB read | MB written | CPU s | relay | JVM | driver"
-        " | MB per CPU-s | relay alone | MiB, largest worker |"
+        f" | MB per CPU-s | share of a plain relay's (large batches: goal {BOUND_GOAL:.0%}) | relay alone"
+        " | MiB, largest worker |"
     )
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     for kind in dict.fromkeys(row["kind"] for row in copies):
         rows = [row for row in copies if row["kind"] == kind and row["contender"] == TWINLOG.name]
         if not rows:
@@ -74,6 +77,7 @@ def _shares(copies: Sequence[Row]) -> Iterable[str]:
             f"{at['written_bytes'] / 1e6:,.0f}",
             *(f"{at[key]:.2f}" for key in ("cpu_s", "workers_cpu_s", "jvm_cpu_s", "driver_cpu_s")),
             f"{at['written_bytes'] / at['cpu_s'] / 1e6:,.0f}",
+            f"{at['written_bytes'] / at['cpu_s'] / bound:.0%}" if bound else "-",
             f"{at['written_bytes'] / max(at['workers_cpu_s'], 0.01) / 1e6:,.0f}",
             f"{at['worker_mib']:.0f}",
         ]
@@ -104,20 +108,9 @@ def _starts(starts: Sequence[Row]) -> Iterable[str]:
         yield f"| {name} | {median(it['wall_s'] for it in rows):.1f} | {median(it['cpu_s'] for it in rows):.1f} |"
 
 
-def _rate(copies: Sequence[Row], contender: str, kind: str, key: str) -> float:
-    rates = [
-        row["records"] / row[key] for row in copies if (row["contender"], row["kind"]) == (contender, kind)
-    ]
-    return median(rates) if rates else 0.0
-
-
 def _goal(kind: str) -> str:
     goal = next((it.goal for it in KINDS if it.name == kind), 0)
     return str(goal) if goal else "-"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value else "-"
 
 
 def _ratio(rates: dict[str, float], other: str) -> str:
@@ -136,7 +129,7 @@ def plot(copies: Sequence[Row], path: Path) -> None:
     kinds = list(dict.fromkeys(row["kind"] for row in copies))
     figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
     for place, contender in enumerate((MM2, TUNED, TWINLOG)):
-        rates = [_rate(copies, contender.name, kind, "cpu_s") for kind in kinds]
+        rates = [rate(copies, contender.name, kind, "cpu_s") for kind in kinds]
         if not any(rates):
             continue
         bars = axes.bar(

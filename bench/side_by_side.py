@@ -30,6 +30,7 @@ SPARE_BYTES = 256 << 20
 """Memory that a copy needs besides the target's logs."""
 
 WARM_UP = Kind("warm up", 1000)
+FIRST = Kind(WARM, 10, 1, partitions=1)
 WARM_UP_RECORDS = 300_000
 WARM_UPS = 8
 """The most warm-up copies of a contender before it is measured: replicators run for months."""
@@ -116,24 +117,28 @@ def _one(
     warm_ups = [f"{prefix}-{WARM_UP.slug}-{number}" for number in range(WARM_UPS)]
     topics = {kind: f"{prefix}-{kind.slug}" for kind in kinds}
     of_kind = [*((WARM_UP, it) for it in warm_ups), *topics.items()]
-    for kind, topic in of_kind:  # before the start: MM2 looks for new topics every ten minutes
-        load.create(source, kind, topic)
     first = f"{prefix}-{WARM}"
-    load.create_topic(source, first, 1)
+    for kind, topic in [
+        (FIRST, first),
+        *of_kind,
+    ]:  # before the start: MM2 looks for new topics every ten minutes
+        load.create(source, kind, topic)
+        if not contender.creates_topics:
+            load.create(clusters.target.bootstrap_servers, kind, contender.remote(topic))
     load.produce(source, iter([{(first, 0): load.batch_of(1, 10, 0)}]))
     properties = contender.properties(clusters.source, clusters.target, f"{prefix}-.*")
     began = time.monotonic()
     with contender.running(properties, folder / prefix) as tree:
         watch = _Watch(clusters.target.bootstrap_servers, tree, contender.name)
-        watch.wait_for_first(contender.remote(first))
-        yield asdict(
-            Started(contender.name, repetition, time.monotonic() - began, sum(tree.cpu_s().values()))
-        )
         try:
+            watch.wait_for_first(contender.remote(first))
+            yield asdict(
+                Started(contender.name, repetition, time.monotonic() - began, sum(tree.cpu_s().values()))
+            )
             for copied in _warm_up(clusters, contender, warm_ups, tree, watch, repetition):
                 print(f"{contender.name} warms up: {copied.cpu_s:.1f} cpu-s", flush=True)
             for kind, topic in topics.items():
-                volume = int(scale * volume_of(contender, kind))
+                volume = int(scale * contender.volume(kind))
                 yield asdict(_copy(clusters, contender, kind, topic, volume, tree, watch, repetition))
                 if not kind.compacted:
                     _forget(clusters, contender, topic)
@@ -168,11 +173,6 @@ def _forget(clusters: Clusters, contender: Contender, topic: str) -> None:
     """Free the memory of a topic and its copy."""
     load.forget_records(clusters.source.bootstrap_servers, topic)
     load.forget_records(clusters.target.bootstrap_servers, contender.remote(topic))
-
-
-def volume_of(contender: Contender, kind: Kind) -> int:
-    """Return how many records it gets."""
-    return kind.twinlog_records if contender.is_twinlog else kind.mm2_records
 
 
 def _copy(
