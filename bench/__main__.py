@@ -42,6 +42,8 @@ def main() -> None:
     document["plain_relay"] = plain_relay.bytes_per_cpu_s()
     try:
         measure(document, given, contenders, repetitions, scale)
+        for size, rate in plain_relay.bytes_per_cpu_s().items():  # a virtual machine's speed changes
+            document["plain_relay"][size] = max(rate, document["plain_relay"][size])
     finally:  # results measured before a failure are worth reading
         print("\n" + report.write(document, given.out))
     if given.page:

@@ -60,7 +60,7 @@ def _shares(copies: Sequence[Row], bound: float) -> Iterable[str]:
     yield ""
     yield (
         "| topic | records | MB read | MB written | CPU s | relay | JVM | driver"
-        f" | MB per CPU-s | share of a plain relay's (large batches: goal {BOUND_GOAL:.0%}) | relay alone"
+        f" | MB per CPU-s | of the plain relay's (goal in large batches: {BOUND_GOAL:.0%}) | relay alone"
         " | MiB, largest worker |"
     )
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"

@@ -118,10 +118,8 @@ def _one(
     topics = {kind: f"{prefix}-{kind.slug}" for kind in kinds}
     of_kind = [*((WARM_UP, it) for it in warm_ups), *topics.items()]
     first = f"{prefix}-{WARM}"
-    for kind, topic in [
-        (FIRST, first),
-        *of_kind,
-    ]:  # before the start: MM2 looks for new topics every ten minutes
+    # Before the start: MM2 looks for new topics every ten minutes.
+    for kind, topic in [(FIRST, first), *of_kind]:
         load.create(source, kind, topic)
         if not contender.creates_topics:
             load.create(clusters.target.bootstrap_servers, kind, contender.remote(topic))

@@ -23,17 +23,13 @@ def lines(copies: Sequence[Row]) -> Iterator[str]:
         for name in (*others, TWINLOG.name)
         if name in measured
     }
-    yield (
-        "All memory of each, at most, in MiB: "
-        + ", ".join(f"{it} {mib:,.0f}" for it, mib in most.items())
-        + "."
-    )
+    yield f"All memory of each, at most, in MiB: {', '.join(f'{it} {mib:,.0f}' for it, mib in most.items())}."
 
 
 def _rates(copies: Sequence[Row], others: Sequence[str], key: str, unit: str) -> Iterator[str]:
     names = " | ".join([*others, TWINLOG.name])
-    ratios = " | ".join(f"x {it}" for it in others)
-    yield f"| topic | {unit}: {names} | {TWINLOG.name} {ratios} |"
+    ratios = " | ".join(f"twinlog's, x {it}" for it in others)
+    yield f"| topic | {unit}: {names} | {ratios} |"
     yield "|---" + "|---:" * (2 * len(others) + 1) + "|"
     for kind in dict.fromkeys(row["kind"] for row in copies):
         ours = rate(copies, TWINLOG.name, kind, key)
