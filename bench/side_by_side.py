@@ -22,6 +22,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.protocol.brokers import Brokers
 
+START_WITHIN_S = 180
 GIVE_UP_AFTER_S = 900
 QUIET_S = 1.0
 """Seconds without a new record after which a copy is over."""
@@ -246,7 +247,7 @@ class _Watch:
 
     def wait_for_first(self, topic: str) -> None:
         """Return once a topic has a record."""
-        self.until_quiet(topic, 1, [], time.monotonic() + GIVE_UP_AFTER_S, quiet_s=0.0)
+        self.until_quiet(topic, 1, [], time.monotonic() + START_WITHIN_S, quiet_s=0.0)
 
     def until_quiet(
         self, topic: str, count: int, seen: list[_Look], deadline: float, quiet_s: float = QUIET_S
