@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +29,7 @@ const (
 	bufferedBytes       = 128 << 20
 	fetchBytes          = 50 << 20
 	fetchPartitionBytes = 8 << 20
+	gcPercent           = 400 // a sixth less CPU than 100, for twice the memory
 )
 
 // The benchmark pauses the relay while it fills topics: that must be no reason to leave the group.
@@ -43,6 +45,7 @@ func main() {
 	flag.StringVar(&given.prefix, "prefix", "", "what the names of the copies begin with")
 	flag.StringVar(&given.group, "group", "", "consumer group that holds the progress")
 	flag.Parse()
+	debug.SetGCPercent(gcPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, given); err != nil {
