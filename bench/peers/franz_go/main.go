@@ -29,7 +29,7 @@ const (
 	bufferedBytes       = 128 << 20
 	fetchBytes          = 50 << 20
 	fetchPartitionBytes = 8 << 20
-	gcPercent           = 400 // a sixth less CPU than 100, for twice the memory
+	gcPercent           = 400 // in one short run a tenth less CPU than 100, for up to twice the memory
 )
 
 // The benchmark pauses the relay while it fills topics: that must be no reason to leave the group.
