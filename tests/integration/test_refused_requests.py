@@ -24,16 +24,8 @@ QUICK = ((SOURCE, "DescribeLogDirs", How.HIDDEN), (TARGET, "EndTxn", How.HIDDEN)
 NOT_IN_A_CYCLE = {(SOURCE, "DescribeProducers"), (SOURCE, "ListTransactions"), (TARGET, "DescribeLogDirs")}
 """Requests of other commands."""
 
-ENDING = {
-    (SOURCE, "Fetch"),
-    (SOURCE, "ListOffsets"),
-    (SOURCE, "DescribeAcls"),
-    (SOURCE, "DescribeConfigs"),
-    (TARGET, "Fetch"),
-    (TARGET, "Produce"),
-    (TARGET, "EndTxn"),
-}
-"""One request of each client, step and side: a lost connection is the same to all the others."""
+ENDING = {(SOURCE, "Fetch"), (TARGET, "EndTxn")}
+"""One request of each side, and of each client: a lost connection is the same to all the others."""
 
 RIGHTS = {3: "DESCRIBE", 10: "DESCRIBE", 22: "IDEMPOTENT_WRITE"}
 """Requests whose denial shows as a missing right."""
