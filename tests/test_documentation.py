@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.cluster.permissions.requests import table
 from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
 from twinlog.copying.result import TRANSIENT_CODES
 from twinlog.lane.fence import lost_progress
@@ -140,3 +141,8 @@ def test_every_link_of_docs_leads_to_a_page_and_a_heading(page: Path) -> None:
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_table_of_refused_requests_is_that_of_the_code() -> None:
+    """docs/refused-requests.md has it as `twinlog.cluster.permissions.requests` does."""
+    assert table() in (ROOT / "docs" / "refused-requests.md").read_text(encoding="utf-8")

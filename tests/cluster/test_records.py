@@ -1,6 +1,7 @@
 """Writing few records, without brokers."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -37,9 +38,12 @@ class WithoutId:
 
     def list_topics(self, _topic: str, timeout: float) -> None: ...
 
-    def produce(self, _topic: str, **_record: object) -> None: ...
+    def produce(self, _topic: str, *, on_delivery: Any, **_record: object) -> None:
+        self.on_delivery = on_delivery
 
     def flush(self, _seconds: float) -> int:
+        for code in (KafkaError._FATAL, KafkaError._PURGE_QUEUE):
+            self.on_delivery(KafkaError(code), None)
         raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id"))
 
 

@@ -340,6 +340,22 @@ def test_a_group_that_is_gone_keeps_its_checkpoint(step, orders, copied, source,
     result = step()
     assert (1, ["hidden"]) == (result.ended, [it.group for it in result.ages])
     assert (2, 2) == (before, len(written(target)))
+    assert "the positions of group hidden are not told: A does not show it" == result.untold
+
+
+def test_a_group_that_the_source_has_and_does_not_list_is_named(step, orders, copied, source):
+    """A list leaves out what a user may not see, and says nothing: the group would stand still in silence."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    step()
+    source.commit("billing", orders, 4)
+    source.unlisted.add("billing")
+    result = step()
+    assert (0, 0) == (result.ended, result.committed)
+    assert (
+        "the positions of group billing are not told: A has it and does not list it (ListGroups)"
+        == result.untold
+    )
 
 
 @pytest.mark.parametrize(("hides", "asked", "ended"), [(False, 0, 1_000), (True, 1_000, 999)])

@@ -7,10 +7,11 @@ import pytest
 from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger.topics import Incarnation, LeaderEpoch
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.steps import discover
 
 
@@ -63,6 +64,22 @@ def test_a_refused_growth_is_reported(flow, clusters, source, with_internal):
     assert [("A.orders", "unauthorised")] == [
         (it.name, it.code) for it in sync_topics.run(flow, clusters).refused
     ]
+
+
+def test_a_source_that_does_not_tell_where_its_leader_epochs_end_is_named(
+    flow, clusters, source, with_internal, orders, copied
+):
+    """A log that lost records and has grown again looks like one that only grew."""
+    copied(orders, 0, 2)
+    topic_id = source.topics["orders"].topic_id
+    life = Incarnation(
+        "orders", topic_id, 1, "A.orders", with_internal.topics["A.orders"].topic_id, "cluster-A"
+    )
+    write_ledger(flow, with_internal, [life, LeaderEpoch("orders", topic_id, 0, 0, 0)])
+    assert () == sync_topics.run(flow, clusters).notes
+    source.refuse("epoch_ends", "A", ClusterRefused("no"))
+    (note,) = sync_topics.run(flow, clusters).notes
+    assert note.startswith("A does not answer OffsetForLeaderEpoch for orders-0: records that it lost")
 
 
 def test_without_its_state_topics_a_flow_stops_before_any_other_change(flow, clusters, source, target):

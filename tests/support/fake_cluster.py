@@ -82,6 +82,7 @@ class FakeCluster(FakeAccess):
         self._brokers = brokers
         self.fenced = 0
         self.hides_groups = False
+        self.unlisted: set[str] = set()
         self.items_asked: Counter[str] = Counter()
         self.topics_read: Counter[str] = Counter()
         self._cluster_id = cluster_id or f"cluster-{alias}"
@@ -219,7 +220,9 @@ class FakeCluster(FakeAccess):
         return LogDirs(sizes, 50.0)
 
     def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
-        """Say where leader epochs ended."""
+        """Say where leader epochs ended; nothing if that is refused."""
+        if ("epoch_ends", self.alias) in self._refusals:
+            return {}
         return {it: self._log(it).epoch_end(up_to.epoch) for it, up_to in read.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
@@ -273,8 +276,8 @@ class FakeCluster(FakeAccess):
         }
 
     def groups(self) -> tuple[GroupListing, ...]:
-        """List all groups."""
-        return self._groups.listed()
+        """List all groups but those in `unlisted`."""
+        return tuple(it for it in self._groups.listed() if it.group not in self.unlisted)
 
     def lists_every_group(self) -> bool:
         """Say what `hides_groups` says."""

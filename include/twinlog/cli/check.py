@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from twinlog.cli.say import say, warn
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 
 if TYPE_CHECKING:
+    from twinlog.cluster.asking import RefusedUse
     from twinlog.cluster.permissions.needs import Finding, Names
     from twinlog.cluster.session import Session
     from twinlog.config.flow.settings import FlowSettings
@@ -107,12 +108,15 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         raise same_cluster(flow, source_id)
     others.refuse(flow, target_id)
     names, hidden = find_names(flow, source, target)
+    refused = tuple(_refused(flow, names, hidden))
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
             for name in hidden
         ),
         *_whose(flow, names, source_id, target_id),
+        *_unlisted_groups(flow, names),
+        *(it.told(alias) for alias, it in refused),
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
@@ -133,7 +137,8 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     findings = judge(wanted, rights)
     return FlowCheck(
         flow=flow.name,
-        passed=not any(finding.missing and finding.need.required for finding in findings),
+        passed=not any(finding.missing and finding.need.required for finding in findings)
+        and not any(it.use.cost.stops for _, it in refused),
         topics=len(names.topics),
         clusters=tuple(
             ClusterSeen(session.alias, it.cluster_id, it.brokers)
@@ -162,7 +167,10 @@ def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
     from twinlog.cluster.session import REQUEST_SECONDS, Asked
 
     future = source.admin.list_consumer_groups(request_timeout=REQUEST_SECONDS)
-    listed = source.answer(future, Asked(source.alias, "list", "groups", "DESCRIBE on groups"))
+    try:
+        listed = source.answer(future, Asked(source.alias, "list", "groups", "DESCRIBE on groups"))
+    except ClusterRefused:  # `_refused` tells of it, and the flow copies without
+        return ()
     return tuple(sorted(group.group_id for group in listed.valid if flow.follows_group(group.group_id)))
 
 
@@ -181,6 +189,32 @@ def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> 
         require_own(flow, ledger, source_id, target_id)
         if any(remote_name(flow, name) == name for name in names.topics):
             yield from unknown_ledgers(flow, clusters)
+
+
+def _refused(flow: FlowSettings, names: Names, hidden: Collection[str]) -> Iterator[tuple[str, RefusedUse]]:
+    """Yield the requests that a cluster refuses whatever its rights say, with the cluster's alias."""
+    from twinlog.cluster.asking import Sample, refused_requests
+    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.permissions.requests import SOURCE, TARGET
+
+    group, topic = next(iter(names.groups), ""), next((it for it in names.topics if it not in hidden), "")
+    ledger = flow.ledger_topic if flow.ledger_topic in names.target_topics else ""
+    with open_clusters(flow) as clusters:
+        for side, cluster, settings, sample in (
+            (SOURCE, clusters.source, flow.source, Sample(topic, group)),
+            (TARGET, clusters.target, flow.target, Sample(ledger, group)),
+        ):
+            for it in refused_requests(flow, cluster, settings.connection, side, sample):
+                yield settings.alias, it
+
+
+def _unlisted_groups(flow: FlowSettings, names: Names) -> Iterator[str]:
+    """Say that no group was seen: brokers leave out of their lists what a user may not see, and say nothing."""
+    if flow.emit_checkpoints and not names.groups:
+        yield (
+            f"{flow.source.alias} lists no group that {flow.name} would sync (ListGroups): there is none, or this"
+            " user may not see it; DESCRIBE on groups shows them"
+        )
 
 
 def _permission(finding: Finding) -> Permission:

@@ -141,11 +141,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _quieten(level: int) -> None:
-    """Keep log lines of client libraries below `level` off stderr: errors that matter are raised."""
-    handler = logging.StreamHandler()
-    handler.setLevel(level)
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=level, force=True)
+    """Keep log lines of client libraries below `level` off stderr: errors that matter are raised.
+
+    Our own warnings are for people: what is done without, and why.
+    """
+    ours, others = logging.StreamHandler(), logging.StreamHandler()
+    ours.setLevel(min(level, logging.WARNING))
+    ours.addFilter(_is_ours)
+    ours.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    others.setLevel(level)
+    others.addFilter(lambda line: not _is_ours(line))
+    others.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logging.basicConfig(handlers=[ours, others], level=min(level, logging.WARNING), force=True)
+
+
+def _is_ours(line: logging.LogRecord) -> bool:
+    return line.name.startswith("twinlog.")
 
 
 def _report(failure: Failure, words: Sequence[str]) -> int:

@@ -28,6 +28,9 @@ BATCH_BYTES = 512 * 1024
 
 _QUEUE_FULL_SECONDS = 0.1
 
+_NO_REASON = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""What the client library says of each record after a fatal error, which `flush` raises: that is the reason."""
+
 
 class RecordWriter:
     """Writes few records now and then: with one producer for all of them, until one fails. Single-threaded.
@@ -78,7 +81,8 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
     except KafkaException as error:  # fatal: such as a broker that gives no producer id
         failures.append(error.args[0])
     if failures:
-        raise refusal(failures[0], _asked_to_write(session, topic))
+        told = next((it for it in failures if it.code() not in _NO_REASON), failures[0])
+        raise refusal(told, _asked_to_write(session, topic))
     if unsent:
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
 

@@ -95,7 +95,7 @@ def _known_refusal(code: int, asked: Asked, data: Mapping[str, Any]) -> ClusterR
     if code in NOT_THERE:
         return ClusterRefused(
             f"{asked.alias} does not offer the request to {asked.deed} {asked.resource}",
-            hint="the cluster has to offer it, or what needs it has to be switched off",
+            hint="docs/refused-requests.md says what needs it",
             code=NOT_OFFERED,
             **data,
         )

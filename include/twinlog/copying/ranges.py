@@ -231,8 +231,8 @@ def _is_news(chain: Chain, start: int, noted: CopiedThrough | None) -> bool:
 def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:
     """Describe a partition of the source that did not tell its offsets. Pure."""
     message = (
-        f"{topic.topic}-{number}: cluster {flow.source.alias} did not say where its log begins and ends; it needs a"
-        " leader that answers"
+        f"{topic.topic}-{number}: cluster {flow.source.alias} did not say where its log begins and ends"
+        " (ListOffsets); it needs a leader that answers, and DESCRIBE on the topic"
     )
     return StoppedPartition(topic.topic, number, ProblemCode.PARTITION_UNAVAILABLE.value, message)
 

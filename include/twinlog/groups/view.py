@@ -11,7 +11,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.report import UncoveredGroup
 from twinlog.groups.translate import begun_empty, never_copied
@@ -116,7 +116,15 @@ def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     listed = tuple(it for it in clusters.source.groups() if flow.follows_group(it.group))
     committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
-    return GroupPositions(at_ms, listed, committed, there, {it.group: it for it in clusters.target.groups()})
+    return GroupPositions(at_ms, listed, committed, there, _listed_there(clusters.target))
+
+
+def _listed_there(target: ClusterReader) -> Mapping[str, GroupListing]:
+    """Return the groups of the target; none if it does not list them: its brokers refuse to move one that is in use."""
+    try:
+        return {it.group: it for it in target.groups()}
+    except ClusterRefused:
+        return {}
 
 
 def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
@@ -130,15 +138,16 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
     topic = flow.policy.checkpoints_topic(flow.state_alias)
+    gone, hidden = _missing(
+        flow, clusters.source, (it.group for it in positions.listed), checkpoints, positions.at_ms
+    )
     return GroupView(
         positions=positions,
-        uncovered=(*_uncovered(positions.listed), *_refused(committed.refused)),
+        uncovered=(*_uncovered(positions.listed), *_refused(committed.refused), *hidden),
         routes=dict(_routes(snapshot, wanted)) if wanted else {},
         unread=dict(_unread(flow, snapshot.discovery, wanted)) if wanted else {},
         checkpoints=checkpoints,
-        gone=_gone(
-            flow, clusters.source, (it.group for it in positions.listed), checkpoints, positions.at_ms
-        ),
+        gone=gone,
         ledger=ledger,
         notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
         held=snapshot.discovery.stands_by if wanted and ledger.copies_for(flow.recovery_run) else "",
@@ -157,19 +166,19 @@ def _refused(refused: Mapping[str, TwinlogError]) -> Iterator[UncoveredGroup]:
         yield UncoveredGroup(name, GroupType.OTHER, str(error), refused=True)
 
 
-def _gone(
+def _missing(
     flow: FlowSettings,
     source: ClusterReader,
     listed: Iterable[str],
     checkpoints: Mapping[GroupPartition, DatedCheckpoint],
     at_ms: int,
-) -> frozenset[str]:
-    """Return groups that have checkpoints, and do not exist on the source any more.
+) -> tuple[frozenset[str], tuple[UncoveredGroup, ...]]:
+    """Return groups that have checkpoints and do not exist on the source any more, and those that it does not list.
 
     A complete listing decides about groups whose newest checkpoint is older than `ASKED_SECONDS`: one listing, for any
     number of groups. Groups with younger checkpoints are asked for by name: while a group's coordinator moves, no
     listing has the group. If the listing leaves out groups that this user may not see, all missing groups are asked
-    for by name: a hidden group is refused, and not gone.
+    for by name: a hidden group is refused, and not gone. So is one that has positions, and is not listed.
     """
     newest: dict[str, int] = {}
     known = set(listed)
@@ -181,8 +190,17 @@ def _gone(
     long_gone = missing - young
     if long_gone and not source.lists_every_group():
         young, long_gone = missing, set()
-    asked = source.committed_offsets(sorted(young)).found if young else {}
-    return frozenset(long_gone | {group for group, offsets in asked.items() if not offsets})
+    nothing: Answers[str, Offsets] = Answers({})
+    asked = source.committed_offsets(sorted(young)) if young else nothing
+    gone = frozenset(long_gone | {group for group, offsets in asked.found.items() if not offsets})
+    unlisted = (
+        UncoveredGroup(
+            group, GroupType.OTHER, f"{source.alias} has it and does not list it (ListGroups)", refused=True
+        )
+        for group in asked.found
+        if group not in gone
+    )
+    return gone, (*unlisted, *_refused(asked.refused))
 
 
 def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:

@@ -6,7 +6,7 @@ behind the fence, from what is read there, and written in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -33,6 +33,7 @@ from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import and_more
 
 SHARED = "copy-shared"
 """Code of the refusal to delete a copy that has other writers."""
@@ -82,7 +83,7 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
     # Gaps at which a partition stops need no fence, since the copy does not go on.
     gaps = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
     write_ledger(flow, clusters.target, gaps)
-    done = LifecycleResult()
+    done = LifecycleResult(notes=_notes(flow, todo))
     if todo.fenced:
         done = _behind_the_fence(flow, clusters, run_id)
     done = replace(done, gaps=(*gaps, *done.gaps))
@@ -106,7 +107,8 @@ def make_plan(
     noted = {it.topic_partition: it.epoch for it in epochs_of(discovery, ledger)}
     read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
     ends = clusters.source.epoch_ends(read)
-    return plan_lifecycle(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
+    todo = plan_lifecycle(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
+    return replace(todo, unproven=tuple(it for it in read if it not in ends))
 
 
 def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> LifecycleResult:
@@ -168,7 +170,18 @@ def _notes(flow: FlowSettings, todo: LifecyclePlan) -> tuple[str, ...]:
             for it in todo.adopted
         ),
         *(f"{told(it)}; the copy goes on behind them" for it in todo.lost if it.past),
+        *_unproven(flow, todo.unproven),
     )
+
+
+def _unproven(flow: FlowSettings, partitions: Sequence[TopicPartition]) -> Iterator[str]:
+    """Yield one line if the source does not tell for every partition whether it still holds what was copied."""
+    if partitions:
+        first, more = partitions[0], and_more(len(partitions), form=" (and {} partitions more)")
+        yield (
+            f"{flow.source.alias} does not answer OffsetForLeaderEpoch for {first.topic}-{first.partition}{more}:"
+            " records that it lost after they were copied are noticed only if its log is shorter now"
+        )
 
 
 def _delete_due(

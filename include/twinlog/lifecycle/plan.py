@@ -47,7 +47,8 @@ class LifecyclePlan:
 
     `adopted` are topics whose new incarnation is copied after the old one. `rebuilt` are topics whose rebuild is to be
     begun or continued. `lost` are gaps to record. `gone` are source topics first seen to be deleted. `back` are
-    deleted topics that exist again. `due` are deleted topics whose copy is to be deleted now.
+    deleted topics that exist again. `due` are deleted topics whose copy is to be deleted now.  `unproven` are copied
+    partitions of which the source does not tell whether it still holds what was copied.
     """
 
     adopted: tuple[DiscoveredTopic, ...] = ()
@@ -56,6 +57,7 @@ class LifecyclePlan:
     gone: tuple[DeletedTopic, ...] = ()
     back: tuple[DeletedTopic, ...] = ()
     due: tuple[DeletedTopic, ...] = ()
+    unproven: tuple[TopicPartition, ...] = ()
 
     @property
     def empty(self) -> bool:

@@ -272,7 +272,7 @@ def not_offered(key: int, name: str, alias: str, address: str) -> ClusterRefused
     """Make the error for a request that a broker does not offer: it would only end the connection."""
     return ClusterRefused(
         f"the broker of cluster {alias} at {address} does not offer {name}",
-        hint=WITHOUT.get(key, "the cluster has to offer it, or what needs it has to be switched off"),
+        hint=WITHOUT.get(key, "docs/refused-requests.md says what needs it"),
         code=NOT_OFFERED,
         cluster=alias,
         address=address,

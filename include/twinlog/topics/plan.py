@@ -129,7 +129,7 @@ def plan(
             *(_growth(topic) for topic in wanted if looks and _too_small(topic)),
         ),
         refused=tuple(
-            Refusal.of(topic.remote_topic, error)
+            _without_settings(flow, topic.remote_topic, error)
             for topic in missing
             if (error := configs.refused.get(topic.topic)) is not None
         ),
@@ -139,6 +139,14 @@ def plan(
             *_clamp_notes(flow, known, factor),
             *_unheeded_note([*unheeded.values()]),
         ),
+    )
+
+
+def _without_settings(flow: FlowSettings, remote_topic: str, error: TwinlogError) -> Refusal:
+    """Refuse to make a copy with other settings than its source's; a copy that is there needs them no more."""
+    by_hand = f"create {remote_topic} on {flow.target.alias} by hand, with the settings it should have"
+    return Refusal(
+        remote_topic, error.code, error.message, f"{error.hint}; or {by_hand}" if error.hint else by_hand
     )
 
 

@@ -127,6 +127,7 @@ def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:
         ("A", "group", "g", ("DESCRIBE",)),
         ("B", "group", "g", ("READ", "DESCRIBE")),
         ("A", "cluster", "", ("DESCRIBE",)),
+        ("A", "cluster", "", ("IDEMPOTENT_WRITE",)),
         ("B", "cluster", "", ("DESCRIBE", "ALTER")),
     }
 

@@ -103,6 +103,7 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
             _writing(flow, transactional_prefix),
             _groups(flow, names),
             _cluster_wide(flow),
+            _writing_on_the_source(flow),
         )
         for need in part
     )
@@ -286,6 +287,13 @@ def _cluster_wide(flow: FlowSettings) -> Iterator[Need]:
         if wanted:
             yield _need(flow.source.alias, cluster, read, seen, required=False)
             yield _need(flow.target.alias, cluster, f"{read} {change}", made, required=False)
+
+
+def _writing_on_the_source(flow: FlowSettings) -> Iterator[Need]:
+    """Yield the right to a producer id, which brokers give with WRITE on any topic, and managed ones may refuse."""
+    if flow.emit_offset_syncs and flow.offset_syncs_topic_location == "source":
+        alias, cluster = flow.source.alias, Resource(Kind.CLUSTER)
+        yield _need(alias, cluster, BEFORE_2_8, "write offset syncs", required=False)
 
 
 def _judged(need: Need, rights: Rights) -> Finding:

@@ -76,12 +76,15 @@ def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Fou
 
 
 def may_write(settings: ConnectionSettings, probe: WriteProbe) -> Found:
-    """Find out what the user may write.
+    """Find out what the user may write; what brokers do not offer counts as denied.
 
     Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked.
     """
     with Brokers(settings) as brokers:
-        code = _init(brokers.any_broker(), None).error_code
+        connection = brokers.any_broker()
+        if connection.offers(kafka_python.INIT_PRODUCER_ID.request.API_KEY) < 0:
+            return {Resource(Kind.CLUSTER): Rights(denied=IDEMPOTENT_WRITE)}
+        code = _init(connection, None).error_code
         denied = code == Code.CLUSTER_AUTHORIZATION_FAILED
         answers = {Resource(Kind.CLUSTER): _answer(IDEMPOTENT_WRITE, denied=denied)}
         for transactional_id in probe.transactional_ids:
@@ -98,13 +101,14 @@ def _transactional(brokers: Brokers, transactional_id: str, topics: Sequence[str
     try:
         coordinator, producer = _producer(brokers, transactional_id)
     except ClusterRefused as error:
-        if error.data.get("kafka_code") in AUTHORIZATION:
+        if error.data.get("kafka_code") in AUTHORIZATION or error.code == kafka_python.NOT_OFFERED:
             return {resource: Rights(denied=BOTH)}
         raise
     if producer.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         return {resource: Rights(frozenset({"DESCRIBE"}), WRITE)}
     answers = {resource: Rights(granted=BOTH)}
-    if topics and not producer.error_code:
+    adds = coordinator.offers(kafka_python.ADD_PARTITIONS.request.API_KEY) >= 0
+    if topics and adds and not producer.error_code:
         answers.update(_topics(coordinator, transactional_id, producer, topics))
     return answers
 

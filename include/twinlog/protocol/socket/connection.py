@@ -47,6 +47,7 @@ class Connection:
         self._address = f"{host}:{port}"
         self._correlations = itertools.count(1)
         self._in_flight: deque[int] = deque()
+        self._asked = ""
         self._early: deque[memoryview] = deque()
         self._reauthenticate_at = float("inf")
         self._versions: dict[int, int] = {}
@@ -113,7 +114,8 @@ class Connection:
         With `write_behind`, large requests may still be on their way when this returns: their buffers must stay
         unchanged until `flush`, `receive` or the next `send` has returned.
         """
-        self._require_offered(api, kafka_python.NEEDED[api][0] if api in kafka_python.NEEDED else str(api))
+        self._asked = kafka_python.NEEDED[api][0]
+        self._require_offered(api, self._asked)
         requests: list[list[Buffer]] = []
         for body in bodies:
             correlation = next(self._correlations)
@@ -147,6 +149,7 @@ class Connection:
         Only for small requests: we do not read while we send, so all answers together have to fit into the socket's
         buffers.
         """
+        self._asked = api.name
         self._require_offered(api.request.API_KEY, api.name)
         version = self.version_of(api)
         correlations = [next(self._correlations) for _ in requests]
@@ -286,8 +289,9 @@ class Connection:
     def _lost(self, error: OSError) -> ClusterUnreachable:
         late = isinstance(error, TimeoutError | BlockingIOError)
         reason = "no answer in time" if late else (error.strerror or str(error))
+        during = f" during {self._asked}" if self._asked else ""
         return ClusterUnreachable(
-            f"connection to cluster {self._settings.alias} at {self._address} was lost: {reason}",
+            f"connection to cluster {self._settings.alias} at {self._address} was lost{during}: {reason}",
             hint="the state is as it was; the next cycle tries again",
             cluster=self._settings.alias,
             address=self._address,
