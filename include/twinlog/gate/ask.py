@@ -198,7 +198,7 @@ def _with_source(
         {
             "flow": (gate_facts.flow_row(flow, state, known),),
             "topics": topic_rows,
-            "partitions": gate_facts.partition_rows(flow, seen, heartbeat_topics),
+            "partitions": gate_facts.partition_rows(flow, state.ledger, seen, heartbeat_topics),
             "groups": groups.rows,
         },
     )

@@ -109,7 +109,9 @@ def state_age(state: StandbyState) -> float | None:
     )
 
 
-def partition_rows(flow: FlowSettings, seen: Survey, heartbeat_topics: frozenset[str]) -> tuple[Row, ...]:
+def partition_rows(
+    flow: FlowSettings, ledger: Ledger, seen: Survey, heartbeat_topics: frozenset[str]
+) -> tuple[Row, ...]:
     """Make one row per partition of the source; `heartbeat_topics` are the heartbeat topics."""
     return tuple(
         {
@@ -117,7 +119,7 @@ def partition_rows(flow: FlowSettings, seen: Survey, heartbeat_topics: frozenset
             # Heartbeats go on after the producers have stopped, so they are never all copied.
             "lag_allowed": FOREVER if row.topic in heartbeat_topics else flow.tier_of(row.topic).lag_records,
             "mapped_wanted": 0
-            if _others_write_too(flow, row.topic, row.remote_topic) and _maps_nothing(row)
+            if _others_write_too(flow, ledger, row.topic, row.remote_topic) and _maps_nothing(row)
             else _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
         for row in seen.rows
@@ -139,7 +141,7 @@ def known_partition_rows(flow: FlowSettings, topics: Iterable[str], state: Stand
             mapped = summarized(state.maps, source_life)
             last = state.progress.get(at)
             lost = unmapped(state.ledger, state.maps, source_life, reported.get(at), last, there)
-            shared = _others_write_too(flow, topic, life.remote_topic if life else topic)
+            shared = _others_write_too(flow, state.ledger, topic, life.remote_topic if life else topic)
             rows.append({
                 "topic": topic,
                 "partition": number,
@@ -299,9 +301,9 @@ def _promised(
     }
 
 
-def _others_write_too(flow: FlowSettings, topic: str, remote_topic: str) -> bool:
-    """Say whether clients of the target write to the copy: both ways with the same names, or on a way home."""
-    return flow.homes is not None or remote_topic == topic
+def _others_write_too(flow: FlowSettings, ledger: Ledger, topic: str, remote_topic: str) -> bool:
+    """Say whether clients of the target write to the copy, or did: with the same names, or until a way home."""
+    return flow.homes is not None or ledger.came_home or remote_topic == topic
 
 
 def _maps_nothing(row: PartitionRow) -> bool:
