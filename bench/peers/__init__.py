@@ -1,1 +1,1 @@
-"""What a team may write instead of a replicator: relays that pass records on one by one."""
+"""Relay records one by one, as a team might with a program of its own instead of a replicator."""

@@ -95,7 +95,7 @@ class TestAsking:
     def test_a_request_that_is_denied_is_told_with_the_reason(
         self, ask, source: Any, verb: str, item: str, name: str
     ) -> None:
-        """Whatever the rights say: managed clusters refuse requests beside them."""
+        """Managed clusters refuse requests whatever the rights say."""
         source.refuse(verb, item, ClusterRefused("A says no"))
         (found,) = ask()
         assert name == found.use.name
@@ -112,5 +112,5 @@ class TestAsking:
     ("cost", "stops"), [(Cost.NOTHING, True), (Cost.NEW_TOPICS, True), (Cost.ACLS, False)]
 )
 def test_a_cycle_that_copies_less_than_it_should_has_failed(cost: Cost, stops: bool) -> None:
-    """What is only beside the copy costs a line."""
+    """A request that the copy does without costs a line."""
     assert stops == cost.stops

@@ -1,4 +1,4 @@
-"""What the gate wants of the offset map of each partition."""
+"""The gate wants an offset map for each partition whose copy holds records."""
 
 from __future__ import annotations
 

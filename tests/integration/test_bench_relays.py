@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bench.contenders import Contender
 from bench.peers.contenders import CONFLUENT, FRANZ_GO, relays
+from in_turn import in_turn
 
 from lab import Seen, create_topic, produce, produce_transaction, read, wait_until
 
@@ -23,7 +24,7 @@ VARIED = [
 ]
 
 
-@pytest.mark.parametrize("name", [CONFLUENT, pytest.param(FRANZ_GO, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", [CONFLUENT, *in_turn(FRANZ_GO)])
 def test_records_arrive_as_they_are(
     name: str, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

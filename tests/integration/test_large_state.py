@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_turn import in_turn
 
 from lab import Seen, create_topic, cycle, flow_of, produce, read
 from twinlog.cluster.admin.groups import OffsetChange
@@ -110,7 +111,7 @@ def test_a_rebuild_with_a_hundred_thousand_positions_restores_them(cluster_a, cl
     assert max(len(it.value or b"") for it in read(cluster_b, flow.ledger_topic)) < MOST_BYTES
 
 
-@pytest.mark.parametrize("count", [10_000, 50_000, pytest.param(200_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [10_000, 50_000, *in_turn(200_000)])
 def test_a_ledger_is_read_again_for_what_is_new(flow, count, record_property) -> None:
     """Whatever its size; the time it took is told, and not judged."""
     gaps = [Gap(f"t{n // 10}", n % 10, n, n + 5, GapCause.RETENTION, 1, 5, "id") for n in range(count)]

@@ -67,7 +67,7 @@ def test_the_table_has_every_request_that_a_cycle_sends(between: World) -> None:
 @pytest.mark.parametrize("how", [How.DENIED, How.HIDDEN])
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
 def test_each_request_that_is_denied_or_not_offered(between: World, side: str, how: How) -> None:
-    """What the table says happens, in one line, and `twinlog check` says it, too."""
+    """A cycle says in one line what the table says, and so does `twinlog check`."""
     wanted = [use for use in TRIED if use.side == side and (how, use.name) != (How.HIDDEN, NEVER_HIDDEN)]
     assert [] == try_each(between, [(use, how) for use in wanted])
 

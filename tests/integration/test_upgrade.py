@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_turn import in_turn
 
 from lab import Seen, commit_group, configure, create_topic, produce, read
 
@@ -27,7 +28,7 @@ RELEASES = {
 """Commits of the releases, since a clone may lack their tags."""
 
 
-@pytest.fixture(params=[pytest.param("0.1.0", marks=pytest.mark.long), "0.2.0"])
+@pytest.fixture(params=[*in_turn("0.1.0"), "0.2.0"])
 def earlier(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Path:
     """The package of an earlier release, as its commit has it."""
     commit = RELEASES[request.param]

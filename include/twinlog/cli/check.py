@@ -18,6 +18,7 @@ from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.cluster.asking import RefusedUse
+    from twinlog.cluster.open import Clusters
     from twinlog.cluster.permissions.needs import Finding, Names
     from twinlog.cluster.session import Session
     from twinlog.config.flow.settings import FlowSettings
@@ -94,6 +95,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
+    from twinlog.cluster.open import open_clusters
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.session import Session, client_properties, describe_cluster
@@ -108,13 +110,15 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         raise same_cluster(flow, source_id)
     others.refuse(flow, target_id)
     names, hidden = find_names(flow, source, target)
-    refused = tuple(_refused(flow, names, hidden))
+    with open_clusters(flow) as clusters:
+        refused = tuple(_refused(flow, clusters, names, hidden))
+        whose = tuple(_whose(flow, clusters, names, source_id, target_id))
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
             for name in hidden
         ),
-        *_whose(flow, names, source_id, target_id),
+        *whose,
         *_unlisted_groups(flow, names),
         *(it.told(alias) for alias, it in refused),
     )
@@ -174,38 +178,39 @@ def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
     return tuple(sorted(group.group_id for group in listed.valid if flow.follows_group(group.group_id)))
 
 
-def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> Iterator[str]:
+def _whose(
+    flow: FlowSettings, clusters: Clusters, names: Names, source_id: str, target_id: str
+) -> Iterator[str]:
     """Refuse state of another flow; yield notes on ledgers that do not say whose they are.
 
     A ledger that this user may not read is not judged here: the permissions report it.
     """
-    from twinlog.cluster.open import open_clusters
     from twinlog.state.ledger import read_ledger, require_own
     from twinlog.topics.discovery import remote_name
     from twinlog.topics.reverse_flows import unknown_ledgers
 
-    with open_clusters(flow) as clusters, suppress(ClusterRefused):
+    with suppress(ClusterRefused):
         ledger = read_ledger(flow, clusters.target)
         require_own(flow, ledger, source_id, target_id)
         if any(remote_name(flow, name) == name for name in names.topics):
             yield from unknown_ledgers(flow, clusters)
 
 
-def _refused(flow: FlowSettings, names: Names, hidden: Collection[str]) -> Iterator[tuple[str, RefusedUse]]:
+def _refused(
+    flow: FlowSettings, clusters: Clusters, names: Names, hidden: Collection[str]
+) -> Iterator[tuple[str, RefusedUse]]:
     """Yield the requests that a cluster refuses whatever its rights say, with the cluster's alias."""
     from twinlog.cluster.asking import Sample, refused_requests
-    from twinlog.cluster.open import open_clusters
     from twinlog.cluster.permissions.requests import SOURCE, TARGET
 
     group, topic = next(iter(names.groups), ""), next((it for it in names.topics if it not in hidden), "")
     ledger = flow.ledger_topic if flow.ledger_topic in names.target_topics else ""
-    with open_clusters(flow) as clusters:
-        for side, cluster, settings, sample in (
-            (SOURCE, clusters.source, flow.source, Sample(topic, group)),
-            (TARGET, clusters.target, flow.target, Sample(ledger, group)),
-        ):
-            for it in refused_requests(flow, cluster, settings.connection, side, sample):
-                yield settings.alias, it
+    for side, cluster, settings, sample in (
+        (SOURCE, clusters.source, flow.source, Sample(topic, group)),
+        (TARGET, clusters.target, flow.target, Sample(ledger, group)),
+    ):
+        for it in refused_requests(flow, cluster, settings.connection, side, sample):
+            yield settings.alias, it
 
 
 def _unlisted_groups(flow: FlowSettings, names: Names) -> Iterator[str]:

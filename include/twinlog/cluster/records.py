@@ -29,7 +29,7 @@ BATCH_BYTES = 512 * 1024
 _QUEUE_FULL_SECONDS = 0.1
 
 _NO_REASON = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-"""What the client library says of each record after a fatal error, which `flush` raises: that is the reason."""
+"""Codes that the client library gives each record after a fatal error; `flush` raises that error, the reason."""
 
 
 class RecordWriter:

@@ -7,6 +7,7 @@ whatever happens; if this process dies, the next drill deletes them.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,6 @@ from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.flow.tiers import Tier
 from twinlog.drill import clones
 from twinlog.drill.application import Application
 from twinlog.drill.compare import Comparison, Firsts, Readings
@@ -251,14 +251,12 @@ def _read(work: _Work) -> Outcome:
 def _late(work: _Work) -> Iterator[str]:
     """Say which tiers missed their objective: by placing all groups, and the slowest first record of the tier."""
     topics = {it.remote: it.topic for it in work.places}
-    slowest: dict[str, tuple[float, Tier]] = {}
-    for at, first in (it for met in work.met.values() for it in met.items()):
-        tier = work.flow.tier_of(topics[at])
-        if first.record is not None and first.seconds >= slowest.get(tier.name, (0.0, tier))[0]:
-            slowest[tier.name] = first.seconds, tier
-    for seconds, tier in slowest.values():
-        took = work.placed_seconds + seconds
-        if tier.drill_rto_seconds is not None and took > tier.drill_rto_seconds:
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    for at, first in (it for met in work.met.values() for it in met.items() if it[1].record is not None):
+        seconds[work.flow.tier_of(topics[at]).name].append(first.seconds)
+    for tier in work.flow.tiers:
+        took = work.placed_seconds + max(seconds[tier.name], default=0.0)
+        if seconds[tier.name] and tier.drill_rto_seconds is not None and took > tier.drill_rto_seconds:
             key = f"twinlog.tier.{tier.name}.drill.rto.seconds" if tier.name else "twinlog.drill.rto.seconds"
             yield f"{took:,.3f} s is longer than {key}={tier.drill_rto_seconds}"
 

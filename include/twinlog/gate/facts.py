@@ -118,9 +118,11 @@ def partition_rows(
             **columns_of(row),
             # Heartbeats go on after the producers have stopped, so they are never all copied.
             "lag_allowed": FOREVER if row.topic in heartbeat_topics else flow.tier_of(row.topic).lag_records,
-            "mapped_wanted": 0
-            if _others_write_too(flow, ledger, row.topic, row.remote_topic) and _maps_nothing(row)
-            else _mapped_wanted(row.target_log_start, row.target_stable_end),
+            "mapped_wanted": _mapped_wanted(
+                row.target_log_start,
+                row.target_stable_end,
+                others=_others_write_too(flow, ledger, row.topic, row.remote_topic) and _maps_nothing(row),
+            ),
         }
         for row in seen.rows
     )
@@ -156,11 +158,10 @@ def known_partition_rows(flow: FlowSettings, topics: Iterable[str], state: Stand
                 "mapped_downstream_end": mapped.downstream_end,
                 "unmapped_offsets": lost,
                 "deleted_early": early.get(number, 0),
-                "mapped_wanted": 0
-                if shared and lost == 0
-                else _mapped_wanted(
+                "mapped_wanted": _mapped_wanted(
                     there.log_start if there is not None else None,
                     there.stable_end if there is not None else None,
+                    others=shared and lost == 0,
                 ),
             })
     return tuple(rows)
@@ -312,9 +313,9 @@ def _maps_nothing(row: PartitionRow) -> bool:
     return row.unmapped_offsets == 0 or untouched
 
 
-def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
-    """Return 1 if a copy holds records, so that a map of them must exist, else 0."""
-    return int(log_start is not None and stable_end is not None and stable_end > log_start)
+def _mapped_wanted(log_start: int | None, stable_end: int | None, *, others: bool) -> int:
+    """Return 1 if a map of the records that a copy holds must exist, else 0: it is empty, or all are from `others`."""
+    return int(not others and log_start is not None and stable_end is not None and stable_end > log_start)
 
 
 def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:

@@ -173,6 +173,9 @@ def positions_both_ways(
     """
     opened = reverse.open()
     all_of_it = opened.with_gaps([(opened.end_upstream, there.end)]) if reverse_stands else opened
+    # A map without records that covers all that a group may have read: none of it was copied there.
+    covers = packed.open() if packed is not None and not packed.run_count else None
+    begins = here.log_start if here is not None else 0
     unread = _still_unread(committed, here)
     result: list[Position | None] = []
     ways_there = positions(packed, committed, there, gaps, here)
@@ -186,7 +189,7 @@ def positions_both_ways(
             continue
         beyond = max(0, offset - (packed.end_upstream if packed is not None else 0))
         if own is None:
-            exact = not (beyond or gone) and _holds_nothing(packed, here, still)
+            exact = not (beyond or gone) and covers is not None and covers.covers_all(begins, still)
             result.append(Position(others, exact, ahead=beyond > 0, max_duplicates=beyond, missing=gone))
             continue
         ours = max(own.offset, min(_read_of_the_other_side(opened, offset), there.end))
@@ -218,12 +221,6 @@ def before_the_end_of(
         alone if offset >= home.end_upstream else mixed
         for offset, alone, mixed in zip(committed, back, both, strict=True)
     ]
-
-
-def _holds_nothing(packed: PackedMap | None, here: PartitionOffsets | None, read_to: int) -> bool:
-    """Say whether a map without records covers all that a group may have read: none of it was copied there."""
-    begins = here.log_start if here is not None else 0
-    return packed is not None and packed.open().covers_all(begins, read_to)
 
 
 def _unread_of_the_other_side(reverse: OffsetMap, committed: int, log_start: int) -> int:

@@ -46,7 +46,7 @@ class Cost(StrEnum):
 
 
 UNSEEN = frozenset({Cost.GUARDED, Cost.STATE_ANEW})
-"""What a cycle says nothing of."""
+"""Costs of which a cycle says nothing."""
 
 NOTHING_AT_ALL = frozenset({Cost.NOTHING, Cost.NO_TRANSACTIONS})
 STOPPING = NOTHING_AT_ALL | {Cost.NEW_TOPICS, Cost.NEW_PARTITIONS}
