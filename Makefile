@@ -10,6 +10,7 @@ CYCLONEDX_VERSION := 7.5.0
 BIN := .venv/bin
 READY := .venv/.ready
 JAVA := .venv/.java-home
+CLASSES := .venv/.classes
 NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 
 # Two processes, each with clusters of its own; files begin in the order of tests/conftest.py.
@@ -31,7 +32,7 @@ PERFORMANCE = --out docs/performance --page docs/performance.md
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) $(JAVA) ## Make .venv with all that is locked, and find or install a Java; then .venv/bin/twinlog is ready
+setup: $(READY) $(JAVA) $(CLASSES) ## Make .venv with all that is locked, and find or install a Java; then .venv/bin/twinlog is ready
 
 demo: setup ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
 	$(WITH_JAVA) $(BIN)/twinlog demo
@@ -121,6 +122,10 @@ $(READY): requirements.lock pyproject.toml
 $(JAVA): $(READY) $(if $(wildcard $(JAVA)),$(if $(wildcard $(shell cat $(JAVA))/bin/java),,force-java))
 	.ci/jdk > $@.new
 	mv $@.new $@
+
+# Half a minute once, and every Spark starts in half the CPU time; a Java that cannot do it is no reason to stop.
+$(CLASSES): $(READY) $(JAVA)
+	-$(WITH_JAVA) $(BIN)/twinlog spark cds --output json > $@
 
 .PHONY: force-java
 force-java:

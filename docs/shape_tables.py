@@ -133,6 +133,7 @@ ANSWERS = (
     Answer(["transform"], "audit.preview:Preview"),
     Answer(["size"], "sizing.size:Sized"),
     Answer(["spark start", "spark status"], "cli.spark:SparkStatus"),
+    Answer(["spark cds"], "spark.classes.make:Made"),
     Answer(["spark package"], "cli.spark:Package"),
     Answer(["doctor"], "cli.doctor:Diagnosis"),
     Answer(["demo"], "lab.demo.play:DemoReport"),

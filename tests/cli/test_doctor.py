@@ -25,6 +25,7 @@ GOOD = Machine(
     jar_folder="/cache",
     jar_count=45,
     uncompiled=(),
+    classes_kept=True,
 )
 
 
@@ -61,6 +62,7 @@ def test_what_spark_cannot_run_on_is_critical(change: dict[str, object], name: s
         ({"taken_ports": (8080,)}, "port 8080"),
         ({"jar_count": 0}, "broker jars"),
         ({"uncompiled": ("kafka",)}, "compiled modules"),
+        ({"classes_kept": False}, "Spark's classes"),
     ],
 )
 def test_what_may_be_fine_only_warns(change: dict[str, object], name: str) -> None:

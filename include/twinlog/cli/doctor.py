@@ -45,6 +45,7 @@ class Machine:
     `java` is the path of the java command that Spark would start (None if there is none) and `java_version` its major
     version (None if it did not answer).  `taken_ports` are those of the given ports on which a program listens
     already.  `uncompiled` are the packages that each process compiles anew.
+    `classes_kept` says whether Spark finds an archive of its classes.
     """
 
     python: tuple[int, int, int]
@@ -58,6 +59,7 @@ class Machine:
     jar_folder: str
     jar_count: int
     uncompiled: tuple[str, ...]
+    classes_kept: bool
 
 
 def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
@@ -78,6 +80,7 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
         jar_folder=str(jar_folder),
         jar_count=sum(1 for _ in jar_folder.rglob("*.jar")) if jar_folder.is_dir() else 0,
         uncompiled=tuple(filter(_compiles_always, COMPILED)),
+        classes_kept=_keeps_classes(),
     )
 
 
@@ -101,6 +104,13 @@ def _compiles_always(package: str) -> bool:
         return False
     folder = next(it for it in Path(spec.cached).parents if it.exists())
     return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
+
+
+def _keeps_classes() -> bool:
+    from twinlog.spark.classes.use import spark_classes
+
+    archive = spark_classes(os.environ)
+    return archive is not None and archive.is_usable()
 
 
 def _listens(port: int) -> bool:
@@ -148,7 +158,7 @@ class Diagnosis:
 
 
 def doctor(output: OutputOption = Output.TABLE) -> int:
-    """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, the brokers' jars, compiled modules."""
+    """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, and what is kept for a quick start."""
     from twinlog.lab.kafka.jars import default_cache
 
     result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())
@@ -168,6 +178,7 @@ def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
         *(_port(port, what, port in machine.taken_ports) for port, what in PORTS.items()),
         _jars(machine),
         _compiled(machine),
+        _classes(machine),
     )
     return Diagnosis(all(check.passed for check in checks if check.severity == "critical"), checks)
 
@@ -293,6 +304,17 @@ def _compiled(machine: Machine) -> Check:
         "kept",
         "each command compiles for 2 s, each Airflow task for 5: install with pip or "
         "`uv pip install --compile-bytecode`, or unset PYTHONDONTWRITEBYTECODE",
+    )
+
+
+def _classes(machine: Machine) -> Check:
+    return Check(
+        "Spark's classes",
+        "warning",
+        machine.classes_kept,
+        "archived" if machine.classes_kept else "not archived",
+        "archived",
+        "each start of Spark takes twice the CPU time without: twinlog spark cds",
     )
 
 

@@ -1,4 +1,4 @@
-"""`twinlog spark start|status|stop`: a warm Spark for this machine; `package`: an archive for other machines."""
+"""`twinlog spark start|status|stop`: a warm Spark for this machine; `cds` and `package`: archives for Spark."""
 
 from __future__ import annotations
 
@@ -148,6 +148,30 @@ def package(
                 "for spark-defaults.conf; twinlog sets the second line itself, except on a Connect server of yours",
                 [f"{key} {value}" for key, value in conf.items()],
             ),
+        ],
+    )
+    return ExitCode.DONE
+
+
+@app.command()
+def cds(output: OutputOption = Output.TABLE) -> int:
+    """Write an archive of Spark's classes (the JDK's CDS), so that a Spark starts in less than half the CPU time.
+
+    It takes half a minute and 170 MB of the user's cache, once; twinlog uses it by itself from then on, and asks for a
+    new one (twinlog doctor) when Java or PySpark change. Another spark-submit uses it by the options that are shown.
+    """
+    from twinlog.spark.classes.make import make
+    from twinlog.spark.server import run_once
+
+    say("starting a Spark to see which classes it loads")
+    made = make(run_once)
+    rows = [(round(made.bytes / 1e6), made.java, made.file)]
+    show(
+        made,
+        output,
+        [
+            Grid("archive of Spark's classes", ("MB", "Java", "file"), rows),
+            Lines("for a spark-submit of yours", [f"export SPARK_SUBMIT_OPTS='{made.options}'"]),
         ],
     )
     return ExitCode.DONE

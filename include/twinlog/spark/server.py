@@ -17,9 +17,10 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -33,6 +34,7 @@ from twinlog.config.flow.values import ALONE, AUTO
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.process_id import ProcessId, stop_pid
 from twinlog.spark.build import BUILD
+from twinlog.spark.classes.use import SUBMIT_OPTIONS, submit_options
 from twinlog.spark.protection import PROTECTED, TOKEN_VARIABLE
 from twinlog.spark.session import (
     CONF,
@@ -40,12 +42,13 @@ from twinlog.spark.session import (
     local_address,
     reason_of_no_session,
     session,
-    submit_options,
 )
 
 FOLDER_VARIABLE: Final = "TWINLOG_SPARK_FOLDER"
 ANSWER_SECONDS: Final = 5.0
 START_SECONDS: Final = 180.0
+END_SECONDS: Final = 300.0
+"""A JVM that writes its classes does so as it ends: 15 s are usual."""
 FIRST_JOBS: Final = 3
 KEEP_SESSIONS: Final = {"spark.connect.session.manager.defaultSessionTimeout": "-1"}
 """Or a shared session ends after an hour without a cycle, and nobody can use its id again."""
@@ -202,8 +205,10 @@ def read(folder: Path) -> Server | None:
         return None
 
 
-def start(folder: Path, master: str = ALONE, port: int = 0) -> Seen:
+def start(folder: Path, master: str = ALONE, port: int = 0, jvm: Sequence[str] = ()) -> Seen:
     """Start a server in `folder` and leave it running; return once it has done a job.
+
+    `jvm` are its JVM options, instead of the usual ones.
 
     Raises UsageError if one lives there already or `master` is not one for a server, TransientError if the port is
     taken, another start is under way or its first jobs fail, TerminalError if it ends before it answers.
@@ -217,7 +222,7 @@ def start(folder: Path, master: str = ALONE, port: int = 0) -> Seen:
         refuse_second(folder)
         port = _port(port)
         token = secrets.token_urlsafe(32)
-        process = _launch(folder, master, port, token)
+        process = _launch(folder, master, port, token, jvm)
         server = Server(ProcessId.of(process.pid), port, token, str(uuid.uuid4()), BUILD, master)
         _write(folder, server)  # now: if this process is killed, the server can still be found and stopped
         try:
@@ -227,6 +232,25 @@ def start(folder: Path, master: str = ALONE, port: int = 0) -> Seen:
             stop(folder)
             raise
         return look(server)
+
+
+def run_once(jvm: Sequence[str]) -> None:
+    """Start a server with these JVM options in a folder of its own, end it when it has done a job, wait for its end.
+
+    Raises what `start` does, and TransientError if it does not end.
+    """
+    with tempfile.TemporaryDirectory(prefix="twinlog-spark-") as folder:
+        process = psutil.Process(start(Path(folder), jvm=jvm).server.process.pid)
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except psutil.TimeoutExpired:
+            process.kill()
+            raise TransientError(
+                f"Spark did not end in {END_SECONDS:.0f} s",
+                hint="try again on a calmer machine",
+                code="spark-server",
+            ) from None
 
 
 def refuse_second(folder: Path) -> None:
@@ -270,7 +294,7 @@ def settings(port: int) -> dict[str, str]:
     }
 
 
-def _launch(folder: Path, master: str, port: int, token: str) -> subprocess.Popen[bytes]:
+def _launch(folder: Path, master: str, port: int, token: str, jvm: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start spark-submit, which becomes the JVM, in a session of its own; the token goes by the environment."""
     given = [word for key, value in settings(port).items() for word in ("--conf", f"{key}={value}")]
     submit = Path(sys.executable).with_name("spark-submit")
@@ -278,7 +302,7 @@ def _launch(folder: Path, master: str, port: int, token: str) -> subprocess.Pope
         **os.environ,
         TOKEN_VARIABLE: token,
         "PYSPARK_PYTHON": sys.executable,
-        **submit_options(os.environ),
+        **({SUBMIT_OPTIONS: " ".join(jvm)} if jvm else submit_options(os.environ)),
         **local_address(master, os.environ),
     }
     with os.fdopen(_private(folder / _LOG), "wb") as output:

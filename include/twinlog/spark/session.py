@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark.archive.use import from_archive
+from twinlog.spark.classes.use import submit_options
 from twinlog.spark.protection import (
     TOKEN_VARIABLE,
     connect_url,
@@ -63,19 +64,8 @@ def without_options(master: str) -> str:
     return master.split(";", 1)[0]
 
 
-SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-"""The environment variable of spark-submit's JVM options, beside spark.driver.extraJavaOptions."""
-
-QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
-
 LOCAL_IP: Final = "SPARK_LOCAL_IP"
 """The environment variable of the address at which Spark listens."""
-
-
-def submit_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what to add to an environment for spark-submit; nothing if it is set already."""
-    return {} if SUBMIT_OPTIONS in environment else {SUBMIT_OPTIONS: QUICK_COMPILER}
 
 
 def local_address(master: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from twinlog.errors import TerminalError, UsageError
-from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.broker import EmbeddedKafka, quick_start
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
 from twinlog.process_id import born
 
@@ -54,6 +54,13 @@ def test_two_clusters_are_two(cluster_a, cluster_b, unique_topic):
         config = {"bootstrap.servers": cluster.bootstrap_servers}
         produce(config, topic, values)
         assert values == consume(config, topic, len(values))
+
+
+def test_a_broker_takes_its_classes_from_an_archive(cluster_a):
+    """The first broker of a version has left it for all others, which start in half of the CPU time."""
+    (archive,) = [it for it in quick_start(cluster_a.version) if "SharedArchiveFile" in it]
+    mapped = {it.path for it in psutil.Process(cluster_a.pids[0]).memory_maps()}
+    assert archive.partition("=")[2] in mapped
 
 
 def login(cluster, listener: str, mechanism: str, user: str, password: str) -> dict:

@@ -15,7 +15,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from twinlog.airflow.flows import SPARK_CONNECTION
 from twinlog.airflow.xcom import short
-from twinlog.spark.session import local_address, submit_options
+from twinlog.spark.classes.use import submit_options
+from twinlog.spark.session import local_address
 
 RESULT_PREFIX = '{"twinlog":'
 MOST_CHARACTERS = 2_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twinlog.errors import TerminalError, TransientError
@@ -31,9 +31,12 @@ def new_cluster_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
 
 
-def format_node(node: NodePlan, class_path: str, cluster_id: str, users: Mapping[str, str]) -> None:
+def format_node(
+    node: NodePlan, class_path: str, cluster_id: str, users: Mapping[str, str], jvm: Sequence[str]
+) -> None:
     """Format a broker's empty folder, with the users' SCRAM credentials.  Raises TerminalError (`broker`)."""
-    tool = (find_java().path, "-Xmx128m", "-cp", class_path, "kafka.tools.StorageTool", "format")
+    java: list[str | Path] = [find_java().path, "-Xmx128m", *jvm]
+    tool = (*java, "-cp", class_path, "kafka.tools.StorageTool", "format")
     answer = run((*tool, "-t", cluster_id, "-c", node.properties, *scram_arguments(users)), _FORMAT_WITHIN_S)
     if answer.returncode:
         reason = cause_of_death(answer.stderr + answer.stdout)
@@ -44,10 +47,11 @@ def format_node(node: NodePlan, class_path: str, cluster_id: str, users: Mapping
         )
 
 
-def launch_node(node: NodePlan, class_path: str, *, watched: bool) -> JavaProcess:
+def launch_node(node: NodePlan, class_path: str, jvm: Sequence[str], *, watched: bool) -> JavaProcess:
     """Start a formatted broker; its output is appended to its log."""
     java = find_java().path
-    command: list[str | Path] = [java, *_HEAP, *JVM, "-cp", class_path, "kafka.Kafka", node.properties]
+    options = (*_HEAP, *JVM, *jvm)
+    command: list[str | Path] = [java, *options, "-cp", class_path, "kafka.Kafka", node.properties]
     return JavaProcess(command, node.log, watched=watched)
 
 
