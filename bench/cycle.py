@@ -2,10 +2,11 @@
 
     python -m bench.cycle [--spark cold warm] [--through hand airflow] [--cycles 3] [--flows 20]
 
-A cycle has nothing to copy but a heartbeat, or 50,000 records.  "cold" starts Spark for each copy, "warm" uses the
-server of `twinlog spark start`, whose own CPU time is counted, too.  Wall seconds say as much of the machine as of
-twinlog; CPU-seconds, of imports apart, are what to compare.  At last, so many `--flows` run once a minute each, with
-nothing but heartbeats, on one Airflow with one warm Spark.
+A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
+last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog spark start`,
+whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds, of imports
+apart, are what to compare.  At last, so many `--flows` run once a minute each, with nothing but heartbeats, on one
+Airflow with one warm Spark.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from bench import load, pages
 from bench.process_tree import JVM, WORKERS, ProcessTree
 from bench.side_by_side import Clusters
 from bench.topics import Kind
+from twinlog.batches import codec
 from twinlog.errors import ClusterUnreachable
 from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.demo.stage import DAG_ID
@@ -38,9 +41,8 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.shipped import folder as shipped_folder
 
 CLOCK = Path(__file__).parent / "clock"
-RECORDS = 50_000
-TOPIC = "cycle"
-VOLUMES = {"a heartbeat": 0, f"{RECORDS:,} records": RECORDS}
+TOPIC, WIDE_TOPIC = "cycle", "wide"
+BUSY, PARTITIONS = 10, 1_000
 RUN_TIMEOUT_S = 900
 SETTLES_S, MINUTES = 120, 4
 """How long many flows run before they are measured, and for how long they are."""
@@ -66,6 +68,34 @@ checkpoints.topic.replication.factor = 1
 heartbeats.topic.replication.factor = 1
 offset.storage.replication.factor = 1
 """
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What a cycle finds new: about so many records of 1,000 bytes, in batches of so many (0: of 256 KiB).
+
+    `partitions` is how many the flow has besides; a whole topic of them makes every later cycle a wider one.
+    """
+
+    name: str
+    records: int
+    batch: int = 50
+    partitions: int = 0
+
+    def write(self, clusters: Clusters) -> None:
+        """Write the records."""
+        servers = clusters.source.bootstrap_servers
+        if self.partitions:
+            batch = load.batch_of(self.batch, 1000, codec.NONE)
+            rounds = self.records // (self.batch * BUSY)
+            load.produce(servers, ({(WIDE_TOPIC, it): batch for it in range(BUSY)} for _ in range(rounds)))
+        elif self.records:
+            load.fill(servers, Kind("cycle", 1000, self.batch), TOPIC, self.records, clusters.source_data)
+
+
+SMALL = (Volume("a heartbeat", 0), Volume("50,000 records", 50_000))
+LARGE = Volume("1 GB", 1_000_000, batch=0)
+WIDE = Volume(f"{BUSY} busy of {PARTITIONS:,} partitions", 1_000, batch=10, partitions=PARTITIONS)
 
 COLD, WARM = "cold", "warm"
 """A Spark of each cycle's own (`twinlog.spark.master = local[2]`), or the server of `twinlog spark start`."""
@@ -111,12 +141,6 @@ class Bench:
         self.clock.unlink()
         return rows
 
-    def fill(self, records: int) -> None:
-        """Write records that the next cycle copies."""
-        if records:
-            servers = self.clusters.source.bootstrap_servers
-            load.fill(servers, Kind("cycle", 1000, 50), TOPIC, records, self.clusters.source_data)
-
     def server_cpu_s(self) -> float:
         """Return what the warm Spark has used so far, its Python workers included."""
         return tree_cpu_s([self.server] if self.server else [])
@@ -139,12 +163,16 @@ def main() -> None:
     ):
         clusters = Clusters(source, target)
         load.create(source.bootstrap_servers, Kind("cycle", 1000, 50), TOPIC)
-        for spark in given.spark:
+        ways = {"hand": by_hand, "airflow": through_airflow}
+        for spark, volumes in ((COLD, SMALL), (WARM, (*SMALL, LARGE)), (WARM, (WIDE,))):
+            if spark not in given.spark:
+                continue
+            if WIDE in volumes:
+                load.create_topic(source.bootstrap_servers, WIDE_TOPIC, PARTITIONS)
             with warm_server(spark) as server:
                 bench = Bench(clusters, Path(folder), given.cycles, spark, server)
-                ways = {"hand": by_hand, "airflow": through_airflow}
                 for way in given.through:
-                    for row in ways[way](bench):
+                    for row in ways[way](bench, volumes):
                         rows.append(row)
                         print(row, flush=True)
         if given.flows:
@@ -177,17 +205,17 @@ def twinlog(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def by_hand(bench: Bench) -> Iterator[Row]:
+def by_hand(bench: Bench, volumes: Sequence[Volume]) -> Iterator[Row]:
     """Yield the median cost of `twinlog run --once` for each volume."""
-    for volume, records in VOLUMES.items():
-        measured = [_one_by_hand(bench, records) for _ in range(bench.cycles + 1)][1:]
+    for volume in volumes:
+        measured = [_one_by_hand(bench, volume) for _ in range(bench.cycles + 1)][1:]
         names = measured[0].keys()
         middle = {name: statistics.median(each[name] for each in measured) for name in names}
-        yield {"through": "hand", "spark": bench.spark, "volume": volume, "task": "", **middle}
+        yield {"through": "hand", "spark": bench.spark, "volume": volume.name, "task": "", **middle}
 
 
-def _one_by_hand(bench: Bench, records: int) -> Row:
-    bench.fill(records)
+def _one_by_hand(bench: Bench, volume: Volume) -> Row:
+    volume.write(bench.clusters)
     config, before, began = bench.config, bench.server_cpu_s(), time.monotonic()
     command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", config]
     environment = {**os.environ, **bench.environment}
@@ -205,8 +233,8 @@ def _one_by_hand(bench: Bench, records: int) -> Row:
     if process.returncode:
         raise SystemExit(f"the cycle ended with {process.returncode}:\n{log.read_text()[-2000:]}")
     copied = json.loads(output)["flows"][0]["records"]
-    if copied < max(1, records):
-        raise SystemExit(f"the cycle copied {copied} records, and there were {max(1, records)}")
+    if copied < max(1, volume.records * 9 // 10):
+        raise SystemExit(f"the cycle copied {copied} records, and there were about {volume.records}")
     own = [it for it in bench.written() if "run" in it["words"]]
     if len(own) != 1:
         raise SystemExit(f"{len(own)} processes wrote down what the cycle cost, not 1")
@@ -232,26 +260,32 @@ def tree_cpu_s(roots: Sequence[psutil.Process]) -> float:
     return total
 
 
-def through_airflow(bench: Bench) -> Iterator[Row]:
+def through_airflow(bench: Bench, volumes: Sequence[Volume]) -> Iterator[Row]:
     """Yield the cost of each task, and of the whole run, for each volume: medians."""
     airflow = AirflowInstance(
-        bench.folder / f"airflow-{bench.spark}", bench.config, settings=bench.environment
+        bench.folder / f"airflow-{uuid.uuid4().hex[:6]}", bench.config, settings=bench.environment
     )
     with airflow:
         airflow.wait_until_healthy(RUN_TIMEOUT_S)
         _wait(lambda: DAG_ID in airflow.api.dag_ids(), "Airflow has not found the Dag")
         airflow.api.pause(DAG_ID, paused=False)
-        for volume, records in VOLUMES.items():
-            runs = [_one_run(bench, airflow, records) for _ in range(bench.cycles + 1)][1:]
+        for volume in volumes:
+            runs = [_one_run(bench, airflow, volume) for _ in range(bench.cycles + 1)][1:]
             for task in (*TASKS, ""):
                 each = [run[task] for run in runs]
                 middle = {name: statistics.median(row[name] for row in each) for name in each[0]}
-                yield {"through": "Airflow", "spark": bench.spark, "volume": volume, "task": task, **middle}
+                yield {
+                    "through": "Airflow",
+                    "spark": bench.spark,
+                    "volume": volume.name,
+                    "task": task,
+                    **middle,
+                }
 
 
-def _one_run(bench: Bench, airflow: AirflowInstance, records: int) -> dict[str, Row]:
+def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str, Row]:
     """Run one cycle; return the cost of its tasks by name, and under "" that of the run."""
-    bench.fill(records)
+    volume.write(bench.clusters)
     bench.written()
     components = [psutil.Process(pid) for pid in airflow.sessions]
     before, server = tree_cpu_s(components), bench.server_cpu_s()
