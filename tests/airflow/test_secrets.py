@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.airflow.secrets import RememberedConnections, ask_airflow, stand_in
-from twinlog.config.file.providers import LookupFailedError
+from twinlog.airflow.secrets import RememberedConnections, ask_airflow
+from twinlog.config.file.providers import LookupFailedError, stand_in
 from twinlog.config.flow.load import load
 from twinlog.config.security.connection import HANDED_OVER, handed_over
 from twinlog.errors import TransientError

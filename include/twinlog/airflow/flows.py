@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from twinlog.airflow.secrets import stand_in
-from twinlog.config.file.providers import AirflowResolver
+from twinlog.config.file.providers import AirflowResolver, stand_in
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ConfigError

@@ -9,16 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from twinlog.config.file.providers import LookupFailedError, Unknown
+from twinlog.config.file.providers import LookupFailedError
 from twinlog.config.security.connection import HANDED_OVER
 from twinlog.errors import TransientError
 
 _FIELDS = frozenset({"login", "password", "host", "port", "schema"})
-
-
-def stand_in(_conn_id: str, _field: str) -> str:
-    """Return a stand-in for a Dag file, which only needs names: no connection is read at parse time."""
-    return Unknown("known-in-tasks-only")
 
 
 def ask_airflow(conn_id: str, field: str) -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from twinlog.state.seats import Member, Role, Seat
 
-RENEW_SECONDS = 0.7
+RENEW_SECONDS = 0.5
 """Pause between two writes of a seat by the process in it."""
 
-SILENT_SECONDS = 3.0
+SILENT_SECONDS = 2.4
 """How long a leader's seat stays the same before another process takes it."""
 
 

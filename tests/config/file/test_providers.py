@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from twinlog.config.file.origin import Origin, Properties, Property
-from twinlog.config.file.providers import Expanded, LookupFailedError, providers_of
-from twinlog.errors import ConfigError
+from twinlog.config.file.providers import Expanded, LookupFailedError, providers_of, stand_in
+from twinlog.errors import ConfigError, TransientError
 
 KAFKA = "org.apache.kafka.common.config.provider."
 
@@ -130,3 +131,77 @@ def test_airflow_inside_airflow() -> None:
     with pytest.raises(ConfigError) as caught:
         providers.expand(Property("${airflow:other}", value.origin))
     assert "f:3: k: ${airflow:other}: no connection other" == str(caught.value)
+
+
+VAULT = """
+asked = []
+
+
+def read(path, key, *, mount="kv"):
+    asked.append(key)
+    match key:
+        case "password":
+            return f"{mount}/{path}"
+        case "number":
+            return 7
+        case "down":
+            raise OSError("refused hunter2")
+    raise KeyError("hunter2")
+"""
+
+
+class TestPythonFunction:
+    """A provider that is a function of the user's."""
+
+    @pytest.fixture
+    def vault(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Properties:
+        (tmp_path / "a_vault.py").write_text(VAULT)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "a_vault", raising=False)
+        return declared(**{
+            "": "vault",
+            ".vault.class": "python:a_vault.read",
+            ".vault.param.mount": "secret",
+        })
+
+    def test_it_gets_path_key_and_parameters(self, vault: Properties) -> None:
+        """As written; without a path it is empty."""
+        assert Expanded("secret/kafka/a", indirect=True) == expand("${vault:kafka/a:password}", vault)
+        assert "secret/" == expand("${vault:password}", vault).text
+
+    def test_it_is_asked_once_for_each_value(self, vault: Properties) -> None:
+        """A password stands in the settings of several clients."""
+        expand("${vault:a:password} ${vault:a:password}", vault)
+        assert ["password"] == sys.modules["a_vault"].asked
+
+    def test_a_dag_file_asks_it_nothing(self, vault: Properties) -> None:
+        """It is parsed every few seconds."""
+        providers, _ = providers_of(vault, {}, stand_in)
+        found = providers.expand(Property("${vault:a:password}", Origin("as written", "f", 3, "k")))
+        assert not found.known
+        assert [] == sys.modules["a_vault"].asked
+
+    @pytest.mark.parametrize(
+        ("key", "part"), [("other", "a_vault.read knows no such value"), ("number", "gave int, and no text")]
+    )
+    def test_what_it_does_not_have_is_an_error(self, vault: Properties, key: str, part: str) -> None:
+        """The reference is named; the text of the function's own error is not shown."""
+        message = failure(f"${{vault:a:{key}}}", vault)
+        assert part in message
+        assert f"f:3: k: ${{vault:a:{key}}}" in message
+        assert "hunter2" not in message
+
+    def test_a_vault_that_does_not_answer_is_asked_again_later(self, vault: Properties) -> None:
+        """By whoever tries again after errors that may go away."""
+        with pytest.raises(TransientError) as caught:
+            expand("${vault:a:down}", vault)
+        assert "the config provider a_vault.read failed: OSError" in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["no_such_module.read", "a_vault.write", "read", ""])
+    def test_a_function_that_is_not_there_is_an_error(self, vault: Properties, name: str) -> None:
+        """At its declaration."""
+        wrong = {**vault, **declared(**{".vault.class": f"python:{name}"})}
+        _, (error,) = providers_of(wrong, {})
+        assert f"python:{name} cannot be imported" in error.message
+        assert "config.providers.vault.class" == error.data["key"]

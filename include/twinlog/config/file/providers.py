@@ -1,22 +1,24 @@
 """Read values from outside the file (`${provider:path:key}`) as Kafka's config providers do, and never print a secret.
 
 `env`, `file` and `dir` (and `airflow`, inside Airflow) work without being declared; a `config.providers` declaration
-may give Kafka's three classes other names and parameters.  One difference from Kafka, on purpose: a reference that
-cannot be resolved is an error, while Kafka goes on with the text `${...}` as the password.  Sources:
-ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
+may give Kafka's three classes other names and parameters, or name a Python function.  One difference from Kafka, on
+purpose: a reference that cannot be resolved is an error, while Kafka goes on with the text `${...}` as the password.
+Sources: ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import javaproperties
 
 from twinlog.config.file.origin import Origin, Properties, Property
-from twinlog.errors import ConfigError
+from twinlog.errors import ConfigError, TransientError, TwinlogError
 
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Kafka's own pattern: provider, optional path, key (ConfigTransformer.DEFAULT_PATTERN)."""
@@ -34,7 +36,14 @@ AirflowResolver = Callable[[str, str], str]
 Lookup = Callable[[str, str], str]
 """Returns the value for a path ("" if none is written) and a key; raises LookupFailedError."""
 
+
+def stand_in(_path: str, _key: str) -> str:
+    """Stand for a value in a Dag file, which only needs names: nothing outside of it is asked at parse time."""
+    return Unknown("known-in-tasks-only")
+
+
 _KAFKA = "org.apache.kafka.common.config.provider."
+_PYTHON = "python:"
 
 
 class LookupFailedError(Exception):
@@ -112,13 +121,13 @@ def providers_of(
     declared = raw["config.providers"].text.split(",") if "config.providers" in raw else []
     for name in filter(None, map(str.strip, declared)):
         try:
-            by_name[name] = _declared(name, raw, environ)
+            by_name[name] = _declared(name, raw, environ, asked=airflow is not stand_in)
         except ConfigError as error:
             errors.append(error)
     return Providers(by_name), tuple(errors)
 
 
-def _declared(name: str, raw: Properties, environ: Mapping[str, str]) -> Lookup:
+def _declared(name: str, raw: Properties, environ: Mapping[str, str], *, asked: bool) -> Lookup:
     class_key = f"config.providers.{name}.class"
     given = raw.get(class_key)
     if given is None:
@@ -126,7 +135,12 @@ def _declared(name: str, raw: Properties, environ: Mapping[str, str]) -> Lookup:
     prefix = f"config.providers.{name}.param."
     allowed = raw.get(prefix + "allowed.paths")
     folders = tuple(Path(part.strip()) for part in allowed.text.split(",")) if allowed else ()
-    match given.text.strip().removeprefix(_KAFKA):
+    written = given.text.strip()
+    if written.startswith(_PYTHON):
+        of = {key.removeprefix(prefix): it.text for key, it in raw.items() if key.startswith(prefix)}
+        called = _function(written.removeprefix(_PYTHON), of, class_key)
+        return called if asked else stand_in
+    match written.removeprefix(_KAFKA):
         case "EnvVarConfigProvider":
             return _environment(environ, _pattern(raw.get(prefix + "allowlist.pattern")))
         case "FileConfigProvider":
@@ -135,10 +149,47 @@ def _declared(name: str, raw: Properties, environ: Mapping[str, str]) -> Lookup:
             return _directory(folders)
         case _:
             raise ConfigError(
-                f"{given.text.strip()} cannot run here",
-                hint="use Kafka's EnvVar-, File- or DirectoryConfigProvider",
+                f"{written} cannot run here",
+                hint="use Kafka's EnvVar-, File- or DirectoryConfigProvider, or python:package.module.function",
                 key=class_key,
             )
+
+
+def _function(name: str, parameters: Mapping[str, str], class_key: str) -> Lookup:
+    """Return what a Python function gives for a path and a key, each asked for once; `parameters` go by keyword.
+
+    Raises ConfigError if it cannot be imported.  What is looked up raises LookupFailedError if the function raises
+    LookupError or gives no text, and TransientError if it raises anything else: a vault may be back soon.
+    """
+    module, _, function = name.rpartition(".")
+    try:
+        call = getattr(importlib.import_module(module), function)
+    except Exception as error:  # noqa: BLE001  a user's module
+        raise ConfigError(
+            f"{_PYTHON}{name} cannot be imported: {type(error).__name__}: {error}",
+            hint="write python:package.module.function, and install the package wherever this file is read",
+            key=class_key,
+        ) from None
+
+    @cache
+    def look_up(path: str, key: str) -> str:
+        try:
+            found = call(path, key, **parameters)
+        except LookupError:
+            raise LookupFailedError(f"{name} knows no such value") from None
+        except TwinlogError:
+            raise
+        except Exception as error:  # its text may hold a secret
+            raise TransientError(
+                f"the config provider {name} failed: {type(error).__name__}",
+                hint="--debug shows its traceback",
+                code="config-provider",
+            ) from error
+        if not isinstance(found, str):
+            raise LookupFailedError(f"{name} gave {type(found).__name__}, and no text")
+        return found
+
+    return look_up
 
 
 def _pattern(value: Property | None) -> re.Pattern[str] | None:
