@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 import shutil
@@ -11,6 +12,7 @@ from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import typer
 import yaml
@@ -20,7 +22,7 @@ from twinlog.shipped import folder
 
 UNITS = sorted((folder("config") / "systemd").iterdir())
 RUNS = [it for it in UNITS if it.suffix == ".service"]
-DEPLOYMENT = folder("config") / "kubernetes" / "deployment.yaml"
+KUBERNETES = folder("config") / "kubernetes"
 
 
 def unknown(words: Sequence[str]) -> list[str]:
@@ -77,14 +79,74 @@ def test_systemd_takes_a_unit(path: Path, tmp_path: Path) -> None:
     assert [] == [line for line in done.stderr.splitlines() if str(tmp_path) in line]
 
 
-def test_the_deployment_holds_together() -> None:
-    """Its selector finds its pods, its mounts have volumes, and its command is one of twinlog's."""
-    document = yaml.safe_load(DEPLOYMENT.read_text())
-    spec = document["spec"]
-    pod = spec["template"]["spec"]
-    [container] = pod["containers"]
-    assert ("apps/v1", "Deployment") == (document["apiVersion"], document["kind"])
-    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-    assert {it["name"] for it in pod["volumes"]} == {it["name"] for it in container["volumeMounts"]}
-    assert (["twinlog"], []) == (container["command"], unknown(container["args"]))
-    assert spec["replicas"] > 1
+@pytest.fixture(scope="module")
+def base() -> dict[str, Any]:
+    """Return the Kustomize base."""
+    found: dict[str, Any] = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def resources(base: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return its resources by kind and name."""
+    files = [KUBERNETES / name for name in base["resources"]]
+    documents = [it for file in files for it in yaml.safe_load_all(file.read_text())]
+    return {(it["kind"], it["metadata"]["name"]): it for it in documents}
+
+
+class TestKubernetes:
+    """The Kustomize base."""
+
+    def test_every_file_of_the_folder_belongs_to_it(self, base: dict[str, Any]) -> None:
+        """What is not named is never applied."""
+        assert sorted([*base["resources"], "kustomization.yaml"]) == sorted(
+            it.name for it in KUBERNETES.iterdir()
+        )
+
+    @pytest.mark.parametrize("version", ["1.29", "1.37"])
+    def test_kubernetes_takes_each_resource(self, resources: dict[Any, Any], version: str) -> None:
+        """Every field, by Kubernetes' own schemas, in which a field that is not known is a mistake."""
+        for document in resources.values():
+            kubernetes_validate.validate(document, version, strict=True)
+
+    def test_the_schemas_find_a_mistake(self, resources: dict[Any, Any]) -> None:
+        """Otherwise the test above could not fail."""
+        wrong = copy.deepcopy(resources["Deployment", "twinlog"])
+        wrong["spec"]["template"]["spec"]["containers"][0]["arg"] = ["run"]
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(wrong, "1.37", strict=True)
+
+    def test_the_deployment_holds_together(self, resources: dict[Any, Any], base: dict[str, Any]) -> None:
+        """Its mounts have volumes, its command is one of twinlog's, its secret and image are those of the base."""
+        spec = resources["Deployment", "twinlog"]["spec"]
+        pod = spec["template"]["spec"]
+        [container] = pod["containers"]
+        assert {it["name"] for it in pod["volumes"]} == {it["name"] for it in container["volumeMounts"]}
+        assert (["twinlog"], []) == (container["command"], unknown(container["args"]))
+        assert spec["replicas"] > 1
+        [secret] = base["secretGenerator"]
+        assert [secret["name"]] == [it["secret"]["secretName"] for it in pod["volumes"] if "secret" in it]
+        assert f"/etc/twinlog/{secret['files'][0]}" == container["args"][-1]
+        [image] = base["images"]
+        assert f"{image['name']}:{image['newTag']}" == container["image"]
+
+    def test_every_selector_finds_the_pods(self, resources: dict[Any, Any]) -> None:
+        """Of the budget, the service and the network policy; their ports are those of the container."""
+        template = resources["Deployment", "twinlog"]["spec"]["template"]
+        labels = template["metadata"]["labels"]
+        budget = resources["PodDisruptionBudget", "twinlog"]["spec"]
+        service = resources["Service", "twinlog-metrics"]["spec"]
+        policy = resources["NetworkPolicy", "twinlog-metrics"]["spec"]
+        deployment = resources["Deployment", "twinlog"]["spec"]
+        assert [labels] * 4 == [
+            deployment["selector"]["matchLabels"],
+            budget["selector"]["matchLabels"],
+            service["selector"],
+            policy["podSelector"]["matchLabels"],
+        ]
+        [port] = template["spec"]["containers"][0]["ports"]
+        assert (port["containerPort"], port["name"]) == (
+            service["ports"][0]["port"],
+            service["ports"][0]["targetPort"],
+        )
+        assert port["name"] == policy["ingress"][0]["ports"][0]["port"]
