@@ -5,8 +5,8 @@
 A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
 last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog spark start`,
 whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds, of imports
-apart, are what to compare.  At last, so many `--flows` run once a minute each, with nothing but heartbeats, on one
-Airflow with one warm Spark.
+apart, are what to compare.  At last, so many `--flows` run once a minute each, with nothing but heartbeats, by
+one command and on one Airflow, with one warm Spark.
 """
 
 from __future__ import annotations
@@ -177,10 +177,10 @@ def main() -> None:
                         print(row, flush=True)
         if given.flows:
             with warm_server(WARM) as server:
-                rows.append(
-                    many_flows(Bench(clusters, Path(folder), given.cycles, WARM, server), given.flows)
-                )
-                print(rows[-1], flush=True)
+                bench = Bench(clusters, Path(folder), given.cycles, WARM, server)
+                for row in many_flows(bench, given.flows, given.through):
+                    rows.append(row)
+                    print(row, flush=True)
     pages.write("cycle", rows, markdown(rows), given)
 
 
@@ -316,8 +316,8 @@ def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str
     return rows
 
 
-def many_flows(bench: Bench, flows: int) -> Row:
-    """Return what so many flows cost in all when each has a cycle every minute, over some minutes."""
+def many_flows(bench: Bench, flows: int, through: Sequence[str]) -> Iterator[Row]:
+    """Yield what so many flows cost in all with a cycle every minute: by one command, and through Airflow."""
     names = [f"S{number:02}" for number in range(1, flows + 1)]
     servers = [f"{it}.bootstrap.servers = {bench.clusters.source.bootstrap_servers}" for it in names]
     enabled = [f"{it}->B.enabled = true\n{it}->B.topics = {TOPIC}" for it in names]
@@ -325,7 +325,31 @@ def many_flows(bench: Bench, flows: int) -> Row:
     kept = [it for it in text.splitlines() if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
     file = bench.folder / "many.properties"
     file.write_text("\n".join([f"clusters = {', '.join(names)}, B", *servers, *enabled, *kept]) + "\n")
-    dags = [f"replicate__{it}__B" for it in names]
+    if "hand" in through:
+        yield _many_by_hand(bench, file, flows)
+    if "airflow" in through:
+        yield _many_through_airflow(bench, file, [f"replicate__{it}__B" for it in names])
+
+
+def _many_by_hand(bench: Bench, file: Path, flows: int) -> Row:
+    command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", str(file)]
+    measured = []
+    for _ in range(bench.cycles + 1):
+        bench.written()
+        server, began = bench.server_cpu_s(), time.monotonic()
+        done = subprocess.run(
+            command, env={**os.environ, **bench.environment}, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"a cycle of {flows} flows ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        wall, server = time.monotonic() - began, bench.server_cpu_s() - server
+        cpu = sum(it["cpu_s"] + it["children_cpu_s"] for it in bench.written() if "run" in it["words"])
+        measured.append((wall, cpu + server))
+    wall, cpu = (statistics.median(it) for it in zip(*measured[1:], strict=True))
+    return {"flows": flows, "through": "hand", "wall_s": wall, "cores": cpu / 60, "cpu_s": cpu / flows}
+
+
+def _many_through_airflow(bench: Bench, file: Path, dags: Sequence[str]) -> Row:
     only = bench.folder / "dags"
     only.mkdir()
     shutil.copy(shipped_folder("dags") / "replicate.py", only)
@@ -336,19 +360,15 @@ def many_flows(bench: Bench, flows: int) -> Row:
             airflow.api.pause(dag, paused=False)
         components = [psutil.Process(pid) for pid in airflow.sessions]
         time.sleep(SETTLES_S)  # first cycles create topics
-        cpu, server, began, done = (
-            tree_cpu_s(components),
-            bench.server_cpu_s(),
-            time.monotonic(),
-            _done(airflow, dags),
-        )
+        cpu, server = tree_cpu_s(components), bench.server_cpu_s()
+        began, done = time.monotonic(), _done(airflow, dags)
         time.sleep(MINUTES * 60)
         wall = time.monotonic() - began
         cpu, server = tree_cpu_s(components) - cpu, bench.server_cpu_s() - server
         cycles = _done(airflow, dags) - done
     return {
-        "through": "many flows",
-        "flows": flows,
+        "flows": len(dags),
+        "through": "airflow",
         "minutes": wall / 60,
         "cycles": cycles,
         "cores": (cpu + server) / wall,
@@ -398,14 +418,16 @@ def markdown(rows: Sequence[Row]) -> str:
             "|---|---|---|---:|---:|---:|---:|",
             *(f"| {it['task']} | {it['spark']} | {it['volume']} | {_numbers(it)} |" for it in tasks),
         ]
-    for it in rows:
-        if "flows" in it:
-            lines += [
-                "",
-                f"{it['flows']} flows, a cycle of each every minute, on one Airflow with one warm Spark:"
-                f" {it['cycles']} cycles in {it['minutes']:.0f} minutes, {it['cores']:.2f} cores in all,"
-                f" {it['cpu_s']:.1f} CPU-seconds a cycle.",
-            ]
+    for it in (row for row in rows if "flows" in row):
+        if it["through"] == "hand":
+            done = f"by one `twinlog run --once`: {it['wall_s']:.0f} s"
+        else:
+            done = f"through one Airflow: {it['cycles']} cycles in {it['minutes']:.0f} minutes"
+        lines += [
+            "",
+            f"{it['flows']} flows once a minute, with one warm Spark, {done}, {it['cores']:.2f} cores in all,"
+            f" {it['cpu_s']:.1f} CPU-seconds a cycle.",
+        ]
     return "\n".join(lines) + "\n"
 
 
