@@ -5,8 +5,7 @@
 A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
 last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog spark start`,
 whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds, of imports
-apart, are what to compare.  At last, so many `--flows` run once a minute each, with nothing but heartbeats, by
-one command and on one Airflow, with one warm Spark.
+apart, are what to compare.  At last, one command runs a cycle of so many `--flows`, with nothing but heartbeats.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -38,15 +36,11 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.demo.stage import DAG_ID
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.shipped import folder as shipped_folder
 
 CLOCK = Path(__file__).parent / "clock"
 TOPIC, WIDE_TOPIC = "cycle", "wide"
 BUSY, PARTITIONS = 10, 1_000
 RUN_TIMEOUT_S = 900
-SETTLES_S, MINUTES = 120, 4
-"""How long many flows run before they are measured, and for how long they are."""
-
 TASKS = (
     *("discover", "sync_topics", "plan_ranges", "copy", "offset_syncs"),
     *("checkpoints", "heartbeats", "validate", "publish"),
@@ -152,7 +146,9 @@ def main() -> None:
     parser.add_argument("--spark", nargs="+", choices=(COLD, WARM), default=(COLD, WARM))
     parser.add_argument("--through", nargs="+", choices=("hand", "airflow"), default=("hand", "airflow"))
     parser.add_argument("--cycles", type=int, default=3, help="cycles that count, after one that does not")
-    parser.add_argument("--flows", type=int, default=20, help="flows that run once a minute each; 0 for none")
+    parser.add_argument(
+        "--flows", type=int, default=20, help="flows of which one command runs a cycle; 0 for none"
+    )
     pages.add_arguments(parser)
     given = parser.parse_args()
     rows: list[Row] = []
@@ -178,9 +174,8 @@ def main() -> None:
         if given.flows:
             with warm_server(WARM) as server:
                 bench = Bench(clusters, Path(folder), given.cycles, WARM, server)
-                for row in many_flows(bench, given.flows, given.through):
-                    rows.append(row)
-                    print(row, flush=True)
+                rows.append(many_flows(bench, given.flows))
+                print(rows[-1], flush=True)
     pages.write("cycle", rows, markdown(rows), given)
 
 
@@ -316,22 +311,15 @@ def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str
     return rows
 
 
-def many_flows(bench: Bench, flows: int, through: Sequence[str]) -> Iterator[Row]:
-    """Yield what so many flows cost in all with a cycle every minute: by one command, and through Airflow."""
+def many_flows(bench: Bench, flows: int) -> Row:
+    """Return what a cycle of so many flows costs in all, by one command."""
     names = [f"S{number:02}" for number in range(1, flows + 1)]
     servers = [f"{it}.bootstrap.servers = {bench.clusters.source.bootstrap_servers}" for it in names]
     enabled = [f"{it}->B.enabled = true\n{it}->B.topics = {TOPIC}" for it in names]
-    text = bench.config.read_text().replace("0 0 1 1 *", "* * * * *", 1)
-    kept = [it for it in text.splitlines() if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
+    lines = bench.config.read_text().splitlines()
+    kept = [it for it in lines if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
     file = bench.folder / "many.properties"
     file.write_text("\n".join([f"clusters = {', '.join(names)}, B", *servers, *enabled, *kept]) + "\n")
-    if "hand" in through:
-        yield _many_by_hand(bench, file, flows)
-    if "airflow" in through:
-        yield _many_through_airflow(bench, file, [f"replicate__{it}__B" for it in names])
-
-
-def _many_by_hand(bench: Bench, file: Path, flows: int) -> Row:
     command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", str(file)]
     measured = []
     for _ in range(bench.cycles + 1):
@@ -346,42 +334,7 @@ def _many_by_hand(bench: Bench, file: Path, flows: int) -> Row:
         cpu = sum(it["cpu_s"] + it["children_cpu_s"] for it in bench.written() if "run" in it["words"])
         measured.append((wall, cpu + server))
     wall, cpu = (statistics.median(it) for it in zip(*measured[1:], strict=True))
-    return {"flows": flows, "through": "hand", "wall_s": wall, "cores": cpu / 60, "cpu_s": cpu / flows}
-
-
-def _many_through_airflow(bench: Bench, file: Path, dags: Sequence[str]) -> Row:
-    only = bench.folder / "dags"
-    only.mkdir()
-    shutil.copy(shipped_folder("dags") / "replicate.py", only)
-    with AirflowInstance(bench.folder / "airflow-many", file, dags=only) as airflow:
-        airflow.wait_until_healthy(RUN_TIMEOUT_S)
-        _wait(lambda: set(dags) <= set(airflow.api.dag_ids()), "Airflow has not found the Dags")
-        for dag in dags:
-            airflow.api.pause(dag, paused=False)
-        components = [psutil.Process(pid) for pid in airflow.sessions]
-        time.sleep(SETTLES_S)  # first cycles create topics
-        cpu, server = tree_cpu_s(components), bench.server_cpu_s()
-        began, done = time.monotonic(), _done(airflow, dags)
-        time.sleep(MINUTES * 60)
-        wall = time.monotonic() - began
-        cpu, server = tree_cpu_s(components) - cpu, bench.server_cpu_s() - server
-        cycles = _done(airflow, dags) - done
-    return {
-        "flows": len(dags),
-        "through": "airflow",
-        "minutes": wall / 60,
-        "cycles": cycles,
-        "cores": (cpu + server) / wall,
-        "cpu_s": (cpu + server) / cycles if cycles else 0.0,
-    }
-
-
-def _done(airflow: AirflowInstance, dags: Sequence[str]) -> int:
-    """Return how many runs have succeeded.  A failed one ends the measurement."""
-    states = [it["state"] for dag in dags for it in airflow.api.runs(dag)]
-    if "failed" in states:
-        raise SystemExit(f"a run failed: see {airflow.home / 'logs'}")
-    return states.count("success")
+    return {"flows": flows, "wall_s": wall, "cpu_s": cpu}
 
 
 def _wait(found: Any, what: str) -> None:
@@ -419,14 +372,10 @@ def markdown(rows: Sequence[Row]) -> str:
             *(f"| {it['task']} | {it['spark']} | {it['volume']} | {_numbers(it)} |" for it in tasks),
         ]
     for it in (row for row in rows if "flows" in row):
-        if it["through"] == "hand":
-            done = f"by one `twinlog run --once`: {it['wall_s']:.0f} s"
-        else:
-            done = f"through one Airflow: {it['cycles']} cycles in {it['minutes']:.0f} minutes"
         lines += [
             "",
-            f"{it['flows']} flows once a minute, with one warm Spark, {done}, {it['cores']:.2f} cores in all,"
-            f" {it['cpu_s']:.1f} CPU-seconds a cycle.",
+            f"{it['flows']} flows in one `twinlog run --once`, with a warm Spark and nothing but heartbeats:"
+            f" {it['wall_s']:.1f} s, {it['cpu_s']:.1f} CPU-seconds.",
         ]
     return "\n".join(lines) + "\n"
 
