@@ -19,7 +19,7 @@ from bench.contenders import TWINLOG, WARM
 from bench.lane import InProcess
 from bench.latency import wait_for
 from bench.process_tree import DRIVER, JVM, WORKERS
-from twinlog.cli.cycle import Request, run_cycle
+from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings

@@ -31,7 +31,7 @@ from twinlog import clock
 from twinlog.airflow.operators.copy import for_xcom
 from twinlog.airflow.xcom import shortened
 from twinlog.checks.data_docs import reports_folder
-from twinlog.cli.cycle import Request, run_cycle
+from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters

@@ -75,15 +75,15 @@ ANSWERS = (
         },
     ),
     Answer(["status"], "monitoring.status:FlowStatus", FLOWS, FAILED),
-    Answer(["plan"], "cli.plan:FlowPlan", FLOWS),
-    Answer(["check"], "cli.check:FlowCheck", '{"passed": true or false, "flows": [{}, ...]}'),
+    Answer(["plan"], "cli.inspection.plan:FlowPlan", FLOWS),
+    Answer(["check"], "cli.inspection.check:FlowCheck", '{"passed": true or false, "flows": [{}, ...]}'),
     Answer(["audit"], "audit.result:AuditResult", FLOWS, FAILED, several="Of several flows: "),
     Answer(["groups"], "groups.report:CheckpointsResult", FLOWS),
     Answer(["groups --at"], "groups.time_machine:Past", FLOWS, {"flow": str, "begins_ms": int}),
     Answer(["translate"], "client.pairs:Answer", "[{}, ...]", {"flow": str}),
     Answer(["translate --at"], "client.pairs:Answer", "[{}, ...]", {"flow": str, "as_of": "ISO time"}),
     Answer(["explain"], "config.flow.explain:Explanation"),
-    Answer(["pause", "resume"], "cli.pause:PauseOf", FLOWS),
+    Answer(["pause", "resume"], "cli.replication.pause:PauseOf", FLOWS),
     Answer(
         ["gate"],
         "gate.answer:GateResult",
@@ -132,13 +132,15 @@ ANSWERS = (
     ),
     Answer(["transform"], "audit.preview:Preview"),
     Answer(["size"], "sizing.size:Sized"),
-    Answer(["spark start", "spark status"], "cli.spark:SparkStatus"),
+    Answer(["spark start", "spark status"], "cli.machine.spark:SparkStatus"),
     Answer(["spark cds"], "spark.classes.make:Made"),
-    Answer(["spark package"], "cli.spark:Package"),
-    Answer(["doctor"], "cli.doctor:Diagnosis"),
+    Answer(["spark package"], "cli.machine.spark:Package"),
+    Answer(["doctor"], "cli.machine.doctor:Diagnosis"),
     Answer(["demo"], "lab.demo.play:DemoReport"),
     Answer(["kafka start", "kafka stop", "kafka status"], "lab.kafka.fleet:Fleet"),
-    Answer(["airflow install"], "cli.airflow_files:Installed", '{"version": text, "files": [{}, ...]}'),
+    Answer(
+        ["airflow install"], "cli.machine.airflow_files:Installed", '{"version": text, "files": [{}, ...]}'
+    ),
 )
 
 

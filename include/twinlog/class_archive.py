@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
 _ENDING: Final = ".jsa"
 _QUIET: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """An archive that does not fit is no matter for the user: a JVM would say so on stdout, which programs read."""
@@ -40,6 +38,8 @@ class ClassArchive:
     @property
     def file(self) -> Path:
         """Return where it is or would be."""
+        import platformdirs
+
         place = hashlib.sha256(f"{self.java.resolve()}\n{self.jars.resolve()}".encode()).hexdigest()[:12]
         return platformdirs.user_cache_path("twinlog") / "classes" / f"{self.name}-{place}{_ENDING}"
 

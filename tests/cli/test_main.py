@@ -150,7 +150,7 @@ def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("twinlog.cli.doctor.inspect_machine", interrupted)
+    monkeypatch.setattr("twinlog.cli.machine.doctor.inspect_machine", interrupted)
     assert _run(capsys, "doctor") == (130, "", "")
 
 
@@ -158,7 +158,7 @@ def test_a_mistake_of_ours_asks_to_be_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 70 is none of the documented answers."""
-    monkeypatch.setattr("twinlog.cli.doctor.inspect_machine", lambda *_: 1 // 0)
+    monkeypatch.setattr("twinlog.cli.machine.doctor.inspect_machine", lambda *_: 1 // 0)
     code, out, err = _run(capsys, "doctor")
     assert (code, out, "Traceback" in err) == (70, "", False)
     assert err.startswith("error: a mistake in twinlog: ZeroDivisionError")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cli.claim import SecondNames
+from twinlog.cli.replication.claim import SecondNames
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cli.cycle import follow_failures
+from twinlog.cli.replication.cycle import follow_failures
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings

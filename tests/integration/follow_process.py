@@ -6,8 +6,8 @@ python follow_process.py run --follow --config mm2.properties
 import sys
 
 from lab import ThreadRunner
-from twinlog.cli.follow import WarmSpark
 from twinlog.cli.main import main
+from twinlog.cli.replication.follow import WarmSpark
 
 if __name__ == "__main__":
     runner = ThreadRunner()

@@ -24,9 +24,9 @@ from confluent_kafka.admin import (
 )
 
 from lab import Seen, ThreadRunner, commit_group, committed, configure, create_topic, produce, read
-from twinlog.cli.check import check_flow
-from twinlog.cli.claim import SecondNames
-from twinlog.cli.cycle import Request, run_cycle
+from twinlog.cli.inspection.check import check_flow
+from twinlog.cli.replication.claim import SecondNames
+from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster import records
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.open import open_clusters

@@ -12,7 +12,7 @@ import pytest
 from twinlog.audit import audit
 from twinlog.checks import evaluate
 from twinlog.checks.great_expectations import Validated
-from twinlog.cli.cycle import Request, run_cycle
+from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.flow.values import NEVER
 from twinlog.copying import copy
 from twinlog.formats.ledger.topics import TopicPause

@@ -10,51 +10,43 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from twinlog import __version__
-from twinlog.cli import (
-    airflow_files,
-    evidence,
-    gap,
-    kafka,
-    metadata,
-    offsets,
-    quarantine,
-    recovery,
-    spark,
-    waiver,
-)
-from twinlog.cli.audit import audit
-from twinlog.cli.check import check
-from twinlog.cli.claim import claim
-from twinlog.cli.demo import demo
-from twinlog.cli.doctor import doctor
-from twinlog.cli.drill import drill
-from twinlog.cli.explain import explain
-from twinlog.cli.failback import failback
-from twinlog.cli.failover import failover
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
-from twinlog.cli.forget import forget
-from twinlog.cli.gate import gate
-from twinlog.cli.groups import groups
-from twinlog.cli.imports import import_files
+from twinlog.cli.inspection import metadata
+from twinlog.cli.inspection.audit import audit
+from twinlog.cli.inspection.check import check
+from twinlog.cli.inspection.explain import explain
+from twinlog.cli.inspection.groups import groups
+from twinlog.cli.inspection.plan import plan
+from twinlog.cli.inspection.show import show as show_topic
+from twinlog.cli.inspection.size import size
+from twinlog.cli.inspection.status import status
+from twinlog.cli.inspection.translate import translate
+from twinlog.cli.machine import airflow_files, kafka, spark
+from twinlog.cli.machine.demo import demo
+from twinlog.cli.machine.doctor import doctor
+from twinlog.cli.migration.imports import import_files
+from twinlog.cli.migration.takeover import handover, takeover
 from twinlog.cli.options import Output
-from twinlog.cli.pause import pause, resume
-from twinlog.cli.plan import plan
-from twinlog.cli.rebuild import rebuild
+from twinlog.cli.recovery import evidence, runs, waiver
+from twinlog.cli.recovery.drill import drill
+from twinlog.cli.recovery.failback import failback
+from twinlog.cli.recovery.failover import failover
+from twinlog.cli.recovery.gate import gate
 from twinlog.cli.render import show
-from twinlog.cli.run import run
+from twinlog.cli.replication import gap, offsets, quarantine
+from twinlog.cli.replication.claim import claim
+from twinlog.cli.replication.forget import forget
+from twinlog.cli.replication.pause import pause, resume
+from twinlog.cli.replication.rebuild import rebuild
+from twinlog.cli.replication.run import run
+from twinlog.cli.replication.transform import transform
 from twinlog.cli.say import say
-from twinlog.cli.show import show as show_topic
-from twinlog.cli.size import size
-from twinlog.cli.status import status
-from twinlog.cli.takeover import handover, takeover
-from twinlog.cli.transform import transform
-from twinlog.cli.translate import translate
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely
 from twinlog.shipped import commit
@@ -87,41 +79,39 @@ def twinlog(
         raise typer.Exit
 
 
-app.command("demo")(demo)
-app.command("audit")(audit)
-app.command("doctor")(doctor)
-app.command("check")(check)
-app.command("explain")(explain)
-app.command("plan")(plan)
-app.command("size")(size)
-app.command("run")(run)
-app.command("transform")(transform)
-app.command("status")(status)
-app.command("translate")(translate)
-app.command("groups")(groups)
-app.command("show")(show_topic)
-app.command("pause")(pause)
-app.command("resume")(resume)
-app.command("rebuild")(rebuild)
-app.command("forget")(forget)
-app.command("claim")(claim)
-app.command("takeover")(takeover)
-app.command("handover")(handover)
-app.command("gate")(gate)
-app.command("failover")(failover)
-app.command("failback")(failback)
-app.command("drill")(drill)
-app.command("import")(import_files)
-app.add_typer(recovery.app)
-app.add_typer(metadata.app)
-app.add_typer(offsets.app)
-app.add_typer(gap.app)
-app.add_typer(quarantine.app)
-app.add_typer(waiver.app)
-app.add_typer(evidence.app)
-app.add_typer(kafka.app)
-app.add_typer(spark.app)
-app.add_typer(airflow_files.app)
+NAMES = {import_files: "import", show_topic: "show"}
+"""Commands whose functions cannot have their names: one is a word of Python, one shows documents."""
+
+COMMANDS: Mapping[str, tuple[Any, ...]] = {
+    "Replicate": (
+        run,
+        transform,
+        pause,
+        resume,
+        rebuild,
+        forget,
+        claim,
+        offsets.app,
+        gap.app,
+        quarantine.app,
+    ),
+    "Look, plan and prove": (
+        *(check, explain, plan, size, status, show_topic, groups, translate, audit),
+        metadata.app,
+    ),
+    "Fail over and come home": (gate, failover, failback, drill, runs.app, waiver.app, evidence.app),
+    "Take over from another replicator": (takeover, handover, import_files),
+    "This machine": (demo, doctor, kafka.app, spark.app, airflow_files.app),
+}
+"""Every command by what it is for, as `twinlog --help` shows them."""
+
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            name = NAMES.get(command, command.__name__)
+            app.command(name, rich_help_panel=panel)(command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.explain import explain as command
+from twinlog.cli.inspection.explain import explain as command
 from twinlog.cli.options import Output
 from twinlog.config.flow.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
 from twinlog.config.flow.load import load, resolve

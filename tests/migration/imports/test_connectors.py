@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cli.imports import import_files
 from twinlog.cli.main import main
+from twinlog.cli.migration.imports import import_files
 from twinlog.config.file.origin import given as given_value
 from twinlog.config.file.providers import reveal
 from twinlog.config.flow import precedence

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import load_flow_or_way_home
-from twinlog.cli.follow import WarmSpark
-from twinlog.cli.gate import SignOption
 from twinlog.cli.options import (
     ConfigOption,
     DryRunOption,
@@ -23,8 +21,10 @@ from twinlog.cli.options import (
     StrictOption,
     parse_moment,
 )
+from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, show, steps_grid
-from twinlog.cli.run import MasterOption
+from twinlog.cli.replication.follow import WarmSpark
+from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import say, say_step
 from twinlog.gate.suites.suites import Mode
 

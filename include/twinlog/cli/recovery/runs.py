@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.failover import YesOption
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.recovery.failover import YesOption
 from twinlog.cli.render import Column, Grid, notes_grid, show
 from twinlog.cli.say import confirm, say
 from twinlog.jsonable import to_json

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twinlog.cli.claim import SecondNames
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import (
@@ -21,6 +20,7 @@ from twinlog.cli.options import (
     parse_topics,
 )
 from twinlog.cli.render import Grid, show
+from twinlog.cli.replication.claim import SecondNames
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, TerminalError
 

@@ -20,14 +20,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from twinlog import __version__
-from twinlog.cli.cycle import FlowRun, Request, conclude, duties_of, follow_failures
 from twinlog.cli.flows import Done, each_flow
+from twinlog.cli.replication.cycle import FlowRun, Request, conclude, duties_of, follow_failures
 from twinlog.cli.say import say, warn
 from twinlog.errors import FencedError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
-    from twinlog.cli.config_watch import ConfigWatch
+    from twinlog.cli.replication.config_watch import ConfigWatch
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.result import CopyResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from twinlog.cli.cycle import Request, run_cycle
+from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.values import NEVER
 from twinlog.formats.ledger.drill import DrillRun, DrillState

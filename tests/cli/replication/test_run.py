@@ -10,9 +10,9 @@ from fake_cluster import FakeCluster
 
 from twinlog.checks.check import Severity
 from twinlog.checks.great_expectations import CheckResult
-from twinlog.cli.cycle import FlowRun, follow_failures
 from twinlog.cli.main import main
-from twinlog.cli.run import new_run_id
+from twinlog.cli.replication.cycle import FlowRun, follow_failures
+from twinlog.cli.replication.run import new_run_id
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
@@ -98,7 +98,7 @@ def test_without_anything_to_copy_no_spark_session_is_opened(
     world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An idle cycle costs no JVM, and still creates topics, beats and reports."""
-    monkeypatch.setattr("twinlog.cli.follow.WarmSpark.runner", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr("twinlog.cli.replication.follow.WarmSpark.runner", lambda *_, **__: 1 // 0)
     world.source.add_topic("orders", partitions=3)
     code, run, _ = _run(world, capsys)
     assert (code, run["state"], run["records"]) == (0, "nothing", 0)
@@ -288,7 +288,7 @@ def broken_off(world, monkeypatch: pytest.MonkeyPatch) -> None:
     def copied(flow: FlowSettings, clusters: Clusters, *_: object, run_id: str, **__: object) -> CopyResult:
         return result_of(flow, run_id, discover.run(flow, clusters), Totals(), (), died, 2, 1, 0.1)
 
-    monkeypatch.setattr("twinlog.cli.follow.WarmSpark.runner", lambda *_, **__: None)
+    monkeypatch.setattr("twinlog.cli.replication.follow.WarmSpark.runner", lambda *_, **__: None)
     monkeypatch.setattr("twinlog.copying.copy.run", copied)
 
 
@@ -349,7 +349,7 @@ def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(
         looked.append(flow.name)
         return CopyResult(flow.name, run_id, "nothing", 0, 0, 0.0, ())
 
-    monkeypatch.setattr("twinlog.cli.follow.WarmSpark.runner", lambda *_, **__: None)
+    monkeypatch.setattr("twinlog.cli.replication.follow.WarmSpark.runner", lambda *_, **__: None)
     monkeypatch.setattr("twinlog.copying.copy.run", copied)
     _run(world, capsys)
     assert ["A->B"] == looked

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.gap import grid as gap_grid
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 

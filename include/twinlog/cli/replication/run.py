@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
-from twinlog.cli.config_watch import ConfigWatch
-from twinlog.cli.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.flows import Done, each_flow, read_configuration, select_flows, to_clusters
-from twinlog.cli.follow import WarmSpark, follow_flows
 from twinlog.cli.options import (
     ConfigOption,
     FlowOption,
@@ -27,6 +24,9 @@ from twinlog.cli.options import (
     parse_topics,
 )
 from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.replication.config_watch import ConfigWatch
+from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
+from twinlog.cli.replication.follow import WarmSpark, follow_flows
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:

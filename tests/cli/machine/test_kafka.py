@@ -6,7 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
-from twinlog.cli.kafka import app
+from twinlog.cli.machine.kafka import app
 from twinlog.cli.main import main
 from twinlog.lab.kafka.state import ClusterState, write_state
 

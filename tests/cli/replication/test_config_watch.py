@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli import config_watch
-from twinlog.cli.config_watch import ConfigWatch
+from twinlog.cli.replication import config_watch
+from twinlog.cli.replication.config_watch import ConfigWatch
 
 TEXT = """clusters = A, B
 A.bootstrap.servers = a:9092

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.doctor import COMPILED, PACKAGES, Machine, diagnose, pins_of_twinlog
+from twinlog.cli.machine.doctor import COMPILED, PACKAGES, Machine, diagnose, pins_of_twinlog
 from twinlog.cli.main import main
 
 PINS = {name: "==4.1.3" if "spark" in name else ">=1" for name in PACKAGES}
@@ -104,7 +104,9 @@ def test_modules_that_are_compiled_again_and_again_are_found(
     writes: str, expected: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A Python that has no compiled modules and may not write them compiles in each process."""
-    code = "from twinlog.cli import doctor; print(doctor.inspect_machine((), doctor.Path()).uncompiled)"
+    code = (
+        "from twinlog.cli.machine import doctor; print(doctor.inspect_machine((), doctor.Path()).uncompiled)"
+    )
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": writes}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_one_flow
-from twinlog.cli.follow import WarmSpark
-from twinlog.cli.gate import SignOption
 from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.recovery.failover import YesOption, groups_grid, tools_of
+from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, show, steps_grid
-from twinlog.cli.run import MasterOption
+from twinlog.cli.replication.follow import WarmSpark
+from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import say, say_step
 from twinlog.errors import UsageError
 from twinlog.recovery.procedure import Tail

@@ -1,0 +1,1 @@
+"""Commands that look, plan and prove; `metadata` also applies what it planned."""

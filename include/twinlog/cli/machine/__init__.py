@@ -1,0 +1,1 @@
+"""Commands about this machine: demo, brokers, Spark, files for Airflow."""

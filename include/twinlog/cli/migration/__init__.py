@@ -1,0 +1,1 @@
+"""Commands that go on behind another replicator, and import its configuration."""

@@ -1,0 +1,1 @@
+"""Commands that copy, and that change what is copied."""
