@@ -67,7 +67,9 @@ def test_a_source_without_topic_ids_is_said_once(flow, clusters, source, with_in
     for name in ("orders", "payments"):
         source.add_topic(name).topic_id = ""
     (note,) = planned(flow, clusters).notes
-    assert note.startswith("A gives topics no ids, as Kafka before 2.8: whether orders (and 1 more) was deleted")
+    assert note.startswith(
+        "A gives topics no ids, as Kafka before 2.8: whether orders (and 1 more) was deleted"
+    )
 
 
 def test_replication_factors_are_clamped_with_a_note(flow, clusters, source, with_internal):
