@@ -5,18 +5,26 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import pytest
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
-from twinlog.protocol.kafka_python import ADD_PARTITIONS, NEEDED, require
+from twinlog.protocol.kafka_python import (
+    ADD_PARTITIONS,
+    NEEDED,
+    NEEDED_OF_TARGET,
+    require,
+    require_target,
+)
 from twinlog.protocol.socket.connection import Connection
 
 TODAY = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 22: (0, 6), 24: (0, 5), 26: (0, 5)}
 KAFKA_2_8 = {0: (0, 9), 1: (0, 12), 2: (0, 6), 3: (0, 11), 10: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3)}
+KAFKA_2_0 = {0: (0, 6), 1: (0, 8), 2: (0, 3), 3: (0, 6), 10: (0, 2), 22: (0, 1), 24: (0, 1), 26: (0, 1)}
+KAFKA_1_0 = {0: (0, 5), 1: (0, 6), 2: (0, 2), 3: (0, 5), 10: (0, 1), 22: (0, 0), 24: (0, 0), 26: (0, 0)}
 KAFKA_2_3 = {0: (0, 7), 1: (0, 11), 2: (0, 5), 3: (0, 8), 10: (0, 2), 22: (0, 1), 24: (0, 1), 26: (0, 1)}
 
 
@@ -47,37 +55,57 @@ def connect(offers: Mapping[int, tuple[int, int]]) -> None:
         Connection(ConnectionSettings("A", (("127.0.0.1", port),)), "127.0.0.1", port).close()
 
 
-@pytest.mark.parametrize("offers", [TODAY, KAFKA_2_8])
-def test_brokers_from_2_8_on_are_taken(offers: Mapping[int, tuple[int, int]]) -> None:
+@pytest.mark.parametrize("offers", [TODAY, KAFKA_2_8, KAFKA_2_3, KAFKA_2_0])
+def test_brokers_from_2_0_on_are_read_from(offers: Mapping[int, tuple[int, int]]) -> None:
     """The ranges of the oldest and the newest broker."""
     connect(offers)
 
 
 def test_an_older_broker_is_refused_by_name() -> None:
     """One line: which broker, what it offers, what is needed, what to do."""
-    with pytest.raises(ClusterRefused, match=r"cluster A at 127.0.0.1:\d+ offers Produce v0 to v7") as caught:
-        connect(KAFKA_2_3)
+    with pytest.raises(ClusterRefused, match=r"cluster A at 127.0.0.1:\d+ offers Fetch v0 to v6") as caught:
+        connect(KAFKA_1_0)
     assert caught.value.code == "broker-version"
-    assert "Kafka 2.8" in caught.value.hint
+    assert "Kafka 2.0" in caught.value.hint
 
 
-@pytest.mark.parametrize("key", sorted(NEEDED))
-def test_every_request_is_looked_at(key: int) -> None:
+def test_a_target_has_to_be_newer() -> None:
+    """2.8 and later are taken; of an older one the line names what is missing, and that it may be a source."""
+    for offers in (TODAY, KAFKA_2_8):
+        require_target(offers, "B", "somewhere:9092")
+    with pytest.raises(ClusterRefused, match="cluster B at somewhere:9092 offers Produce v0 to v7") as caught:
+        require_target(KAFKA_2_3, "B", "somewhere:9092")
+    assert caught.value.code == "broker-version"
+    assert "Kafka 2.8 is the oldest to copy to" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("check", "key", "needed"),
+    [
+        (check, key, needed[key])
+        for check, needed in ((require, NEEDED), (require_target, NEEDED_OF_TARGET))
+        for key in sorted(needed)
+    ],
+)
+def test_every_request_is_looked_at(
+    check: Callable[..., None], key: int, needed: tuple[str, int, int]
+) -> None:
     """Whichever is too old or no longer offered is named."""
-    name, low, high = NEEDED[key]
+    name, low, high = needed
     for span in ((0, low - 1), (high + 1, high + 3)):
         with pytest.raises(ClusterRefused, match=name):
-            require(TODAY | {key: span}, "A", "somewhere:9092")
+            check(TODAY | {key: span}, "A", "somewhere:9092")
 
 
 def test_only_what_both_sides_need_may_not_be_missing() -> None:
     """A source has no transactions to offer; a target without them is refused when one is to begin."""
     missed = set()
-    for key in NEEDED:
-        try:
-            require({other: span for other, span in TODAY.items() if other != key}, "A", "somewhere:9092")
-        except ClusterRefused:
-            missed.add(key)
+    for check, needed in ((require, NEEDED), (require_target, NEEDED_OF_TARGET)):
+        for key in needed:
+            try:
+                check({other: span for other, span in TODAY.items() if other != key}, "A", "somewhere:9092")
+            except ClusterRefused:
+                missed.add(key)
     assert {1, 2, 3} == missed
 
 

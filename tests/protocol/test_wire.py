@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
@@ -59,15 +60,19 @@ def test_a_produce_answer_is_read_as_kafka_writes_it() -> None:
     ]
 
 
-def test_a_fetch_request_is_kafkas() -> None:
-    """A full fetch, session-less, of two topics."""
+VERSIONS = range(wire.OLDEST_FETCH_VERSION, wire.FETCH_VERSION + 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fetch_request_is_kafkas(version: int) -> None:
+    """A full fetch, session-less, of two topics, in each version that brokers from 1.1 on speak."""
     positions = [
         wire.FetchPosition("a", 0, 5, 100),
         wire.FetchPosition("a", 1, 6, 100),
         wire.FetchPosition("b", 0, 7, 100),
     ]
-    raw = wire.fetch_request(positions, max_bytes=1000, max_wait_ms=50, read_committed=True)
-    read = FetchRequest.decode(raw, version=wire.FETCH_VERSION)
+    raw = wire.fetch_request(positions, max_bytes=1000, max_wait_ms=50, read_committed=True, version=version)
+    read = FetchRequest.decode(raw, version=version)
     assert (read.replica_id, read.max_wait_ms, read.min_bytes, read.max_bytes) == (-1, 50, 1, 1000)
     assert (read.isolation_level, read.session_id, read.session_epoch) == (1, 0, -1)
     found = [
@@ -78,7 +83,8 @@ def test_a_fetch_request_is_kafkas() -> None:
     assert found == [("a", 0, 5, 100), ("a", 1, 6, 100), ("b", 0, 7, 100)]
 
 
-def test_a_fetch_answer_is_cut_without_copying() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fetch_answer_is_cut_without_copying(version: int) -> None:
     """Blocks are views into the answer; aborted transactions are read; nulls are empty."""
     topic = FetchResponse.FetchableTopicResponse
     partition = topic.PartitionData
@@ -98,14 +104,14 @@ def test_a_fetch_answer_is_cut_without_copying() -> None:
     )  # fmt: skip
     raw = bytearray(
         FetchResponse(
-            version=wire.FETCH_VERSION,
+            version=version,
             throttle_time_ms=0,
             error_code=0,
             session_id=0,
             responses=[topic(topic="t", partitions=[data, empty])],
         ).encode()
     )
-    error, session, fetched = wire.fetch_response(memoryview(raw))
+    error, session, fetched = wire.fetch_response(memoryview(raw), version)
     first, second = fetched
     assert (error, session) == (0, 0)
     assert (first.topic, first.partition, first.high_watermark, first.last_stable_offset) == ("t", 1, 9, 8)

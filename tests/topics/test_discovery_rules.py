@@ -4,14 +4,17 @@ import re
 import time
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cluster.values import Answers
+from twinlog.cluster.values import Answers, PartitionDescription, TopicDescription
+from twinlog.formats.ledger.topics import Incarnation
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import Discovery, ProblemCode, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide
+from twinlog.topics.same_log import Witness
 
 NAMES = st.lists(st.text("ab.-", min_size=1, max_size=4), unique=True, max_size=6).map(tuple)
 
@@ -21,6 +24,34 @@ def decided(flow, names: tuple[str, ...], on_target: tuple[str, ...] = ()) -> Di
     source = SourceState("a", names, (), Answers({}, {}), Answers({}, {}))
     target = TargetState("b", 1, Answers({}, {}), Answers({}, {}), on_target)
     return decide(flow, source, target, Ledger())
+
+
+class TestTopicsWithoutIds:
+    """A source before 2.8: `topics.same_log` says which of its topics hold other records than were copied."""
+
+    def decided(self, flow, known_id: str, seen_id: str, **others: Witness) -> Discovery:
+        topics = {"orders": TopicDescription("orders", seen_id, (PartitionDescription(0, 1, (1,)),))}
+        source = SourceState("a", ("orders",), (), Answers(topics, {}), Answers({}, {}))
+        target = TargetState("b", 1, Answers({}, {}), Answers({}, {}), ())
+        life = Incarnation("orders", known_id, 1, "A.orders")
+        return decide(flow, source, target, Ledger(incarnations={"orders": life}), others)
+
+    @pytest.mark.parametrize(
+        ("known_id", "seen_id", "expected"),
+        [("", "", ""), ("", "new", ""), ("old", "", "old"), ("old", "old", "old"), ("old", "new", "new")],
+    )
+    def test_state_stays_under_the_ledgers_id(self, flow, known_id: str, seen_id: str, expected: str):
+        """An upgraded source gives its topics ids; what was copied before is still found under none."""
+        (topic,) = self.decided(flow, known_id, seen_id).topics
+        assert expected == topic.topic_id
+
+    def test_a_topic_with_other_records_stops(self, flow):
+        """Its problem names the record; no policy decides about it."""
+        found = self.decided(flow, "", "", orders=Witness(0, 5, 7))
+        (problem,) = (it for it in found.problems if it.code is ProblemCode.OTHER_LOG)
+        assert (True, "orders") == (problem.blocking, problem.topic)
+        assert "orders-0 on A has another record at upstream offset 5" in problem.message
+        assert [True] == [it.blocked for it in found.topics]
 
 
 @given(included=NAMES, names=NAMES)

@@ -62,6 +62,16 @@ def test_a_copy_grows_and_never_shrinks(flow, clusters, source, with_internal):
     ]
 
 
+def test_a_source_without_topic_ids_is_said_once(flow, clusters, source, with_internal):
+    """One line for all topics, in each cycle."""
+    for name in ("orders", "payments"):
+        source.add_topic(name).topic_id = ""
+    (note,) = planned(flow, clusters).notes
+    assert note.startswith(
+        "A gives topics no ids, as Kafka before 2.8: whether orders (and 1 more) was deleted"
+    )
+
+
 def test_replication_factors_are_clamped_with_a_note(flow, clusters, source, with_internal):
     """A copy with fewer replicas is better than none; -1 is the broker's business."""
     source.add_topic("orders")

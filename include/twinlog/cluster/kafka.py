@@ -57,11 +57,13 @@ R = TypeVar("R")
 class KafkaCluster:
     """One cluster, as `twinlog.cluster.api.Cluster` promises it; connects at the first question.
 
-    Every method answers or raises within 30 s: ClusterUnreachable, ClusterRefused.
+    Every method answers or raises within 30 s: ClusterUnreachable, ClusterRefused.  With `written`, brokers that are
+    too old for a target are refused before anything is changed there.
     """
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, *, written: bool = False) -> None:
         self._settings = settings
+        self._written = written
 
     @property
     def alias(self) -> str:
@@ -69,6 +71,8 @@ class KafkaCluster:
 
     @cached_property
     def _session(self) -> Session:
+        if self._written:
+            self._asked(lambda brokers: brokers.any_broker().require_target())
         return Session(self.alias, client_properties(self._settings, "admin"))
 
     @cached_property

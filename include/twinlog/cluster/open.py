@@ -22,4 +22,4 @@ class Clusters:
 @contextmanager
 def open_clusters(flow: FlowSettings) -> Iterator[Clusters]:
     """Yield the flow's two clusters; each connects at its first question and disconnects when it is dropped."""
-    yield Clusters(KafkaCluster(flow.source), KafkaCluster(flow.target))
+    yield Clusters(KafkaCluster(flow.source), KafkaCluster(flow.target, written=True))

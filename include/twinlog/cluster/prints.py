@@ -19,7 +19,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.errors import LEADER_MOVED, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.legacy import naming, walk_verified
+from twinlog.protocol.legacy import as_batches, is_old, naming, walk_verified
 from twinlog.protocol.wire import Fetched
 
 DIGEST_BYTES = 16
@@ -102,7 +102,8 @@ def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[Fingerp
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
     aborted = AbortedTransactions.of(fetched.aborted)
     with naming(fetched, brokers.settings.alias):
-        for header, batch in walk_verified(fetched.block):
+        block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
+        for header, batch in walk_verified(block):
             hidden = aborted.hides(header, batch)
             found.extend(_prints(header, batch, position, hidden=hidden))
             position = max(position, header.next_offset)

@@ -26,6 +26,7 @@ REFUSED = "rebuild-refused"
 
 LIFE_CODES = frozenset({
     ProblemCode.RECREATED,
+    ProblemCode.OTHER_LOG,
     ProblemCode.SOURCE_CHANGED,
     ProblemCode.COPY_DELETED,
     ProblemCode.COPY_RECREATED,
@@ -78,7 +79,8 @@ def plan_of(
     """Return what a rebuild would do, by the discovery and by a ledger that was read behind the fence."""
     found = wanted(flow, discovery, topic)
     life = ledger.incarnations.get(topic)
-    same_life = life is not None and not differ(life.topic_id, found.topic_id)
+    other_log = any(it.topic == topic and it.code is ProblemCode.OTHER_LOG for it in discovery.problems)
+    same_life = life is not None and not differ(life.topic_id, found.topic_id) and not other_log
     known = ledger.rebuilds.get(topic)
     begun = known is not None and known.phase is RebuildPhase.DELETING
     remote = found.remote

@@ -79,6 +79,7 @@ class _Leader:
 
     connection: Connection
     by_id: bool
+    version: int
     told: dict[TopicPartition, int] = field(default_factory=dict)
     session: FetchSession = NO_SESSION
     asked: bool = False
@@ -122,7 +123,9 @@ class Fetcher:
         self._max_wait_ms = max_wait_ms
         known = topic_ids or {}
         self._ids = (
-            {name: fetch_by_id.id_bytes(text) for name, text in known.items()} if all(known.values()) else {}
+            {name: fetch_by_id.id_bytes(text) for name, text in known.items()}
+            if all(text.strip("A") for text in known.values())
+            else {}
         )
         self._names = {number: name for name, number in self._ids.items()}
         self._leaders: dict[int, _Leader] = {}
@@ -240,7 +243,7 @@ class Fetcher:
             if leader.by_id:
                 error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
             else:
-                error, session, partitions = fetch_response(payload)
+                error, session, partitions = fetch_response(payload, leader.version)
             if error in SESSION_LOST:
                 leader.session, leader.told = NEW_SESSION, {}
             elif error:
@@ -299,7 +302,8 @@ class Fetcher:
             by_id = bool(self._ids) and connection.offers(FETCH) >= fetch_by_id.VERSION
             self.asked_by_name |= not by_id
             session = NEW_SESSION if self._names else NO_SESSION
-            found = self._leaders[node] = _Leader(connection, by_id, session=session)
+            version = min(FETCH_VERSION, connection.offers(FETCH))
+            found = self._leaders[node] = _Leader(connection, by_id, version, session=session)
         return found
 
     def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:
@@ -334,7 +338,7 @@ class Fetcher:
         }
         if leader.by_id:
             return fetch_by_id.VERSION, fetch_by_id.fetch_request(positions, self._ids, **how)
-        return FETCH_VERSION, fetch_request(positions, **how)
+        return leader.version, fetch_request(positions, **how, version=leader.version)
 
 
 def _following(session: FetchSession, answered: int) -> FetchSession:

@@ -3,8 +3,7 @@
 kafka-python's internals are not a stable interface, so its version is pinned.  Everything that twinlog needs of it
 passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers from 2.8 to 4.3 support the versions
 chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know, and
-`require` refuses a broker that is too old.  Kafka 2.8 is the oldest: its Metadata is the first with topic ids (v10,
-KIP-516), which tell a recreated topic from its former incarnation.
+`require` refuses a broker that is too old to read from, `require_target` one that is too old to write to.
 """
 
 from __future__ import annotations
@@ -238,24 +237,34 @@ def _scram_name(sasl: SaslSettings) -> str:
 NOT_OFFERED: Final = "not-offered"
 """Code of the error for a request that a cluster does not have, or hides."""
 
-OLDEST_KAFKA: Final = "2.8"
+OLDEST_SOURCE: Final = "2.0"
+
+OLDEST_TARGET: Final = "2.8"
+"""The first whose Metadata has topic ids (v10, KIP-516), which tell a recreated copy from the one that was written."""
 
 NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
-    wire.PRODUCE: ("Produce", wire.PRODUCE_VERSION, wire.PRODUCE_VERSION),
-    wire.FETCH: ("Fetch", wire.FETCH_VERSION, wire.FETCH_VERSION),
+    wire.FETCH: ("Fetch", wire.OLDEST_FETCH_VERSION, wire.FETCH_VERSION),
     **{
-        api.request.API_KEY: (name, lowest, api.version)
-        for name, lowest, api in (
-            ("ListOffsets", 5, LIST_OFFSETS),
-            ("Metadata", 10, METADATA),
-            ("FindCoordinator", 3, FIND_COORDINATORS),
-            ("InitProducerId", 3, INIT_PRODUCER_ID),
-            ("AddPartitionsToTxn", 2, ADD_PARTITIONS),
-            ("EndTxn", 2, END_TXN),
+        api.request.API_KEY: (api.name, lowest, api.version)
+        for lowest, api in ((2, LIST_OFFSETS), (5, METADATA), (1, FIND_COORDINATORS))
+    },
+}
+"""By api key: name, and the lowest and highest version that twinlog speaks to a source; 2.0 to 4.3 offer them."""
+
+NEEDED_OF_TARGET: Final[Mapping[int, tuple[str, int, int]]] = {
+    wire.PRODUCE: ("Produce", wire.PRODUCE_VERSION, wire.PRODUCE_VERSION),
+    **{
+        api.request.API_KEY: (api.name, lowest, api.version)
+        for lowest, api in (
+            (10, METADATA),
+            (3, FIND_COORDINATORS),
+            (3, INIT_PRODUCER_ID),
+            (2, ADD_PARTITIONS),
+            (2, END_TXN),
         )
     },
 }
-"""By api key: name, and the lowest and highest version that twinlog speaks; brokers 2.8 to 4.3 offer them."""
+"""The same for a target; 2.8 to 4.3 offer them."""
 
 
 WITHOUT: Final[Mapping[int, str]] = {
@@ -283,10 +292,26 @@ def not_offered(key: int, name: str, alias: str, address: str) -> ClusterRefused
 def require(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
     """Check the lowest and highest version of each request that a broker offers, by api key (its ApiVersions answer).
 
-    A request that only one side needs, such as those of transactions, may be missing.  Raises ClusterRefused (code
-    `broker-version`), which names the broker and the first request that it cannot take.
+    A request that not every cluster needs may be missing.  Raises ClusterRefused (code `broker-version`), which names
+    the broker and the first request that it cannot take.
     """
-    for key, (name, low, high) in NEEDED.items():
+    _require(NEEDED, offered, alias, address, f"Kafka {OLDEST_SOURCE} is the oldest to copy from")
+
+
+def require_target(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
+    """Check the same for what only a target needs.  Raises ClusterRefused (code `broker-version`)."""
+    hint = f"Kafka {OLDEST_TARGET} is the oldest to copy to; a source may be older, from {OLDEST_SOURCE} on"
+    _require(NEEDED_OF_TARGET, offered, alias, address, hint)
+
+
+def _require(
+    needed: Mapping[int, tuple[str, int, int]],
+    offered: Mapping[int, tuple[int, int]],
+    alias: str,
+    address: str,
+    hint: str,
+) -> None:
+    for key, (name, low, high) in needed.items():
         if key not in offered:
             if key not in _ALWAYS:
                 continue
@@ -295,10 +320,10 @@ def require(offered: Mapping[int, tuple[int, int]], alias: str, address: str) ->
             has = "{} v{} to v{}".format(name, *offered[key])
         else:
             continue
-        needed = f"v{low}" if low == high else f"v{low} to v{high}"
+        wanted = f"v{low}" if low == high else f"v{low} to v{high}"
         raise ClusterRefused(
-            f"the broker of cluster {alias} at {address} offers {has}; twinlog speaks {needed}",
-            hint=f"brokers from Kafka {OLDEST_KAFKA} on are supported",
+            f"the broker of cluster {alias} at {address} offers {has}; twinlog speaks {wanted}",
+            hint=hint,
             code="broker-version",
             cluster=alias,
             address=address,

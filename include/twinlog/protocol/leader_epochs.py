@@ -18,6 +18,9 @@ from twinlog.protocol.fetch_backoff import NOBODY
 from twinlog.protocol.legacy import is_old
 from twinlog.protocol.socket.connection import Connection
 
+_TELLS_EPOCH = 1
+"""The first version of OffsetForLeaderEpoch whose answer names the epoch it is about (2.0, KIP-279)."""
+
 _CONSUMER = -1
 """Replica id of a client: a client sees nothing beyond the high watermark."""
 
@@ -60,7 +63,7 @@ def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> di
     found: dict[TopicPartition, EpochEnd] = {}
     for node, group in groups.items():
         connection = brokers.node(node, "coordinate")
-        if connection.offers(kafka_python.EPOCH_ENDS.request.API_KEY) < 0:
+        if connection.offers(kafka_python.EPOCH_ENDS.request.API_KEY) < _TELLS_EPOCH:
             continue
         connection.keep_login()
         answer = connection.call(kafka_python.EPOCH_ENDS, replica_id=_CONSUMER, topics=_topics(group))

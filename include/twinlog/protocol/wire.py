@@ -1,10 +1,10 @@
 """Encode and decode Produce and Fetch, written by hand because they carry the batches.
 
-Every broker from 2.4 to 4.x speaks Produce v8 and Fetch v11 (tested in the lab on 3.9 and 4.3); all other requests
-go through `twinlog.protocol.kafka_python`.  Batches are never copied here: a produce request is a list of buffers for
-one `sendmsg`, and a fetch answer is cut into memoryviews.
+Every broker from 2.4 to 4.x speaks Produce v8 and Fetch v11; older ones are read from by Fetch v7 to v10.  All other
+requests go through `twinlog.protocol.kafka_python`.  Batches are never copied here: a produce request is a list of
+buffers for one `sendmsg`, and a fetch answer is cut into memoryviews.
 
-Layouts: the Kafka protocol's ProduceRequest.json v8 and FetchRequest.json v11.
+Layouts: the Kafka protocol's ProduceRequest.json v8 and FetchRequest.json v7 to v11.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ PRODUCE: Final = 0
 PRODUCE_VERSION: Final = 8
 FETCH: Final = 1
 FETCH_VERSION: Final = 11
+OLDEST_FETCH_VERSION: Final = 7
+"""Kafka 1.1's, the first with sessions (KIP-227)."""
 
+_WITH_LEADER_EPOCH: Final = 9
+_WITH_RACK: Final = 11
 MIN_BYTES: Final = 1
 """A fetch is answered as soon as at least one byte is available."""
 
@@ -30,9 +34,9 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _FETCH_HEAD = struct.Struct(">iiiibii")
 _FETCH_PARTITION = struct.Struct(">iiqqi")
+_FETCH_PARTITION_BEFORE_EPOCHS = struct.Struct(">iqqi")
 _FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
-_REPLICA_AND_SIZE = struct.Struct(">ii")
 _PRODUCE_HEAD = struct.Struct(">hi")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _PRODUCED_PARTITION = struct.Struct(">ihqqqi")
@@ -120,17 +124,16 @@ def fetch_request(
     session: FetchSession = NO_SESSION,
     forgotten: Iterable[TopicPartition] = (),
     rack: str = "",
+    version: int = FETCH_VERSION,
 ) -> bytes:
     """Return the body of a fetch of several partitions; brokers fill their answer in the order given.
 
     Within a session name only the partitions whose position changed, and in `forgotten` those no longer wanted.  A
-    `rack` lets leaders name a replica there instead of answering with records.
+    `rack` lets leaders name a replica there instead of answering with records; brokers before v11 (2.3) do not know it.
     """
     topics: dict[str, list[bytes]] = {}
     for position in positions:
-        topics.setdefault(position.topic, []).append(
-            _FETCH_PARTITION.pack(position.partition, -1, position.offset, -1, position.max_bytes)
-        )
+        topics.setdefault(position.topic, []).append(_asked(position, version))
     gone: dict[str, list[bytes]] = {}
     for topic, partition in forgotten:
         gone.setdefault(topic, []).append(_INT32.pack(partition))
@@ -142,11 +145,19 @@ def fetch_request(
     parts.append(_INT32.pack(len(gone)))
     for topic, numbers in gone.items():
         parts += (string(topic), _INT32.pack(len(numbers)), *numbers)
-    parts.append(string(rack))
+    if version >= _WITH_RACK:
+        parts.append(string(rack))
     return b"".join(parts)
 
 
-def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
+def _asked(position: FetchPosition, version: int) -> bytes:
+    rest = position.offset, -1, position.max_bytes
+    if version < _WITH_LEADER_EPOCH:
+        return _FETCH_PARTITION_BEFORE_EPOCHS.pack(position.partition, *rest)
+    return _FETCH_PARTITION.pack(position.partition, -1, *rest)
+
+
+def fetch_response(payload: memoryview, version: int = FETCH_VERSION) -> tuple[int, int, list[Fetched]]:
     """Cut an answer (behind its correlation id); return the top-level error code, the session id, and partitions."""
     error, session = _INT16.unpack_from(payload, 4)[0], _INT32.unpack_from(payload, 6)[0]
     at = 10
@@ -161,8 +172,12 @@ def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
             number, code, high_watermark, stable, _ = _FETCHED_PARTITION.unpack_from(payload, at)
             at += _FETCHED_PARTITION.size
             aborted, at = _read_aborted(payload, at)
-            preferred, size = _REPLICA_AND_SIZE.unpack_from(payload, at)
-            at += _REPLICA_AND_SIZE.size
+            preferred = -1
+            if version >= _WITH_RACK:
+                (preferred,) = _INT32.unpack_from(payload, at)
+                at += _INT32.size
+            (size,) = _INT32.unpack_from(payload, at)
+            at += _INT32.size
             size = max(size, 0)
             block = payload[at : at + size]
             at += size

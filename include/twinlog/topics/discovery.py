@@ -22,6 +22,7 @@ class ProblemCode(StrEnum):
     """The problems that one topic of a flow may have."""
 
     RECREATED = "recreated"
+    OTHER_LOG = "other-log"
     DELETED = "deleted"
     SOURCE_CHANGED = "source-changed"
     COPY_DELETED = "copy-deleted"
@@ -39,6 +40,7 @@ class ProblemCode(StrEnum):
 
 BLOCKING = frozenset({
     ProblemCode.RECREATED,
+    ProblemCode.OTHER_LOG,
     ProblemCode.SOURCE_CHANGED,
     ProblemCode.COPY_DELETED,
     ProblemCode.COPY_RECREATED,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
@@ -23,12 +24,21 @@ from twinlog.topics.discovery import (
     TargetState,
     remote_name,
 )
-from twinlog.topics.incarnations import incarnation_problems, orphans, registry_problems
+from twinlog.topics.incarnations import differ, incarnation_problems, orphans, registry_problems
 from twinlog.topics.pauses import why_paused, why_suspended
+from twinlog.topics.same_log import Witness
 
 
-def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
+def decide(
+    flow: FlowSettings,
+    source: SourceState,
+    target: TargetState,
+    ledger: Ledger,
+    other_logs: Mapping[str, Witness] = MappingProxyType({}),
+) -> Discovery:
     """Decide for every topic whether it can be copied, and which problems it has.
+
+    `other_logs` are topics without an id that hold other records than were copied from them.
 
     Raises TerminalError if both aliases are one cluster: its topics would be copied onto themselves. Raises
     TerminalError also if the state on the target belongs to another name, or to other clusters.
@@ -40,6 +50,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
         (
             *_refused(flow, source, target),
             *incarnation_problems(flow, source, target, ledger),
+            *_other_logs(flow, other_logs),
             *registry_problems(flow, source),
             *_name_clashes(flow, source),
             *_fewer_partitions(flow, source, target),
@@ -76,9 +87,10 @@ def _topic(
     blocked: bool,
 ) -> DiscoveredTopic:
     remote = remote_name(flow, described.name)
+    topic_id = _identity(ledger, described)
     return DiscoveredTopic(
         topic=described.name,
-        topic_id=described.topic_id,
+        topic_id=topic_id,
         remote_topic=remote,
         partition_count=len(described.partitions),
         partitions=tuple(
@@ -86,7 +98,7 @@ def _topic(
                 it.partition,
                 offsets,
                 target.offsets.found.get(TopicPartition(remote, it.partition)),
-                begins(ledger, described.name, described.topic_id, it.partition),
+                begins(ledger, described.name, topic_id, it.partition),
             )
             for it in described.partitions
             if (offsets := source.offsets.found.get(TopicPartition(described.name, it.partition))) is not None
@@ -95,6 +107,17 @@ def _topic(
         blocked=blocked,
         paused=why_paused(ledger, described.name),
     )
+
+
+def _identity(ledger: Ledger, described: TopicDescription) -> str:
+    """Return the id under which a topic's state is kept: the ledger's, unless the source shows another one.
+
+    A source that is upgraded to 2.8 gives its topics ids; their state stays under none.
+    """
+    known = ledger.incarnations.get(described.name)
+    if known is None or differ(known.topic_id, described.topic_id):
+        return described.topic_id
+    return known.topic_id
 
 
 def with_beginnings(topics: Iterable[DiscoveredTopic], ledger: Ledger) -> tuple[DiscoveredTopic, ...]:
@@ -139,6 +162,18 @@ def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> It
         refused = target.topics.refused.get(remote_name(flow, topic))
         if refused is not None and refused.code != NO_SUCH_TOPIC:
             yield _from_error(ProblemCode.TARGET_REFUSED, topic, refused)
+
+
+def _other_logs(flow: FlowSettings, other_logs: Mapping[str, Witness]) -> Iterable[Problem]:
+    for topic, it in other_logs.items():
+        yield Problem(
+            ProblemCode.OTHER_LOG,
+            topic,
+            f"{topic}-{it.partition} on {flow.source.alias} has another record at upstream offset {it.upstream} than"
+            f" was copied from there: the topic was deleted and created again",
+            f"its copy {remote_name(flow, topic)} holds the earlier records and stays as it is; `twinlog rebuild"
+            f" --topic {topic}` copies it anew",
+        )
 
 
 def _name_clashes(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:

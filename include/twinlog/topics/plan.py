@@ -136,6 +136,7 @@ def plan(
         first_seen=tuple(it for topic in wanted if (it := _first_seen(topic, ledger)) is not None),
         notes=(
             *internal_notes,
+            *_no_ids_note(flow, discovery),
             *_clamp_notes(flow, known, factor),
             *_unheeded_note([*unheeded.values()]),
         ),
@@ -256,6 +257,15 @@ def _unheeded_note(topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
     if topics:
         names = ", ".join(it.topic for it in topics[:3]) + (", ..." if len(topics) > 3 else "")
         yield f"{len(topics)} new topic(s) are not picked up ({names}): refresh.topics is switched off"
+
+
+def _no_ids_note(flow: FlowSettings, discovery: Discovery) -> Iterable[str]:
+    nameless = [it.topic for it in discovery.topics if not it.topic_id]
+    if nameless:
+        yield (
+            f"{flow.source.alias} gives topics no ids, as Kafka before 2.8: whether {nameless[0]}"
+            f"{and_more(len(nameless))} was deleted and created again is told by its records"
+        )
 
 
 def _too_small(topic: DiscoveredTopic) -> bool:

@@ -17,6 +17,7 @@ from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discover import came_back, read_source, read_target, why_the_reverse_flow_holds
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide
+from twinlog.topics.same_log import Witness, other_logs, unidentified
 from twinlog.topics.starts import start_of, with_starts
 
 
@@ -73,12 +74,17 @@ class FlowSnapshot:
         Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`, or if the state on the target is
         not this flow's.
         """
-        found = decide(self.flow, self.source, self.target, self.ledger)
+        found = decide(self.flow, self.source, self.target, self.ledger, self._other_logs())
         found = replace(found, topics=self._with_starts(found.topics))
         if found.stands_by:
             return found
         held = why_the_reverse_flow_holds(self.flow, self.clusters, self.source, self.ledger)
         return replace(found, stands_by=held)
+
+    def _other_logs(self) -> Mapping[str, Witness]:
+        if not unidentified(self.source, self.ledger):
+            return {}
+        return other_logs(self.flow, self.clusters, self.source, self.target, self.ledger, self.maps)
 
     def _with_starts(self, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
         flow, ledger = self.flow, self.ledger

@@ -107,6 +107,17 @@ def test_pyspark_carries_ivy():
     assert ivy_jar().is_file()
 
 
+@pytest.mark.parametrize(
+    ("version", "broker", "with_zookeeper"),
+    [("2.0.1", "kafka_2.12", True), ("2.4.1", "kafka_2.13", True), ("3.9.2", "kafka_2.13", False)],
+)
+def test_a_broker_of_old_brings_what_it_lacks(version: str, broker: str, with_zookeeper: bool):
+    """Kafka before 2.4 has no build for Scala 2.13; before 3.3 it needs a ZooKeeper that runs on today's Java."""
+    names = {name for _, name, _ in broker_jars(version).coordinates}
+    assert broker in names
+    assert with_zookeeper == ({"zookeeper", "reload4j"} <= names)
+
+
 def test_sets_of_two_versions_do_not_share_a_folder():
     """A set's name tells the version."""
     assert "kafka-4.3.1" == broker_jars("4.3.1").name != broker_jars("3.9.2").name

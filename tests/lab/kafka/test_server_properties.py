@@ -30,6 +30,16 @@ def test_a_plain_node_listens_for_clients_and_controllers_only():
     assert "1@127.0.0.1:20019" == properties["controller.quorum.voters"]
 
 
+def test_a_node_of_old_asks_zookeeper():
+    """Before KRaft: the ZooKeeper of a cluster listens on the first node's controller port, and no controller does."""
+    plan = ClusterPlan((node(1), node(2)), version="2.3.1")
+    properties = server_properties(plan, plan.nodes[1])
+    assert ("2", "127.0.0.1:20019") == (properties["broker.id"], properties["zookeeper.connect"])
+    assert "PLAINTEXT://127.0.0.1:20020" == properties["listeners"]
+    assert "kafka.security.auth.SimpleAclAuthorizer" == properties["authorizer.class.name"]
+    assert [] == [it for it in properties if it.startswith(("process.", "controller."))]
+
+
 def test_given_settings_win():
     """A setting that the caller gives replaces ours."""
     plan = ClusterPlan((node(),), settings={"auto.create.topics.enable": "true", "message.max.bytes": "2000"})

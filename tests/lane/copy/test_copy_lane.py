@@ -40,7 +40,7 @@ STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "
 NOWHERE = ConnectionSettings("X", ())
 
 
-FETCH = {"version": 0}
+FETCH = {"version": 11}
 
 
 @pytest.fixture(scope="module", params=[11, 13], autouse=True)

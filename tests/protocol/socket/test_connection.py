@@ -13,7 +13,7 @@ import pytest
 from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.kafka_python import METADATA, NEEDED
+from twinlog.protocol.kafka_python import METADATA, NEEDED, NEEDED_OF_TARGET
 from twinlog.protocol.socket.connection import Connection
 
 TLS = ConnectionSettings("A", (), protocol=SecurityProtocol.SSL)
@@ -47,8 +47,8 @@ def _reset(there: socket.socket) -> None:
 @contextmanager
 def broker() -> Iterator[tuple[str, int]]:
     """One that says what it can do, and goes away at the next question."""
-    versions = b"".join(struct.pack(">hhh", key, 0, 12) for key in NEEDED)
-    body = struct.pack(">iihi", len(versions) + 10, 1, 0, len(NEEDED)) + versions
+    versions = b"".join(struct.pack(">hhh", key, 0, 12) for key in NEEDED | NEEDED_OF_TARGET)
+    body = struct.pack(">iihi", len(versions) + 10, 1, 0, len(NEEDED | NEEDED_OF_TARGET)) + versions
 
     def answer_once(there: socket.socket) -> None:
         there.sendall(body)

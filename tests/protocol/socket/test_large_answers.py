@@ -13,7 +13,7 @@ import pytest
 from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol, TlsSettings
 from twinlog.lab.kafka.certificates import Certificates, make_certificates
 from twinlog.protocol import wire
-from twinlog.protocol.kafka_python import NEEDED
+from twinlog.protocol.kafka_python import NEEDED, NEEDED_OF_TARGET
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
 
 BUFFER_BYTES = 100 * 1024
@@ -36,8 +36,8 @@ def served(listening: socket.socket, context: ssl.SSLContext | None) -> None:
             if api == wire.PRODUCE:
                 body = bytes(ANSWER_BYTES - 1) + bytes([correlation])
             else:
-                versions = b"".join(struct.pack(">hhh", key, 0, 12) for key in NEEDED)
-                body = struct.pack(">hi", 0, len(NEEDED)) + versions
+                versions = b"".join(struct.pack(">hhh", key, 0, 12) for key in NEEDED | NEEDED_OF_TARGET)
+                body = struct.pack(">hi", 0, len(NEEDED | NEEDED_OF_TARGET)) + versions
             there.sendall(struct.pack(">ii", 4 + len(body), correlation) + body)
 
 

@@ -236,6 +236,15 @@ def _permission(finding: Finding) -> Permission:
     )
 
 
+def _all_there(report: FlowCheck) -> str:
+    """Say that nothing is missing, and how many permissions were not told: Kafka before 2.3 does not list them."""
+    unknown = sum(1 for it in report.permissions if it.unknown)
+    count = len(report.permissions)
+    if not unknown:
+        return f"all {count:,} are there"
+    return f"{count - unknown:,} of {count:,} are there; the cluster does not tell of the others, which only syncs need"
+
+
 def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
     if report.error is not None:
         return
@@ -260,7 +269,7 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
             for it in report.permissions
             if it.missing or (it.unknown and it.required)
         ],
-        empty=f"all {len(report.permissions):,} are there",
+        empty=_all_there(report),
     )
     optional = "and these, for syncs, failover and failback only"
     for title, lines in (("run these", report.acls), (optional, report.optional_acls)):

@@ -74,8 +74,9 @@ def parse_description(answer: kafka_admin.TopicDescription) -> TopicDescription:
 
 
 def topic_id(text: str) -> str:
-    """Spell a topic id as Kafka does: URL-safe base64 (common.Uuid); librdkafka writes `+/`."""
-    return text.replace("+", "-").replace("/", "_").rstrip("=")
+    """Spell a topic id as Kafka does: URL-safe base64 (common.Uuid); librdkafka writes `+/`, and zeros for no id."""
+    spelt = text.replace("+", "-").replace("/", "_").rstrip("=")
+    return spelt if spelt.strip("A") else ""
 
 
 def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:

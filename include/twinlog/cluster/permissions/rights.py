@@ -33,7 +33,7 @@ from twinlog.errors import ClusterRefused
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code
-from twinlog.protocol.socket.connection import Connection
+from twinlog.protocol.socket.connection import Connection, fresh_buffer
 from twinlog.protocol.wire import FETCH, FETCH_VERSION, FetchPosition, fetch_request, fetch_response
 
 PROBE_TRANSACTION_MS = 1_000
@@ -66,9 +66,10 @@ def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Fou
     positions = [FetchPosition(name, 0, 0, 1) for name in missing_topics]
     with Brokers(settings) as brokers:
         connection = brokers.any_broker()
-        body = fetch_request(positions, max_bytes=1, max_wait_ms=0, read_committed=False)
-        connection.send(FETCH, FETCH_VERSION, [body])
-        _, _, answers = fetch_response(connection.receive(lambda size: memoryview(bytearray(size))))
+        version = min(FETCH_VERSION, connection.offers(FETCH))
+        how: Any = {"max_bytes": 1, "max_wait_ms": 0, "read_committed": False, "version": version}
+        connection.send(FETCH, version, [fetch_request(positions, **how)])
+        _, _, answers = fetch_response(connection.receive(fresh_buffer), version)
     return {
         Resource(Kind.TOPIC, it.topic): _answer(READ, denied=it.error == Code.TOPIC_AUTHORIZATION_FAILED)
         for it in answers
@@ -167,6 +168,9 @@ TOPIC_OPERATIONS = frozenset({
 
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 
+_LISTS_OPERATIONS = 8
+_DESCRIBED = Rights(granted=frozenset({"DESCRIBE"}))
+
 IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
 """A user who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
 
@@ -180,9 +184,10 @@ def find_rights(
     """
     ours = [need for need in needs if need.cluster == session.alias]
     wanted = {need.resource for need in ours}
-    rights, missing = _described_topics(session, _names(wanted, Kind.TOPIC))
-    rights |= _groups(session, _names(wanted, Kind.GROUP))
-    if Resource(Kind.CLUSTER) in wanted:
+    told = _tells_operations(connection)
+    rights, missing = _described_topics(session, _names(wanted, Kind.TOPIC), told=told)
+    rights |= _groups(session, _names(wanted, Kind.GROUP), told=told)
+    if Resource(Kind.CLUSTER) in wanted and told:
         rights[Resource(Kind.CLUSTER)] = _cluster(session)
     operations = {operation for need in ours for operation in need.operations}
     unread = [name for name in missing if "READ" in _operations_on(ours, name)]
@@ -192,6 +197,12 @@ def find_rights(
     for resource, more in (item for part in parts for item in part.items()):
         rights[resource] = _both(rights.get(resource, Rights()), more)
     return {(session.alias, resource): right for resource, right in rights.items() if resource in wanted}
+
+
+def _tells_operations(connection: ConnectionSettings) -> bool:
+    """Say whether brokers list what the user may do; those before 2.3 do not (KIP-430)."""
+    with Brokers(connection) as brokers:
+        return brokers.any_broker().offers(kafka_python.METADATA.request.API_KEY) >= _LISTS_OPERATIONS
 
 
 def _operations_on(needs: Iterable[Need], topic: str) -> set[str]:
@@ -209,12 +220,14 @@ def _both(one: Rights, other: Rights) -> Rights:
 
 
 def _described_topics(
-    session: Session, names: Sequence[str]
+    session: Session, names: Sequence[str], *, told: bool
 ) -> tuple[dict[Resource, Rights], tuple[str, ...]]:
     """Return the rights on topics, and the topics whose description did not tell everything."""
     answers = describe_topics(session, names)
     rights = {
-        Resource(Kind.TOPIC, name): Rights(found.operations, TOPIC_OPERATIONS - found.operations)
+        Resource(Kind.TOPIC, name): (
+            Rights(found.operations, TOPIC_OPERATIONS - found.operations) if told else _DESCRIBED
+        )
         for name, found in answers.found.items()
     }
     for name, error in answers.refused.items():
@@ -224,7 +237,7 @@ def _described_topics(
             rights[Resource(Kind.TOPIC, name)] = Rights(granted=frozenset({"DESCRIBE"}))
         else:
             raise error
-    return rights, tuple(answers.refused)
+    return rights, tuple(names if not told else answers.refused)
 
 
 def _missing_topics(
@@ -271,7 +284,7 @@ def _harmless_change(name: str) -> kafka_admin.ConfigResource:
     return kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name, incremental_configs=[entry])
 
 
-def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
+def _groups(session: Session, names: Sequence[str], *, told: bool) -> dict[Resource, Rights]:
     if not names:
         return {}
     futures = session.admin.describe_consumer_groups(
@@ -283,7 +296,8 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
     rights = {}
     for name, found in answers.found.items():
         allowed = _operations(found.authorized_operations)
-        rights[Resource(Kind.GROUP, name)] = Rights(allowed, frozenset({"READ", "DESCRIBE"}) - allowed)
+        denied_here = frozenset({"READ", "DESCRIBE"}) - allowed
+        rights[Resource(Kind.GROUP, name)] = Rights(allowed, denied_here) if told else _DESCRIBED
     for name, error in answers.refused.items():
         # Any other refusal, such as of a group that does not exist, comes after the permission was checked.
         denied = error.code == "unauthorised"

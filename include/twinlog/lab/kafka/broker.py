@@ -1,8 +1,8 @@
-"""Real Kafka clusters in KRaft mode, as a context manager: `with EmbeddedKafka("A") as cluster: ...`.
+"""Real Kafka clusters as a context manager: `with EmbeddedKafka("A") as cluster: ...`.
 
-One process per broker, usually one broker per cluster; data, settings and log in one folder.  A cluster is ready once
-it answers a metadata request with all of its brokers; its log does not count.  By default it dies with the process
-that started it.
+In KRaft mode; versions before 3.3 have a ZooKeeper beside them.  One process per broker, usually one broker per
+cluster; data, settings and log in one folder.  A cluster is ready once it answers a metadata request with all of its
+brokers; its log does not count.  By default it dies with the process that started it.
 
 Cost: 3 to 4 s to start (0.9 s of it formatting), up to 15 s on a loaded machine; 300-400 MB of memory.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,13 +26,20 @@ import javaproperties
 from twinlog.class_archive import ClassArchive
 from twinlog.errors import TerminalError, TwinlogError, UsageError
 from twinlog.lab.kafka.certificates import Certificates, make_certificates
-from twinlog.lab.kafka.jars import KAFKA_VERSION, broker_jars, class_path
+from twinlog.lab.kafka.jars import KAFKA_VERSION, broker_jars, class_path, needs_zookeeper
 from twinlog.lab.kafka.java import find_java
 from twinlog.lab.kafka.node import format_node, launch_node, new_cluster_id, wait_until_ready
 from twinlog.lab.kafka.ports import free_ports, ports_from, require_free
 from twinlog.lab.kafka.process import JavaProcess
-from twinlog.lab.kafka.server_properties import ClusterPlan, Listener, NodePlan, server_properties
+from twinlog.lab.kafka.server_properties import (
+    SESSION_S,
+    ClusterPlan,
+    Listener,
+    NodePlan,
+    server_properties,
+)
 from twinlog.lab.kafka.state import ClusterState, claim, write_state
+from twinlog.lab.kafka.zookeeper import launch_zookeeper
 from twinlog.process_id import TERMINATE_WAIT_S, ProcessId
 
 _log = logging.getLogger(__name__)
@@ -80,6 +88,7 @@ class EmbeddedKafka:
         self._jvm = jvm
         self._plan: ClusterPlan | None = None
         self._processes: dict[int, JavaProcess] = {}
+        self._zookeeper: JavaProcess | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -130,6 +139,7 @@ class EmbeddedKafka:
         """
         if self._plan is None:
             self._plan = self._prepare()
+        self._start_zookeeper(self._plan)
         for node in self._plan.nodes:
             if node.node_id not in self._processes or not self._processes[node.node_id].is_running():
                 self._processes[node.node_id] = self._launch(node)
@@ -146,6 +156,8 @@ class EmbeddedKafka:
             process.terminate()
         for process in self._processes.values():
             process.stop(patience_s)
+        if self._zookeeper is not None:
+            self._zookeeper.stop()
 
     def restart(self) -> None:
         """Stop and start, on the same addresses and data."""
@@ -156,10 +168,13 @@ class EmbeddedKafka:
         """Kill (SIGKILL) the brokers, or one of them; `start` brings dead ones back.
 
         That takes up to ten seconds longer than a first start: the controller first lets the session of the broker's
-        last run expire (`broker.session.timeout.ms`).
+        last run expire (`broker.session.timeout.ms`).  With a ZooKeeper, this call waits until it does: a broker whose
+        id is still taken does not start.
         """
         for process in self._chosen(node_id):
             process.kill()
+        if self._zookeeper is not None:
+            time.sleep(SESSION_S + 1)
 
     def pause(self, node_id: int | None = None) -> None:
         """Suspend the brokers (SIGSTOP): connections stay open, but no broker answers until `resume`."""
@@ -194,7 +209,7 @@ class EmbeddedKafka:
             for node in plan.nodes:
                 node.folder.mkdir(exist_ok=True)
                 node.properties.write_text(javaproperties.dumps(server_properties(plan, node)))
-                if not has_data:
+                if not has_data and not needs_zookeeper(self.version):
                     format_node(node, jars, cluster_id, self._users, self._jvm_options())
         except BaseException:
             if not has_data:  # all files in it are ours and half-made: the next start must find a new folder
@@ -237,10 +252,17 @@ class EmbeddedKafka:
         )
         needs_tls = any(listener.endswith("SSL") for listener in self._listeners)
         certificates = make_certificates(self.folder / "certificates") if needs_tls else None
-        return ClusterPlan(nodes, self._users, self._settings, certificates)
+        return ClusterPlan(nodes, self._users, self._settings, certificates, self.version)
+
+    def _start_zookeeper(self, plan: ClusterPlan) -> None:
+        if needs_zookeeper(self.version) and not (self._zookeeper and self._zookeeper.is_running()):
+            jars = class_path(broker_jars(self.version))
+            require_free(plan.nodes[0].controller_port)
+            self._zookeeper = launch_zookeeper(self.folder, plan, jars, watched=self._watched)
 
     def _launch(self, node: NodePlan) -> JavaProcess:
-        for port in (*node.ports.values(), node.controller_port):
+        own = () if needs_zookeeper(self.version) else (node.controller_port,)
+        for port in (*node.ports.values(), *own):
             require_free(port)
         jars = class_path(broker_jars(self.version))
         return launch_node(node, jars, self._jvm_options(), watched=self._watched)

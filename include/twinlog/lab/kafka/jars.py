@@ -34,10 +34,18 @@ KAFKA_VERSION = "4.3.1"
 OLDER_KAFKA_VERSION = "3.9.2"
 """The newest 3.9 release, used by the compatibility tests."""
 
+_KRAFT = (3, 3)
+_FIRST_OF_SCALA_2_13 = (2, 4)
 _MANIFEST = "manifest.json"
 _FETCH_TIMEOUT_S = 600
 _SLF4J_SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
 """A logging back end, which Kafka's jars lack; this one writes to stderr, which is kept as the log."""
+
+_LOG4J = ("ch.qos.reload4j", "reload4j", "1.2.25")
+"""Log4j 1.2, whose classes brokers before 3.3 load to let their log levels be changed."""
+
+_ZOOKEEPER = ("org.apache.zookeeper", "zookeeper", "3.5.9")
+"""The oldest whose client finds its server on Java 14 and newer (ZOOKEEPER-3779); Kafka before 2.4 comes with 3.4."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,22 @@ class JarSet:
 
 
 def broker_jars(version: str = KAFKA_VERSION) -> JarSet:
-    """Return the jar set of a Kafka broker of `version`."""
-    return JarSet(f"kafka-{version}", (("org.apache.kafka", "kafka_2.13", version), _SLF4J_SIMPLE))
+    """Return the jar set of a Kafka broker of `version`; one that needs ZooKeeper brings it along."""
+    scala = "2.13" if release(version) >= _FIRST_OF_SCALA_2_13 else "2.12"
+    broker = ("org.apache.kafka", f"kafka_{scala}", version)
+    beside = (_LOG4J, _ZOOKEEPER) if needs_zookeeper(version) else ()
+    return JarSet(f"kafka-{version}", (broker, *beside, _SLF4J_SIMPLE))
+
+
+def release(version: str) -> tuple[int, int]:
+    """Return major and minor release of a Kafka version: (2, 8) for "2.8.2"."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
+def needs_zookeeper(version: str) -> bool:
+    """Say whether brokers of `version` cannot do without ZooKeeper: KRaft is ready from 3.3 on (KIP-833)."""
+    return release(version) < _KRAFT
 
 
 def mirror_maker_jars(version: str = KAFKA_VERSION) -> JarSet:

@@ -1,8 +1,8 @@
 """Make a broker's server.properties: pure, from a plan of the cluster to a dict of settings.
 
-Every node is broker and controller (KRaft combined mode).  PLAINTEXT is always there: the brokers, the readiness check
-and the tests' administrator use it, and its principal `User:ANONYMOUS` is a super user.  The other listeners are for
-clients whose ACLs and logins matter.
+Every node is broker and controller (KRaft combined mode), or a broker of old that needs ZooKeeper.  PLAINTEXT is always
+there: the brokers, the readiness check and the tests' administrator use it, and its principal `User:ANONYMOUS` is a
+super user.  The other listeners are for clients whose ACLs and logins matter.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from twinlog.lab.kafka.certificates import Certificates
+from twinlog.lab.kafka.jars import KAFKA_VERSION, needs_zookeeper, release
 
 HOST = "127.0.0.1"
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+SESSION_S = 3
+"""Seconds that ZooKeeper keeps the id of a killed broker taken."""
+
 _CONTROLLER = "CONTROLLER"
 _LOGIN_MODULES = "org.apache.kafka.common.security"
 
@@ -59,13 +63,14 @@ class ClusterPlan:
     """All that the settings of a cluster depend on.
 
     `users`: user name to password, valid for PLAIN and both SCRAM mechanisms.  `settings`: broker settings that
-    override ours.
+    override ours.  `version`: of the brokers.
     """
 
     nodes: tuple[NodePlan, ...]
     users: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     certificates: Certificates | None = None
+    version: str = KAFKA_VERSION
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -79,7 +84,8 @@ class ClusterPlan:
 
 def server_properties(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
     """Return the settings of `node`, overridden by `cluster.settings`."""
-    properties = _identity(cluster, node) | _small_and_quick(cluster)
+    role = _with_zookeeper if needs_zookeeper(cluster.version) else _with_kraft
+    properties = _identity(cluster, node) | role(cluster, node) | _small_and_quick(cluster)
     if cluster.certificates:
         properties |= _tls(cluster.certificates)
     for listener in (Listener.SASL_PLAINTEXT, Listener.SASL_SSL):
@@ -89,25 +95,45 @@ def server_properties(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
 
 
 def _identity(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
-    clients = [f"{listener}://{HOST}:{port}" for listener, port in node.ports.items()]
+    return {
+        "broker.rack": f"rack-{node.node_id}",
+        "advertised.listeners": ",".join(_addresses(node)),
+        "inter.broker.listener.name": Listener.PLAINTEXT,
+        "log.dirs": str(node.data),
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
+        "auto.create.topics.enable": "false",
+    }
+
+
+def _addresses(node: NodePlan) -> list[str]:
+    return [f"{listener}://{HOST}:{port}" for listener, port in node.ports.items()]
+
+
+def _with_kraft(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
     protocols = [f"{listener}:{listener}" for listener in node.ports]
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
-        "broker.rack": f"rack-{node.node_id}",
         "controller.quorum.voters": ",".join(
             f"{each.node_id}@{HOST}:{each.controller_port}" for each in cluster.nodes
         ),
         "controller.listener.names": _CONTROLLER,
-        "listeners": ",".join([*clients, f"{_CONTROLLER}://{HOST}:{node.controller_port}"]),
-        "advertised.listeners": ",".join(clients),
+        "listeners": ",".join([*_addresses(node), f"{_CONTROLLER}://{HOST}:{node.controller_port}"]),
         "listener.security.protocol.map": ",".join([*protocols, f"{_CONTROLLER}:PLAINTEXT"]),
-        "inter.broker.listener.name": Listener.PLAINTEXT,
-        "log.dirs": str(node.data),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-        "super.users": "User:ANONYMOUS",
-        "auto.create.topics.enable": "false",
+    }
+
+
+def _with_zookeeper(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
+    """Return settings of a broker of old; one ZooKeeper, on the first node's controller port, serves the cluster."""
+    authorizers = "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"
+    return {
+        "broker.id": str(node.node_id),
+        "zookeeper.connect": f"{HOST}:{cluster.nodes[0].controller_port}",
+        "zookeeper.session.timeout.ms": str(SESSION_S * 1000),
+        "listeners": ",".join(_addresses(node)),
+        "authorizer.class.name": authorizers[release(cluster.version) < (2, 4)],
     }
 
 

@@ -38,7 +38,11 @@ def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[R
     Ids never come back: if the id is the same now, it was the same at every earlier fetch.  If the source is lost, no
     range is returned, and the records that it gave are kept.
     """
-    known = [copy for copy in progressed if copy.error is None or copy.error.code not in _SOURCE_LOST]
+    known = [
+        copy
+        for copy in progressed
+        if copy.spec.topic_id and (copy.error is None or copy.error.code not in _SOURCE_LOST)
+    ]
     try:
         found = source.metadata({copy.spec.topic for copy in known})
     except TwinlogError:

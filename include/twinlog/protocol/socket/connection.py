@@ -23,11 +23,14 @@ from twinlog.protocol.errors import tls_failed, unreachable
 from twinlog.protocol.kafka_python import Api
 from twinlog.protocol.socket import login
 from twinlog.protocol.socket.socket_io import Receiver, Sender
-from twinlog.protocol.wire import Buffer, framed
+from twinlog.protocol.wire import FETCH, PRODUCE, Buffer, framed
 
 _T = TypeVar("_T")
 _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
+_NEVER = -1, -1
+_NAMES = {PRODUCE: "Produce", FETCH: "Fetch"}
+"""The requests that are sent without kafka-python."""
 
 _GONE = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """TLS errors for a peer that went away: it is shutting down, or the load balancer has no broker behind it."""
@@ -50,7 +53,7 @@ class Connection:
         self._asked = ""
         self._early: deque[memoryview] = deque()
         self._reauthenticate_at = float("inf")
-        self._versions: dict[int, int] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
         self._socket = self._connect(host, port)
         self._receiver = Receiver(self._socket)
         self._sender = Sender(self._socket, self._receiver)
@@ -95,7 +98,11 @@ class Connection:
 
     def offers(self, api: int) -> int:
         """Return the highest version of a request that the broker accepts, -1 if none."""
-        return self._versions.get(api, -1)
+        return self._spans.get(api, _NEVER)[1]
+
+    def require_target(self) -> None:
+        """Raise ClusterRefused (code `broker-version`) if the broker is too old to copy to."""
+        kafka_python.require_target(self._spans, self._settings.alias, self._address)
 
     def close(self) -> None:
         """Close the socket; answers in flight are lost."""
@@ -114,7 +121,7 @@ class Connection:
         With `write_behind`, large requests may still be on their way when this returns: their buffers must stay
         unchanged until `flush`, `receive` or the next `send` has returned.
         """
-        self._asked = kafka_python.NEEDED[api][0]
+        self._asked = _NAMES[api]
         self._require_offered(api, self._asked)
         requests: list[list[Buffer]] = []
         for body in bodies:
@@ -137,7 +144,7 @@ class Connection:
 
     def version_of(self, api: Api) -> int:
         """Return the highest version of a request that both sides know."""
-        return min(api.version, self._versions.get(api.request.API_KEY, api.version))
+        return min(api.version, self._spans.get(api.request.API_KEY, (0, api.version))[1])
 
     def call(self, api: Api, **fields: Any) -> Any:
         """Send one request and wait for its answer.  Only on a connection with no request in flight."""
@@ -164,7 +171,7 @@ class Connection:
 
     def _require_offered(self, key: int, name: str) -> None:
         """Raise ClusterRefused (code `not-offered`) for a request that is not in the broker's ApiVersions answer."""
-        if self._versions and key not in self._versions:
+        if self._spans and key not in self._spans:
             raise kafka_python.not_offered(key, name, self._settings.alias, self._address)
 
     def _connect(self, host: str, port: int) -> socket.socket:
@@ -220,11 +227,11 @@ class Connection:
                     cluster=self._settings.alias,
                 )
             self._authenticate(mechanism, sasl.mechanism)
-        if not self._versions:
+        if not self._spans:
             answer = self.call(kafka_python.API_VERSIONS)
             spans = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
             kafka_python.require(spans, self._settings.alias, self._address)
-            self._versions = {key: highest for key, (_, highest) in spans.items()}
+            self._spans = spans
 
     def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
         while not mechanism.is_done():
