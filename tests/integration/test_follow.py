@@ -158,7 +158,7 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
 
 
 def test_a_topic_is_born_beside_lanes_that_go_on(cluster_a, cluster_b, tmp_path) -> None:
-    """Its lane is one of the same fence: the others are not stopped, and a driver that takes the flow fences it, too."""
+    """Its lane is of the same fence: the others are not stopped, and a driver that takes the flow fences it, too."""
     stem = f"born-{uuid.uuid4().hex[:6]}"
     topic = create_topic(cluster_a, f"{stem}-1", 2)
     flow = flow_of(tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="4")
@@ -168,7 +168,9 @@ def test_a_topic_is_born_beside_lanes_that_go_on(cluster_a, cluster_b, tmp_path)
         time.sleep(3)
         create_topic(cluster_a, f"{stem}-2")
         produce(cluster_a, f"{stem}-2", records(0, 5))
-        wait_until(lambda: len(read(cluster_b, f"A.{stem}-2")) == 5)
+        wait_until(
+            lambda: f"A.{stem}-2" in topic_names(cluster_b) and len(read(cluster_b, f"A.{stem}-2")) == 5
+        )
         produce(cluster_a, topic, records(10, 10))
         produce(cluster_a, f"{stem}-2", records(5, 5))
         time.sleep(3)
