@@ -161,7 +161,9 @@ def test_a_topic_is_born_beside_lanes_that_go_on(cluster_a, cluster_b, tmp_path)
     """Its lane is of the same fence: the others are not stopped, and a driver that takes the flow fences it, too."""
     stem = f"born-{uuid.uuid4().hex[:6]}"
     topic = create_topic(cluster_a, f"{stem}-1", 2)
-    flow = flow_of(tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="4")
+    flow = flow_of(
+        tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="4", twinlog__lanes="3"
+    )
     produce(cluster_a, topic, records(0, 10))
 
     def write() -> None:
