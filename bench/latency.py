@@ -4,10 +4,10 @@ The reader uses read_committed.  MM2 runs with its defaults, with which it may l
 exactly-once support.  twinlog runs with `twinlog.guarantee=at_least_once`, with which it may double them, and with its
 default, exactly once.
 
-    python -m bench.latency [--minutes 5] [--only twinlog] [--page docs/performance.md]
+    python -m bench.latency [--minutes 5] [--only twinlog] [--parts] [--page docs/performance.md]
 
 The replicators run in turn over the same brokers.  Each record carries the time at which it was produced.  Halfway a
-topic is created, for which twinlog starts a new lane generation.  MM2, which looks for topics every ten minutes, does
+topic is created, for which twinlog opens one more lane.  MM2, which looks for topics every ten minutes, does
 not see it.
 """
 
@@ -132,7 +132,7 @@ def markdown(rows: Sequence[Row], minutes: float) -> str:
     lines = [
         f"{RATE:,} records of {RECORD_BYTES} bytes a second over {PARTITIONS} partitions for {minutes:g} minutes;"
         " milliseconds from produce on A to visible on B (read_committed), and cores used.  Halfway a topic is born,"
-        " for which twinlog changes its window:",
+        " for which twinlog opens one more lane:",
         "",
         "| | p50 | p95 | p99 | max | records | cores | JVM | workers | driver |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",

@@ -42,7 +42,7 @@ PARTS = (
     "reader",
 )
 MM2_PARTS = ("on A", "on B", "reader")
-_WARM_UP_S = 10
+_WARM_UP_S = 30
 
 
 @dataclass(frozen=True, slots=True)
