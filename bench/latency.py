@@ -173,7 +173,9 @@ def stream(servers: str, topic: str, over: Event, told: Connection | None = None
     while not over.is_set():
         for _ in range(PER_TICK):
             offset, partition = divmod(number, PARTITIONS)
-            producer.produce(topic, _STAMP.pack(time.time(), offset) + filling, partition=partition, **how)
+            value = _STAMP.pack(time.time(), offset) + filling
+            while not _queued(producer, topic, value, partition, how):
+                producer.poll(0.1)
             number += 1
         while (rest := began + number / RATE - time.monotonic()) > 0:
             producer.poll(rest) if told else time.sleep(rest)
@@ -181,6 +183,15 @@ def stream(servers: str, topic: str, over: Event, told: Connection | None = None
     producer.flush(10)
     if told is not None:
         told.send(dict(acknowledged))
+
+
+def _queued(producer: Any, topic: str, value: bytes, partition: int, how: dict[str, Any]) -> bool:
+    """Say whether the producer's queue had room; a broker that falls behind fills it."""
+    try:
+        producer.produce(topic, value, partition=partition, **how)
+    except BufferError:
+        return False
+    return True
 
 
 def watch(servers: str, topic: str, seconds: float) -> list[Seen]:

@@ -196,6 +196,7 @@ def twinlog_rows(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, sec
     properties = latency.TWINLOG.properties(source, target, f"{WARM}, {topic}.*")
     follower = context.Process(target=follow, args=(properties, folder / "a", topic, over, there))
     follower.start()
+    there.close()  # so that its death is heard of
     latency.wait_for(target.bootstrap_servers, latency.TWINLOG.remote(WARM))
     ways = watched(source, target, topic, latency.TWINLOG.remote(topic), seconds)
     over.set()
@@ -234,6 +235,7 @@ def watched(
     here, there = context.Pipe()
     producer = context.Process(target=latency.stream, args=(source.bootstrap_servers, topic, over, there))
     producer.start()
+    there.close()
     time.sleep(_WARM_UP_S)
     seen = latency.watch(target.bootstrap_servers, remote, seconds)
     over.set()
