@@ -141,6 +141,16 @@ def test_a_partition_that_a_lane_has_followed_already_needs_a_fence(driver, sour
     assert () == resolve_born(driver.owned, driver.clusters, born_since(before, now), now.max_bytes, {USERS})
 
 
+def test_a_topic_that_may_be_copied_both_ways_needs_a_fence(driver, source, target) -> None:
+    """Its copy has its own name: what comes from the reverse flow is left out by all lanes, from the same moment on."""
+    before = driver.prepared
+    bear(source, target)
+    now = prepare(driver.flow, driver.clusters, None, "run")
+    (born,) = born_since(before, now)
+    same = replace(born, remote_topic=born.topic)
+    assert () == resolve_born(driver.owned, driver.clusters, (same,), now.max_bytes, ())
+
+
 @pytest.mark.parametrize(
     ("changes", "may"),
     [({}, True), ({"guarantee": Guarantee.AT_LEAST_ONCE}, False), ({"bytes_per_second": 1000}, False)],

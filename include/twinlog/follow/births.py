@@ -19,7 +19,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.loopback import with_loopback
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.resolve import resolve_now
 from twinlog.follow.report import Prepared
@@ -62,16 +61,19 @@ def resolve_born(
 ) -> tuple[RangeSpec, ...]:
     """Resolve the ranges of topics that were born, while lanes of this fence copy the ranges `followed`.
 
-    Returns () if only another fence can tell, for any of them: one was copied before, its copy is not empty, or it is
-    stopped or paused.  Raises TransientError, and TerminalErrors as `resolve_behind_fence`.
+    Returns () if only another fence can tell, for any of them: one was copied before, its copy is not empty, it is
+    stopped or paused, or may be copied both ways (copying/loopback.py).  Raises TransientError, and TerminalErrors as
+    `resolve_behind_fence`.
     """
     seen = with_offsets_now(clusters.source, tuple(topics))
     wanted = {TopicPartition(it.topic, one.partition) for it in topics for one in it.provisioned}
     if not wanted or not wanted.isdisjoint(owned.progress) or not wanted.isdisjoint(followed):
         return ()
     ledger = read_ledger(owned.flow, clusters.target)
+    same = any(it.remote_topic == it.topic for it in topics)
+    if same or owned.flow.homes is not None or ledger.came_home:
+        return ()  # with loopback, the ledger notes for all lanes at once what each of them leaves out
     found = resolve_now(owned, clusters, seen, {}, max_bytes, follow=True, ledger=ledger)
-    found = with_loopback(owned.flow, clusters, found, ledger)
     if found.stopped or wanted != {it.topic_partition for it in found.ranges}:
         return ()
     copies = clusters.target.offsets(it.remote for it in found.ranges).found
