@@ -4,10 +4,10 @@ The reader uses read_committed.  MM2 runs with its defaults, with which it may l
 exactly-once support.  twinlog runs with `twinlog.guarantee=at_least_once`, with which it may double them, and with its
 default, exactly once.
 
-    python -m bench.latency [--minutes 5] [--only twinlog] [--page docs/performance.md]
+    python -m bench.latency [--minutes 5] [--only twinlog] [--parts] [--page docs/performance.md]
 
 The replicators run in turn over the same brokers.  Each record carries the time at which it was produced.  Halfway a
-topic is created, for which twinlog starts a new lane generation.  MM2, which looks for topics every ten minutes, does
+topic is created, for which twinlog opens one more lane.  MM2, which looks for topics every ten minutes, does
 not see it.
 """
 
@@ -19,7 +19,10 @@ import struct
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,9 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
 PER_TICK = 25
 CONTENDERS = (MM2, TWINLOG_AT_LEAST_ONCE, EXACTLY_ONCE, TWINLOG)
-_STAMP = struct.Struct(">d")
+_STAMP = struct.Struct(">dI")
+"""A record begins with the time at which it was produced, and its offset on A."""
+
 SHARES = (0.5, 0.95, 0.99, 1.0)
 _WARM_UP_S = 30
 
@@ -44,11 +49,25 @@ _LOOK_S = 0.002
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record as it became visible: its offset on A, and epoch seconds: produced, seen, its timestamp (`on_b`)."""
+
+    partition: int
+    offset: int
+    produced: float
+    seen: float
+    on_b: float
+
+
 def main() -> None:
     """Measure each, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--only", choices=[it.name for it in CONTENDERS])
+    parser.add_argument(
+        "--parts", action="store_true", help="the parts of a record's way (bench/latency_parts.py)"
+    )
     pages.add_arguments(parser)
     given = parser.parse_args()
     rows: list[Row] = []
@@ -59,6 +78,11 @@ def main() -> None:
     ):
         load.create_topic(source.bootstrap_servers, WARM, 1)
         load.produce(source.bootstrap_servers, iter([{(WARM, 0): load.batch_of(1, 10, 0)}]))
+        if given.parts:
+            from bench import latency_parts
+
+            latency_parts.run(source, target, Path(folder), given)
+            return
         for contender in CONTENDERS:
             if given.only in {None, contender.name}:
                 rows.append(measure(contender, source, target, Path(folder), given.minutes * 60))
@@ -86,13 +110,13 @@ def measure(
         )
         birth.start()
         used, began = tree.cpu_s(), time.monotonic()
-        delays = watch(target.bootstrap_servers, contender.remote(topic), seconds)
+        found = watch(target.bootstrap_servers, contender.remote(topic), seconds)
         cpu = tree.cpu_s() - used
         wall = time.monotonic() - began
         over.set()
         birth.join()
         producer.join()
-    delays.sort()
+    delays = sorted(it.seen - it.produced for it in found)
     at = {f"p{share * 100:g}": delays[min(int(len(delays) * share), len(delays) - 1)] for share in SHARES}
     return {
         "contender": contender.name,
@@ -108,7 +132,7 @@ def markdown(rows: Sequence[Row], minutes: float) -> str:
     lines = [
         f"{RATE:,} records of {RECORD_BYTES} bytes a second over {PARTITIONS} partitions for {minutes:g} minutes;"
         " milliseconds from produce on A to visible on B (read_committed), and cores used.  Halfway a topic is born,"
-        " for which twinlog changes its window:",
+        " for which twinlog opens one more lane:",
         "",
         "| | p50 | p95 | p99 | max | records | cores | JVM | workers | driver |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
@@ -129,24 +153,49 @@ def wait_for(servers: str, topic: str) -> None:
             time.sleep(0.2)
 
 
-def stream(servers: str, topic: str, over: Event) -> None:
-    """Produce at the rate until told to stop (a process of its own)."""
+def stream(servers: str, topic: str, over: Event, told: Connection | None = None) -> None:
+    """Produce at the rate until told to stop (a process of its own).
+
+    With `told`, send when A acknowledged each record (epoch seconds, by partition, in order).
+    """
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
     filling = bytes(RECORD_BYTES - _STAMP.size)
+    acknowledged: dict[int, list[float]] = defaultdict(list)
+
+    def note(error: object, message: Any) -> None:
+        assert error is None, error
+        acknowledged[message.partition()].append(time.time())
+
+    how: dict[str, Any] = {} if told is None else {"on_delivery": note}
     began, number = time.monotonic(), 0
     while not over.is_set():
         for _ in range(PER_TICK):
-            producer.produce(topic, _STAMP.pack(time.time()) + filling, partition=number % PARTITIONS)
+            offset, partition = divmod(number, PARTITIONS)
+            value = _STAMP.pack(time.time(), offset) + filling
+            while not _queued(producer, topic, value, partition, how):
+                producer.poll(0.1)
             number += 1
+        while (rest := began + number / RATE - time.monotonic()) > 0:
+            producer.poll(rest) if told else time.sleep(rest)
         producer.poll(0)
-        time.sleep(max(0.0, began + number / RATE - time.monotonic()))
     producer.flush(10)
+    if told is not None:
+        told.send(dict(acknowledged))
 
 
-def watch(servers: str, topic: str, seconds: float) -> list[float]:
-    """Read committed records as they become visible; return how old each was, in seconds."""
+def _queued(producer: Any, topic: str, value: bytes, partition: int, how: dict[str, Any]) -> bool:
+    """Say whether the producer's queue had room; a broker that falls behind fills it."""
+    try:
+        producer.produce(topic, value, partition=partition, **how)
+    except BufferError:
+        return False
+    return True
+
+
+def watch(servers: str, topic: str, seconds: float) -> list[Seen]:
+    """Read committed records as they become visible."""
     from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
     settings: dict[str, Any] = {
@@ -158,18 +207,22 @@ def watch(servers: str, topic: str, seconds: float) -> list[float]:
     }
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, number, OFFSET_END) for number in range(PARTITIONS)])
-    delays: list[float] = []
+    found: list[Seen] = []
     said = time.monotonic()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         messages = consumer.consume(500, _LOOK_S)
         now = time.time()
-        delays += [now - _STAMP.unpack_from(it.value())[0] for it in messages if it.error() is None]
+        for message in messages:
+            if message.error() is None:
+                produced, offset = _STAMP.unpack_from(message.value())
+                found.append(Seen(message.partition(), offset, produced, now, message.timestamp()[1] / 1000))
         if time.monotonic() - said >= _SAY_EVERY_S:
             said = time.monotonic()
-            print(f"{len(delays):,} records seen, slowest {max(delays, default=0):.2f} s", flush=True)
+            slowest = max((it.seen - it.produced for it in found), default=0)
+            print(f"{len(found):,} records seen, slowest {slowest:.2f} s", flush=True)
     consumer.close()
-    return delays
+    return found
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from bench import report
 from bench.contenders import MM2, TUNED, TWINLOG
+from bench.latency_parts import PARTS, Tick, Ways
 from bench.peers import contenders, table
 from bench.peers.contenders import CONFLUENT, FRANZ_GO, NotBuiltError, build, relays
 
@@ -21,6 +23,46 @@ def test_every_benchmark_can_be_imported() -> None:
     code = "; ".join(f"import {name}" for name in names)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_the_parts_of_a_record_add_up_to_its_way() -> None:
+    """Also if it came during the commit before, or if the source's answer to the producer came after the fetch's."""
+    ticks = [
+        Tick((0.5, 0.9, 0.95, 0.96, 0.98, 1.0), {0: 10}),
+        Tick((1.0, 1.02, 1.03, 1.05, 1.08, 1.1), {0: 13}),
+    ]
+    way = Ways(
+        offset=np.array([10, 11, 12]),
+        produced=np.array([0.97, 0.98, 1.00]),
+        on_source=np.array([0.99, 1.01, 1.04]),
+        seen=np.array([1.12, 1.12, 1.12]),
+        on_target=np.zeros(3),
+    )
+
+    parts = way.parts(ticks, 0)
+
+    assert (3, len(PARTS)) == parts.shape
+    assert parts.sum(axis=1) == pytest.approx([0.15, 0.14, 0.12])
+    assert parts[0] == pytest.approx([
+        0.02,
+        0.01,
+        0.02,
+        0.01,
+        0.02,
+        0.03,
+        0.02,
+        0.02,
+    ])  # 10 ms for the commit before
+    assert parts[2] == pytest.approx([0.03, 0, 0, 0, 0.02, 0.03, 0.02, 0.02])
+
+
+def test_records_of_no_tick_have_no_parts() -> None:
+    """The first tick began before the clock did, and what is behind the last was not committed."""
+    ticks = [Tick((0.0,) * 6, {0: 10}), Tick((1.0,) * 6, {0: 13})]
+    times = np.full(3, 0.5)
+    way = Ways(np.array([9, 10, 13]), times, times, times + 1, times)
+
+    assert 1 == len(way.parts(ticks, 0))
 
 
 def copied(contender: str, *, cpu_s: float, wall_s: float, kind: str = "1 KB") -> dict[str, Any]:

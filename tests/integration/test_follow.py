@@ -31,6 +31,7 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
+from twinlog.follow.generation import LaneGeneration
 from twinlog.follow.report import Reporter, RunState, prepare
 from twinlog.monitoring.exporter import Board, Endpoints
 from twinlog.state.ledger import read_ledger
@@ -154,6 +155,40 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
         copied = sum(run.length for run in runs)
         assert copied == len(read(cluster_a, life.topic, life.partition))
         assert progress[life.topic, life.partition] + 1 == runs[-1].upstream_end
+
+
+def test_a_topic_is_born_beside_lanes_that_go_on(cluster_a, cluster_b, tmp_path) -> None:
+    """Its lane is of the same fence: the others are not stopped, and a driver that takes the flow fences it, too."""
+    stem = f"born-{uuid.uuid4().hex[:6]}"
+    topic = create_topic(cluster_a, f"{stem}-1", 2)
+    flow = flow_of(
+        tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="4", twinlog__lanes="3"
+    )
+    produce(cluster_a, topic, records(0, 10))
+
+    def write() -> None:
+        time.sleep(3)
+        create_topic(cluster_a, f"{stem}-2")
+        produce(cluster_a, f"{stem}-2", records(0, 5))
+        wait_until(lambda: topic_names(cluster_b, f"A.{stem}-2") and len(read(cluster_b, f"A.{stem}-2")) == 5)
+        produce(cluster_a, topic, records(10, 10))
+        produce(cluster_a, f"{stem}-2", records(5, 5))
+        time.sleep(3)
+        assert 0 == cycle(flow).records  # takes the flow from both lanes
+        produce(cluster_a, f"{stem}-2", records(10, 5))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    windows: list[LaneGeneration] = []
+    with open_clusters(flow) as clusters, pytest.raises(FencedError, match="another twinlog"):
+        follow.run(
+            flow, clusters, ThreadRunner(slots=3), run_id="first", seconds=60, on_generation=windows.append
+        )
+    writer.join()
+    assert 5 == cycle(flow).records
+    assert [(1, 3, 30)] == [(it.number, it.partitions, it.records) for it in windows]
+    for name in (topic, f"{stem}-2"):
+        assert read(cluster_a, name) == read(cluster_b, f"A.{name}")
 
 
 def test_what_a_lane_foresees_of_many_partitions_comes_true(cluster_a, cluster_b, tmp_path) -> None:

@@ -16,6 +16,7 @@ from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import Totals
 from twinlog.copying.rounds import LaneRunner, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.follow.births import born_since, may_have_lanes, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import EndedLanes, Prepared, RunState, prepare
 from twinlog.kafka_types import TopicPartition
@@ -101,7 +102,8 @@ class Following:
     - `taken` says that this driver has owned the flow once; from then on it gives way to a driver that `gives_way_to`
       accepts.
     - `behind_fence` says that the fence which ended the newest lane generation is the next one's fence, too.
-    - `open_ranges` are those of the newest lane generation, `unreported` those of its lanes that died.
+    - `open_ranges` are those of the newest lane generation, also of topics born since it was opened (births.py),
+      `unreported` those of its lanes that died.
     - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
     - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
     - `least_lanes` is the number of lanes that have turned out to be needed.
@@ -295,12 +297,44 @@ class Following:
                 refresh += stretch
                 before = self.prepared
                 self._refresh()
-                if renew or self.prepared.asks_for_lanes_unlike(before) or self._take_stock(lanes, began):
+                unlike = self.prepared.asks_for_lanes_unlike(before)
+                if unlike and not renew:
+                    unlike = not self._open_beside(lanes, before, began)
+                if renew or unlike or self._take_stock(lanes, began):
                     break
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
         if lanes.jobs and not over and time.monotonic() - self.refreshed > 2 * PREPARE_SECONDS:
             self._refresh()
+
+    def _open_beside(self, lanes: OpenLanes, before: Prepared, began: float) -> bool:
+        """Open a lane for topics born since `before`, if that is all that changed and a slot is free; say whether."""
+        born = born_since(before, self.prepared)
+        if not born or not may_have_lanes(self.flow) or not lanes.jobs or lanes.some_ended:
+            return False
+        number = len(lanes.specs)
+        try:
+            if number >= min(self.owned.lanes, most_lanes(self.flow, self.runner, self.sharers)):
+                return False
+            followed = {it.topic_partition for it in self.open_ranges}
+            ranges = resolve_born(self.owned, self.clusters, born, self.prepared.max_bytes, followed)
+        except TransientError:
+            return False
+        if not ranges:
+            return False
+        longest = min(self.flow.copy.follow_seconds * STRETCHES + began, self.end) - time.monotonic()
+        terms = Follow(self.flow.copy.follow_seconds, max(0.0, longest), self.owned.grant.mark)
+        spec = lane_specs(self.owned, [*self.loads.lanes, ranges], terms)[number]
+        self.open_ranges += ranges
+        self.loads.add(ranges)
+        self.totals.note_ends(ranges)
+        if self.run_state is not None:
+            begun = {it.topic_partition: it.start for it in ranges}
+            self.run_state.starts = {**begun, **self.run_state.starts}
+        lanes.open(self.runner, (spec,))
+        topics = ", ".join(it.topic for it in born)
+        self.on_refresh(f"{self.flow.name}: lane generation {self.number} has one more lane, for {topics}")
+        return True
 
     def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
         """Say whether a lane generation opened `age` seconds ago is over, or should be.

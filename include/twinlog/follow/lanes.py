@@ -22,20 +22,29 @@ IN_ORDER = frozenset({LaneOutcome.DONE, LaneOutcome.FAILED})
 """Outcomes of lanes that came to their own end; all others need a new fence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenLanes:
-    """Lanes that run, or have run. A lane whose job failed has died without a report."""
+    """Lanes that run, or have run. A lane whose job failed has died without a report.
 
-    specs: tuple[LaneSpec, ...]
-    jobs: tuple[Job, ...]
+    Only the driver's thread that runs the lane generation opens more of them (`open`).
+    """
+
+    specs: tuple[LaneSpec, ...] = ()
+    jobs: tuple[Job, ...] = ()
 
     @classmethod
     def start(cls, runner: LaneRunner, specs: Sequence[LaneSpec]) -> OpenLanes:
         """Start every lane, and do not wait."""
+        lanes = cls()
+        lanes.open(runner, specs)
+        return lanes
+
+    def open(self, runner: LaneRunner, specs: Sequence[LaneSpec]) -> None:
+        """Start more lanes beside those that run, and do not wait."""
         pool = ThreadPoolExecutor(max(1, len(specs)))
-        jobs = tuple(pool.submit(runner.run, (spec,)) for spec in specs)
+        self.jobs += tuple(pool.submit(runner.run, (spec,)) for spec in specs)
+        self.specs += tuple(specs)
         pool.shutdown(wait=False)  # no more jobs; these go on
-        return cls(tuple(specs), jobs)
 
     @property
     def over(self) -> bool:
@@ -159,6 +168,12 @@ class OpenLoads:
             loads.append(LaneLoad(self.behind[number], copied, sum(behind), max(behind, default=0)))
         self.behind = [it.behind for it in loads]
         return tuple(loads)
+
+    def add(self, ranges: Sequence[RangeSpec]) -> None:
+        """Note a lane that was opened beside the others."""
+        self.lanes = [*self.lanes, ranges]
+        self.reached |= {it.topic_partition: it.start for it in ranges}
+        self.behind = [*self.behind, 0]
 
     def copied(self) -> int:
         """Return the upstream offsets copied since the lane generation was opened."""

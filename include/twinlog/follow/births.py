@@ -1,0 +1,81 @@
+"""Follow topics that were born while lanes are open, with a lane of their own, without a fence.
+
+A fence stops every lane for about a second: it ends their Spark jobs, and new ones are started.  It is needed if a
+range passes from one writer to another.  The ranges of a topic that was born pass from nobody: the fence of the open
+lanes has granted a lane for each slot, and one that no task has been given yet copies them.
+
+    fence grants lanes 0, 1, 2 | lane 0 copies what was there ........................
+                                      | a topic is born | lane 1 copies it ............
+                                                              | two more | lane 2 ......
+
+Only what cannot have been copied before counts as born: nothing at all is written in its copy, and it has no progress
+behind the fence.  Everything else goes through a fence.  If another driver has fenced since, it has fenced the unused
+lanes, too: they write nothing, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.copying.ownership import Ownership
+from twinlog.copying.resolve import resolve_now
+from twinlog.follow.report import Prepared
+from twinlog.kafka_types import TopicPartition
+from twinlog.lane.spec import RangeSpec
+from twinlog.state.ledger import read_ledger
+from twinlog.topics.discover import with_offsets_now
+from twinlog.topics.discovery import DiscoveredTopic
+
+
+def born_since(before: Prepared, now: Prepared) -> tuple[DiscoveredTopic, ...]:
+    """Return the topics that were added, if nothing else has changed for lanes opened for `before`, else (). Pure."""
+    known = {it.topic for it in before.topics}
+    born = tuple(it for it in now.topics if it.topic not in known)
+    copies = {it.remote_topic for it in born}
+    rest = Prepared(
+        now.discovery,
+        tuple(it for it in now.topics if it.topic in known),
+        {name: size for name, size in now.max_bytes.items() if name not in copies},
+        now.refused,
+    )
+    return () if rest.asks_for_lanes_unlike(before) else born
+
+
+def may_have_lanes(flow: FlowSettings) -> bool:
+    """Say whether lanes may be opened beside others. Pure.
+
+    Without transactions there is no fence that an unused lane could be told by, and a throttle is shared between the
+    lanes that were opened.
+    """
+    return flow.copy.guarantee is Guarantee.EXACTLY_ONCE and flow.copy.bytes_per_second is None
+
+
+def resolve_born(
+    owned: Ownership,
+    clusters: Clusters,
+    topics: Sequence[DiscoveredTopic],
+    max_bytes: Mapping[str, int],
+    followed: Collection[TopicPartition],
+) -> tuple[RangeSpec, ...]:
+    """Resolve the ranges of topics that were born, while lanes of this fence copy the ranges `followed`.
+
+    Returns () if only another fence can tell, for any of them: one was copied before, its copy is not empty, it is
+    stopped or paused, or may be copied both ways (copying/loopback.py).  Raises TransientError, and TerminalErrors as
+    `resolve_behind_fence`.
+    """
+    seen = with_offsets_now(clusters.source, tuple(topics))
+    wanted = {TopicPartition(it.topic, one.partition) for it in topics for one in it.provisioned}
+    if not wanted or not wanted.isdisjoint(owned.progress) or not wanted.isdisjoint(followed):
+        return ()
+    ledger = read_ledger(owned.flow, clusters.target)
+    same = any(it.remote_topic == it.topic for it in topics)
+    if same or owned.flow.homes is not None or ledger.came_home:
+        return ()  # with loopback, the ledger notes for all lanes at once what each of them leaves out
+    found = resolve_now(owned, clusters, seen, {}, max_bytes, follow=True, ledger=ledger)
+    if found.stopped or wanted != {it.topic_partition for it in found.ranges}:
+        return ()
+    copies = clusters.target.offsets(it.remote for it in found.ranges).found
+    empty = all(it.remote in copies and not copies[it.remote].end for it in found.ranges)
+    return found.ranges if empty else ()
