@@ -5,6 +5,7 @@ import threading
 import time
 import urllib.request
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -28,11 +29,13 @@ from lab import (
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
+from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
 from twinlog.follow.generation import LaneGeneration
 from twinlog.follow.report import Reporter, RunState, prepare
+from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.monitoring.exporter import Board, Endpoints
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_maps, read_progress
@@ -187,6 +190,57 @@ def test_a_topic_is_born_beside_lanes_that_go_on(cluster_a, cluster_b, tmp_path)
     writer.join()
     assert 5 == cycle(flow).records
     assert [(1, 3, 30)] == [(it.number, it.partitions, it.records) for it in windows]
+    for name in (topic, f"{stem}-2"):
+        assert read(cluster_a, name) == read(cluster_b, f"A.{name}")
+
+
+class DyingLane(ThreadRunner):
+    """The lane of a born topic dies: before it began, or with what it has committed and not reported."""
+
+    def __init__(self, *, late: bool) -> None:
+        super().__init__(slots=3)
+        self.late, self.deaths = late, 0
+
+    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+        if lanes[0].lane != 2 or self.deaths:
+            return super().run(lanes)
+        self.deaths += 1
+        if self.late:
+            super().run(staying(lanes, 1.0))
+        raise TransientError("the Spark job failed", hint="none", code=TASKS_DIED)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("late", [False, True], ids=["before it began", "with commits that nobody heard of"])
+def test_the_lane_of_a_born_topic_dies(cluster_a, cluster_b, tmp_path, late: bool) -> None:
+    """A fence and the next lane generation copy the rest, once."""
+    stem = f"dies-{uuid.uuid4().hex[:6]}"
+    topic = create_topic(cluster_a, f"{stem}-1", 2)
+    flow = flow_of(
+        tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="4", twinlog__lanes="3"
+    )
+    produce(cluster_a, topic, records(0, 10))
+    stop, runner = threading.Event(), DyingLane(late=late)
+    windows: list[LaneGeneration] = []
+
+    def write() -> None:
+        time.sleep(3)
+        create_topic(cluster_a, f"{stem}-2")
+        for number in range(200):
+            produce(cluster_a, f"{stem}-2", records(number, 1))
+            time.sleep(0.05)
+        wait_until(lambda: windows and len(read(cluster_b, f"A.{stem}-2")) == 200)
+        stop.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open_clusters(flow) as clusters:
+        follow.run(
+            flow, clusters, runner, run_id="first", seconds=90, on_generation=windows.append, stop=stop
+        )
+    writer.join()
+    assert 0 == cycle(flow).records
+    assert (1, TASKS_DIED) == (runner.deaths, windows[0].failure and windows[0].failure.code)
     for name in (topic, f"{stem}-2"):
         assert read(cluster_a, name) == read(cluster_b, f"A.{name}")
 
