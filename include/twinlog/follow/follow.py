@@ -103,6 +103,7 @@ def run(
         seconds=seconds,
         sharers=sharers,
     )
+    following.tell_notes()
     pause = 0.0
     deaths = 0
     while True:

@@ -107,6 +107,7 @@ class Following:
     - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
     - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
     - `least_lanes` is the number of lanes that have turned out to be needed.
+    - `told` are the notes that people have been told.
     - `sharers` is the number of flows, this one included, that share the runner's slots for as long as they follow.
     """
 
@@ -136,6 +137,7 @@ class Following:
     unreported: tuple[RangeSpec, ...] = ()
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
 
     def run_lanes(self) -> LaneGeneration:
         """Open the lanes, and attend to them until they have ended."""
@@ -384,11 +386,19 @@ class Following:
         if not lanes.ended_within(LAST_WORD_SECONDS):
             self.runner.cancel()
 
+    def tell_notes(self) -> None:
+        """Tell `on_refresh` what there is to say of topics and their copies, each note once."""
+        for note in self.prepared.notes:
+            if note not in self.told:
+                self.on_refresh(f"{self.flow.name}: {note}")
+        self.told.update(self.prepared.notes)
+
     def _refresh(self) -> TransientError | None:
         """Refresh the topics to follow; return why that failed."""
         self.refreshed, self.unprepared = time.monotonic(), None
         try:
             self.prepared = prepare(self.flow, self.clusters, self.topics, self.owned.run_id)
+            self.tell_notes()
         except TransientError as error:
             self.unprepared = error
         return self.unprepared

@@ -154,12 +154,16 @@ def _place(row: PartitionRow) -> TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The topics to follow, how large their records may be, and what could not be provisioned on the target."""
+    """The topics to follow, how large their records may be, and what could not be provisioned on the target.
+
+    `notes` are for people.
+    """
 
     discovery: Discovery
     topics: tuple[DiscoveredTopic, ...]
     max_bytes: Mapping[str, int]
     refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def asks_for_lanes_unlike(self, other: Prepared) -> bool:
         """Say whether lanes opened for `other` would do something else. Pure.
@@ -188,4 +192,4 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
     discovery = sync_topics.as_left(snapshot, synced).discovery
     chosen = choose(discovery, topics)
     limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
-    return Prepared(discovery, chosen, limits, synced.refused)
+    return Prepared(discovery, chosen, limits, synced.refused, synced.notes)
