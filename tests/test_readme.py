@@ -48,7 +48,8 @@ def test_every_command_of_the_pages_exists(words: tuple[str, ...]) -> None:
         if word in getattr(command, "commands", {}):
             command = command.commands[word]
             known |= _options(command)
-    group = command is not app_itself and len(words) == 1  # prose may name a group: `twinlog metadata`
+    # Prose may name a group (`twinlog metadata`), or all commands (`twinlog --help`).
+    group = len(words) == 1 and (command is not app_itself or words == ("--help",))
     assert group or not hasattr(command, "commands"), f"{words[0]} is no command"
     assert [word for word in words if word.startswith("--") and word not in known] == []
 
