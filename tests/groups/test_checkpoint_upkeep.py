@@ -1,5 +1,6 @@
 """What bounds the topic of checkpoints, and what it never takes away."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -112,8 +113,9 @@ def test_a_topic_of_mm2s_is_told_first_that_nothing_expires(years, target):
 
 
 @pytest.mark.parametrize("verb", ["delete_records", "topic_configs"])
-def test_a_target_that_refuses_is_told_of(verb, years, target):
+def test_a_target_that_refuses_is_told_of(verb, years, target, monkeypatch):
     """Nothing is lost, and nothing is carried again and again."""
+    monkeypatch.setattr(checkpoint_upkeep, "TAKES_EFFECT_S", 0.0)
     target.refuse(verb, TOPIC, ClusterRefused("B does not allow it"))
     result = years()
     assert (0, 10) == (result.deleted, result.ended)
@@ -121,6 +123,15 @@ def test_a_target_that_refuses_is_told_of(verb, years, target):
     length = target.topics[TOPIC].logs[0].end
     years()
     assert length == target.topics[TOPIC].logs[0].end
+
+
+def test_a_broker_that_still_works_by_the_old_configs_is_asked_again(years, target, monkeypatch):
+    """It has answered to the change, and refuses to delete in a topic that is only compacted."""
+    target.topics[TOPIC].configs.update({"cleanup.policy": "compact"})
+    target.refuse("delete_records", TOPIC, ClusterRefused("Policy violation"))
+    monkeypatch.setattr(time, "sleep", lambda _: target.allow("delete_records", TOPIC))
+    result = years()
+    assert (10, ()) == (result.deleted, result.notes)
 
 
 def test_a_flow_that_is_paused_deletes_nothing(years, flow, target):

@@ -37,6 +37,7 @@ from twinlog.config.security.connection import ConnectionSettings
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant, fence, init_writer
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import Writer
@@ -150,6 +151,7 @@ def test_an_end_that_meets_a_fence_has_happened_or_not(
 ) -> None:
     """Between the two a coordinator answers UNKNOWN_SERVER_ERROR; asked again it knows, and the log agrees."""
     topic = create_topic(cluster_b, unique_topic("trap"))
+    brokers.offsets([TopicPartition(topic, 0)], LATEST)  # now its leader knows that it leads
     same = writer(brokers)
     committed = []
     with Brokers(brokers.settings) as elsewhere, ThreadPoolExecutor(1) as pool:

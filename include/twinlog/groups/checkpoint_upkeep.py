@@ -17,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.values import InternalRecord
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.internal_topics import CUT_BY_OFFSET
 from twinlog.state.mm2_topics import DatedCheckpoint
@@ -29,6 +31,9 @@ DAY_MS = 24 * 3600 * 1000
 
 KEPT_MS = 30 * DAY_MS
 """How long checkpoints stay after the group was last seen; Kafka forgets a group's own offsets after seven days."""
+
+TAKES_EFFECT_S = 10.0
+"""Seconds in which a broker that answered to a change of configs may still work by the old ones."""
 
 WORTH_IT = 1_000
 """Number of ended checkpoints from which on a deletion is worth its requests."""
@@ -73,20 +78,30 @@ def apply_cut(target: Cluster, topic: str, cut: Cut) -> str:
     """
     place = TopicPartition(topic, 0)
     try:
-        _let_delete(target, topic)
+        changed = _let_delete(target, topic)
         records = [
             InternalRecord(it.checkpoint.key(), it.checkpoint.value(), 0, it.at_ms) for it in cut.carried
         ]
         if records:
             target.produce(topic, records)
-        target.delete_records(place, cut.before)
+        _delete(target, place, cut.before, patience_s=TAKES_EFFECT_S if changed else 0.0)
     except TwinlogError as error:
         return f"{topic}: {cut.ended} checkpoints of groups that ended long ago stay: {error}"
     return ""
 
 
-def _let_delete(target: Cluster, topic: str) -> None:
-    """Set the configs for deletion by offset that a topic of MM2's, or of an older release, lacks.
+def _delete(target: Cluster, place: TopicPartition, before: int, patience_s: float) -> None:
+    """Delete what lies before an offset; for `patience_s` a refusal may come of configs that are not in effect yet."""
+    Retrying(
+        retry=retry_if_exception_type(ClusterRefused),
+        stop=stop_after_delay(patience_s),
+        wait=wait_fixed(0.2),
+        reraise=True,
+    )(target.delete_records, place, before)
+
+
+def _let_delete(target: Cluster, topic: str) -> bool:
+    """Set the configs for deletion by offset that a topic of MM2's, or of an older release, lacks; say if any did.
 
     The settings by which nothing expires are set first, and `cleanup.policy` last.
     """
@@ -94,3 +109,4 @@ def _let_delete(target: Cluster, topic: str) -> None:
     wrong = {name: value for name, value in CUT_BY_OFFSET.items() if configs[name].value != value}
     for name in sorted(wrong, key=lambda it: it == "cleanup.policy"):
         target.alter_topic_configs({topic: {name: wrong[name]}}).require()
+    return bool(wrong)
