@@ -66,20 +66,20 @@ offset.storage.replication.factor = 1
 
 @dataclass(frozen=True)
 class Volume:
-    """What a cycle finds new: about so many records of 1,000 bytes, in batches of so many (0: of 256 KiB).
+    """Name how many records of 1,000 bytes a cycle finds new, about, and how many a batch has (0: 256 KiB).
 
-    `partitions` is how many the flow has besides; a whole topic of them makes every later cycle a wider one.
+    They are in one topic, or if `wide` in BUSY of the PARTITIONS of another, which each later cycle has to look at.
     """
 
     name: str
     records: int
     batch: int = 50
-    partitions: int = 0
+    wide: bool = False
 
     def write(self, clusters: Clusters) -> None:
         """Write the records."""
         servers = clusters.source.bootstrap_servers
-        if self.partitions:
+        if self.wide:
             batch = load.batch_of(self.batch, 1000, codec.NONE)
             rounds = self.records // (self.batch * BUSY)
             load.produce(servers, ({(WIDE_TOPIC, it): batch for it in range(BUSY)} for _ in range(rounds)))
@@ -89,7 +89,7 @@ class Volume:
 
 SMALL = (Volume("a heartbeat", 0), Volume("50,000 records", 50_000))
 LARGE = Volume("1 GB", 1_000_000, batch=0)
-WIDE = Volume(f"{BUSY} busy of {PARTITIONS:,} partitions", 1_000, batch=10, partitions=PARTITIONS)
+WIDE = Volume(f"{BUSY} busy of {PARTITIONS:,} partitions", 1_000, batch=10, wide=True)
 
 COLD, WARM = "cold", "warm"
 """A Spark of each cycle's own (`twinlog.spark.master = local[2]`), or the server of `twinlog spark start`."""
@@ -203,15 +203,15 @@ def twinlog(*words: str) -> subprocess.CompletedProcess[str]:
 def by_hand(bench: Bench, volumes: Sequence[Volume]) -> Iterator[Row]:
     """Yield the median cost of `twinlog run --once` for each volume."""
     for volume in volumes:
-        measured = [_one_by_hand(bench, volume) for _ in range(bench.cycles + 1)][1:]
+        measured = [_one_by_hand(bench, volume, bench.config) for _ in range(bench.cycles + 1)][1:]
         names = measured[0].keys()
         middle = {name: statistics.median(each[name] for each in measured) for name in names}
         yield {"through": "hand", "spark": bench.spark, "volume": volume.name, "task": "", **middle}
 
 
-def _one_by_hand(bench: Bench, volume: Volume) -> Row:
+def _one_by_hand(bench: Bench, volume: Volume, config: Path) -> Row:
     volume.write(bench.clusters)
-    config, before, began = bench.config, bench.server_cpu_s(), time.monotonic()
+    before, began = bench.server_cpu_s(), time.monotonic()
     command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", config]
     environment = {**os.environ, **bench.environment}
     log = bench.folder / "run.log"
@@ -320,21 +320,9 @@ def many_flows(bench: Bench, flows: int) -> Row:
     kept = [it for it in lines if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
     file = bench.folder / "many.properties"
     file.write_text("\n".join([f"clusters = {', '.join(names)}, B", *servers, *enabled, *kept]) + "\n")
-    command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", str(file)]
-    measured = []
-    for _ in range(bench.cycles + 1):
-        bench.written()
-        server, began = bench.server_cpu_s(), time.monotonic()
-        done = subprocess.run(
-            command, env={**os.environ, **bench.environment}, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(f"a cycle of {flows} flows ended with {done.returncode}:\n{done.stderr[-2000:]}")
-        wall, server = time.monotonic() - began, bench.server_cpu_s() - server
-        cpu = sum(it["cpu_s"] + it["children_cpu_s"] for it in bench.written() if "run" in it["words"])
-        measured.append((wall, cpu + server))
-    wall, cpu = (statistics.median(it) for it in zip(*measured[1:], strict=True))
-    return {"flows": flows, "wall_s": wall, "cpu_s": cpu}
+    measured = [_one_by_hand(bench, SMALL[0], file) for _ in range(bench.cycles + 1)][1:]
+    middle = {name: statistics.median(each[name] for each in measured) for name in ("wall_s", "cpu_s")}
+    return {"flows": flows, **middle}
 
 
 def _wait(found: Any, what: str) -> None:

@@ -89,7 +89,7 @@ def test_what_does_not_fit_any_more_is_not_used_and_made_anew(
 
 
 def test_one_that_fits_is_not_made_again(archive: ClassArchive) -> None:
-    """Whoever waited for another process that made it has nothing left to do."""
+    """A process that waited for another one to make it has nothing left to do."""
     archive.make(_jvm)
     assert archive.make(lambda _: pytest.fail("a JVM was started"))
 

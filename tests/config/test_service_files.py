@@ -98,7 +98,7 @@ class TestKubernetes:
     """The Kustomize base."""
 
     def test_every_file_of_the_folder_belongs_to_it(self, base: dict[str, Any]) -> None:
-        """What is not named is never applied."""
+        """`kubectl apply -k` leaves out a file that the base does not name."""
         assert sorted([*base["resources"], "kustomization.yaml"]) == sorted(
             it.name for it in KUBERNETES.iterdir()
         )

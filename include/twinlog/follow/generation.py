@@ -215,8 +215,7 @@ class Following:
         self.open_ranges = opening.ranges
         if self.run_state is not None:
             self.run_state.stopped = opening.stopped
-            begun = {it.topic_partition: it.start for it in opening.ranges}
-            self.run_state.starts = {**begun, **self.run_state.starts}
+        self._note_starts(opening.ranges)
         self._tell_errors(self.owned.grant.progress, well=())
         self.totals.note_ends(opening.ranges)
         packed = assign_open(
@@ -232,10 +231,19 @@ class Following:
         self.loads = OpenLoads(packed)
         if not self.opened:  # what went before them may have taken as long as a person wants to follow
             self.opened, self.end = True, max(self.end, time.monotonic() + self.seconds)
+        return lane_specs(self.owned, packed, self._terms(time.monotonic())), opening
+
+    def _note_starts(self, ranges: Sequence[RangeSpec]) -> None:
+        """Note where this run began to copy each range, for its reports."""
+        if self.run_state is not None:
+            begun = {it.topic_partition: it.start for it in ranges}
+            self.run_state.starts = {**begun, **self.run_state.starts}
+
+    def _terms(self, began: float) -> Follow:
+        """Return until when lanes that open now stay, in a lane generation that `began` (monotonic) then."""
         stretch = self.flow.copy.follow_seconds
-        longest = min(stretch * STRETCHES, self.end - time.monotonic())
-        terms = Follow(stretch, max(0.0, longest), self.owned.grant.mark)
-        return lane_specs(self.owned, packed, terms), opening
+        longest = min(began + stretch * STRETCHES, self.end) - time.monotonic()
+        return Follow(stretch, max(0.0, longest), self.owned.grant.mark)
 
     def _resolve(self) -> Opening:
         """Resolve a range for every prepared partition that can be followed, behind the fence.
@@ -299,10 +307,9 @@ class Following:
                 refresh += stretch
                 before = self.prepared
                 self._refresh()
-                unlike = self.prepared.asks_for_lanes_unlike(before)
-                if unlike and not renew:
-                    unlike = not self._open_beside(lanes, before, began)
-                if renew or unlike or self._take_stock(lanes, began):
+                alike = not self.prepared.asks_for_lanes_unlike(before)
+                may_go_on = not renew and (alike or self._open_beside(lanes, before, began))
+                if not may_go_on or self._take_stock(lanes, began):
                     break
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
@@ -324,15 +331,11 @@ class Following:
             return False
         if not ranges:
             return False
-        longest = min(self.flow.copy.follow_seconds * STRETCHES + began, self.end) - time.monotonic()
-        terms = Follow(self.flow.copy.follow_seconds, max(0.0, longest), self.owned.grant.mark)
-        spec = lane_specs(self.owned, [*self.loads.lanes, ranges], terms)[number]
+        spec = lane_specs(self.owned, [*self.loads.lanes, ranges], self._terms(began))[number]
         self.open_ranges += ranges
         self.loads.add(ranges)
         self.totals.note_ends(ranges)
-        if self.run_state is not None:
-            begun = {it.topic_partition: it.start for it in ranges}
-            self.run_state.starts = {**begun, **self.run_state.starts}
+        self._note_starts(ranges)
         lanes.open(self.runner, (spec,))
         topics = ", ".join(it.topic for it in born)
         self.on_refresh(f"{self.flow.name}: lane generation {self.number} has one more lane, for {topics}")

@@ -1,4 +1,4 @@
-"""What `twinlog check` says of permissions of which a cluster does not tell."""
+"""`twinlog check` says which permissions a cluster does not tell."""
 
 import pytest
 

@@ -66,7 +66,9 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
     """Inspect this machine.  `ports` are TCP ports of 127.0.0.1 to try."""
     import psutil
 
-    java = _find_java(os.environ)
+    from twinlog.spark.classes.use import spark_classes, spark_java
+
+    java, archive = spark_java(os.environ), spark_classes(os.environ)
     temporary = tempfile.gettempdir()
     return Machine(
         python=sys.version_info[:3],
@@ -80,14 +82,8 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
         jar_folder=str(jar_folder),
         jar_count=sum(1 for _ in jar_folder.rglob("*.jar")) if jar_folder.is_dir() else 0,
         uncompiled=tuple(filter(_compiles_always, COMPILED)),
-        classes_kept=_keeps_classes(),
+        classes_kept=archive is not None and archive.is_usable(),
     )
-
-
-def _find_java(environment: Mapping[str, str]) -> str | None:
-    """Look where Spark looks: JAVA_HOME first, then the path, nowhere else."""
-    home = environment.get("JAVA_HOME")
-    return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
 
 def _version(distribution: str) -> str | None:
@@ -104,13 +100,6 @@ def _compiles_always(package: str) -> bool:
         return False
     folder = next(it for it in Path(spec.cached).parents if it.exists())
     return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
-
-
-def _keeps_classes() -> bool:
-    from twinlog.spark.classes.use import spark_classes
-
-    archive = spark_classes(os.environ)
-    return archive is not None and archive.is_usable()
 
 
 def _listens(port: int) -> bool:

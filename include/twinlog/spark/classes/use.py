@@ -25,10 +25,15 @@ def submit_options(environment: Mapping[str, str]) -> dict[str, str]:
     return {SUBMIT_OPTIONS: " ".join((QUICK_COMPILER, *(archive.options() if archive else ())))}
 
 
+def spark_java(environment: Mapping[str, str]) -> str | None:
+    """Look for Java where Spark looks: JAVA_HOME first, then the path, nowhere else."""
+    home = environment.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin" if home else environment.get("PATH"))
+
+
 def spark_classes(environment: Mapping[str, str]) -> ClassArchive | None:
     """Return the archive of the Spark and the Java that spark-submit would take; None if one of them is missing."""
-    home = environment.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else shutil.which("java", path=environment.get("PATH"))
+    java = spark_java(environment)
     spark = importlib.util.find_spec("pyspark")
     places = [environment["SPARK_HOME"]] if environment.get("SPARK_HOME") else []
     places += (spark.submodule_search_locations or []) if spark else []
