@@ -29,9 +29,10 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
@@ -121,12 +122,25 @@ def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> CopyResult:
 
 
 def create_topic(cluster: Any, name: str, partitions: int = 1, **configs: str) -> str:
-    """Create a topic that keeps its records, whatever their timestamps."""
+    """Create a topic that keeps its records, whatever their timestamps; its leaders know that they lead."""
     entries = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.create_topics([NewTopic(name, partitions, 1, config=entries)]).values():
         future.result()
+    _await_leaders(admin, [TopicPartition(name, partition) for partition in range(partitions)])
     return name
+
+
+@retry(
+    retry=retry_if_exception_type(KafkaException),
+    wait=wait_fixed(0.1),
+    stop=stop_after_delay(60),
+    reraise=True,
+)
+def _await_leaders(admin: AdminClient, partitions: Iterable[TopicPartition]) -> None:
+    """A leader may learn that it leads after the controller has answered; until then it refuses a produce."""
+    for asked in admin.list_offsets({item: OffsetSpec.latest() for item in partitions}).values():
+        asked.result()
 
 
 def alter_configs(cluster: Any, kind: ResourceType, name: str, **configs: str | None) -> None:
