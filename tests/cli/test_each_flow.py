@@ -1,12 +1,15 @@
 """Several flows, of which some fail."""
 
 import logging
+import os
+import signal
+import threading
 from collections.abc import Mapping
 
 import pytest
 
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import each_flow
+from twinlog.cli.flows import each_flow, flows_at_once
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -59,3 +62,54 @@ def test_a_mistake_of_ours_is_not_hidden(
     assert (("A->B done", "C->B internal", "D->B done"), 70) == (done.results, done.exit_code)
     assert "C->B: error: a mistake in twinlog: ZeroDivisionError: by zero; " in capsys.readouterr().err
     assert "raise failing[flow.name]" in caplog.text
+
+
+class TestAtOnce:
+    """Flows side by side."""
+
+    def test_they_overlap_and_keep_their_order(self) -> None:
+        """Each waits until all have begun; one that fails has its own result."""
+        begun = threading.Barrier(3, timeout=30)
+
+        def work(flow: FlowSettings) -> str:
+            begun.wait()
+            return _work({"C->B": TerminalError("no")})(flow)
+
+        done = flows_at_once(FLOWS, work, _failed, 3, lambda: None)
+        assert (("A->B done", "C->B terminal", "D->B done"), 1) == (done.results, done.exit_code)
+
+    def test_no_more_than_asked_for(self) -> None:
+        """The third begins when one of the two before has ended."""
+        running: set[str] = set()
+        most = 0
+
+        def work(flow: FlowSettings) -> str:
+            nonlocal most
+            running.add(flow.name)
+            most = max(most, len(running))
+            threading.Event().wait(0.05)
+            running.remove(flow.name)
+            return flow.name
+
+        assert ("A->B", "C->B", "D->B") == flows_at_once(FLOWS, work, _failed, 2, lambda: None).results
+        assert 2 == most
+
+    def test_ctrl_c_begins_nothing_more_and_ends_what_runs(self) -> None:
+        """The interruption ends what has begun, which is waited for."""
+        begun: list[str] = []
+        ended: list[str] = []
+        interrupted = threading.Event()
+
+        def work(flow: FlowSettings) -> str:
+            begun.append(flow.name)
+            if len(begun) == 2:
+                threading.Event().wait(0.2)  # let the main thread hand out the third
+                os.kill(os.getpid(), signal.SIGINT)
+            assert interrupted.wait(30)
+            ended.append(flow.name)
+            return flow.name
+
+        with pytest.raises(KeyboardInterrupt):
+            flows_at_once(FLOWS, work, _failed, 2, interrupted.set)
+        assert ["A->B", "C->B"] == begun
+        assert sorted(begun) == sorted(ended)

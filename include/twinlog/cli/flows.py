@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.say import say, warn
@@ -146,6 +147,12 @@ class Done(Generic[R]):
     results: tuple[R, ...]
     exit_code: int
 
+    @classmethod
+    def of(cls, parts: Iterable[Done[R]]) -> Self:
+        """Add up the outcomes of parts of the flows."""
+        found = list(parts)
+        return cls(tuple(it for part in found for it in part.results), max(part.exit_code for part in found))
+
 
 def each_flow(
     flows: Iterable[FlowSettings],
@@ -165,6 +172,28 @@ def each_flow(
             results.append(failed(flow, failure))
             exit_code = max(exit_code, failure.exit_code)
     return Done(tuple(results), exit_code)
+
+
+def flows_at_once(
+    flows: Iterable[FlowSettings],
+    work: Callable[[FlowSettings], R],
+    failed: Callable[[FlowSettings, Failure], R],
+    most: int,
+    interrupt: Callable[[], None],
+) -> Done[R]:
+    """Do what `each_flow` does for up to `most` flows at the same time; the results have the order of the flows.
+
+    On Ctrl-C no further flow begins, `interrupt` is called, and KeyboardInterrupt leaves when those that have begun
+    have ended.
+    """
+    with ThreadPoolExecutor(most) as pool:
+        try:
+            futures = [pool.submit(each_flow, [flow], work, failed) for flow in flows]
+            return Done.of(future.result() for future in futures)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            interrupt()
+            raise
 
 
 @contextmanager

@@ -154,7 +154,7 @@ def _holds_numbers(grid: Grid, index: int) -> bool:
 
 @contextmanager
 def shown() -> Iterator[Callable[[CopyProgress], None]]:
-    """Yield a listener that shows a copy's progress on stderr."""
+    """Yield a listener that shows the progress of copies on stderr, of several flows at the same time too."""
     if sys.stderr.isatty():
         with _bars() as listener:
             yield listener
@@ -176,16 +176,18 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
         TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
     )
-    tasks: dict[int, TaskID] = {}
+    tasks: dict[tuple[str, int], TaskID] = {}
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
 
         def tell(copy: CopyProgress) -> None:
             for it in copy.lanes:
                 speed = f"{it.done / copy.seconds:,.0f}/s, {it.bytes / copy.seconds / 1e6:,.1f} MB/s"
-                if it.lane not in tasks:
+                lane = copy.flow, it.lane
+                if lane not in tasks:
                     name = f"{copy.flow} lane {it.lane} ({it.partitions} partitions)"
-                    tasks[it.lane] = progress.add_task(name, speed=speed)
-                progress.update(tasks[it.lane], completed=it.done, total=it.total, speed=speed)
+                    tasks[lane] = progress.add_task(name, speed=speed)
+                left = it.done < it.total
+                progress.update(tasks[lane], completed=it.done, total=it.total, speed=speed, visible=left)
 
         yield tell
 

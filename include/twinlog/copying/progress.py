@@ -78,16 +78,17 @@ class CopyProgress:
 
 
 class Lines:
-    """Writes the progress of a copy to a log, a line every LINE_SECONDS."""
+    """Writes the progress of copies to a log, a line every LINE_SECONDS for each flow."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._last = time.monotonic()
+        self._last: dict[str, float] = {}
 
     def tell(self, progress: CopyProgress) -> None:
         """Write a line if it is time again."""
-        if time.monotonic() - self._last >= LINE_SECONDS:
-            self._last = time.monotonic()
+        began = time.monotonic() - progress.seconds
+        if time.monotonic() - self._last.get(progress.flow, began) >= LINE_SECONDS:
+            self._last[progress.flow] = time.monotonic()
             self._say(progress.line)
 
 

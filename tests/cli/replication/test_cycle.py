@@ -29,7 +29,7 @@ def test_a_drill_that_failed_is_told_once(flow, clusters, target, orders, copied
     now = _now()
     write_ledger(flow, target, [DrillRun("drill-1", DrillState.FAILED, "jo", now, now, message="no record")])
     for number in (2, 3):
-        run_cycle(told, clusters, Request(f"run-{number}"), lambda: None)
+        run_cycle(told, clusters, Request(f"run-{number}"), lambda: None, lambda _: None)
     assert ["drill drill-1 failed: no record"] == sent
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
-from twinlog.cli.render import shown
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from twinlog.checks.check import CheckResult
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.progress import CopyProgress
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
     from twinlog.cycle.begin import Begun
@@ -126,7 +126,11 @@ class FlowRun:
 
 
 def run_cycle(
-    flow: FlowSettings, clusters: Clusters, request: Request, runner: Callable[[], LaneRunner]
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: Request,
+    runner: Callable[[], LaneRunner],
+    on_progress: Callable[[CopyProgress], None],
 ) -> FlowRun:
     """Run every step of one cycle.  `runner` is called only if there is something to copy.
 
@@ -156,17 +160,16 @@ def run_cycle(
     reported = snapshot.ledger.last_report
     copied = None
     if begun.has_work:
-        with shown() as on_progress:
-            copied = copy.run(
-                flow,
-                clusters,
-                runner(),
-                run_id=request.run_id,
-                until_ms=until,
-                topics=topics,
-                on_progress=on_progress,
-                snapshot=snapshot,
-            )
+        copied = copy.run(
+            flow,
+            clusters,
+            runner(),
+            run_id=request.run_id,
+            until_ms=until,
+            topics=topics,
+            on_progress=on_progress,
+            snapshot=snapshot,
+        )
         say(
             f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
         )

@@ -47,6 +47,7 @@ class WarmSpark:
         self._open = ExitStack()
         self._master: str | None = None
         self._runner: LaneRunner | None = None
+        self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -64,18 +65,24 @@ class WarmSpark:
 
         Raises UsageError if `master` is not one, TransientError if no session can be opened there.
         """
-        if self._runner is None or master != self._master:
-            from twinlog.spark.runner import open_runner
-            from twinlog.spark.server import choose
+        with self._opening:
+            if self._runner is None or master != self._master:
+                from twinlog.spark.runner import open_runner
+                from twinlog.spark.server import choose
 
-            self._open.close()
-            choice = choose(master)
-            say(choice.line or f"opening a Spark session on {without_options(choice.master)}")
-            runner = self._open.enter_context(open_runner(choice.master))
-            if warmed:
-                runner.warm()
-            self._runner, self._master = runner, master
-        return self._runner
+                self._open.close()
+                choice = choose(master)
+                say(choice.line or f"opening a Spark session on {without_options(choice.master)}")
+                runner = self._open.enter_context(open_runner(choice.master))
+                if warmed:
+                    runner.warm()
+                self._runner, self._master = runner, master
+            return self._runner
+
+    def cancel(self) -> None:
+        """Kill the running lanes, from any thread."""
+        if self._runner is not None:
+            self._runner.cancel()
 
 
 def follow_flows(
@@ -135,8 +142,7 @@ def follow_flows(
                 )
                 if cancelled:
                     runner.cancel()
-    done = [future.result() for future in futures.values()]
-    return Done(tuple(it for each in done for it in each.results), max(each.exit_code for each in done))
+    return Done.of(future.result() for future in futures.values())
 
 
 def member_of(asked: Request) -> Member:

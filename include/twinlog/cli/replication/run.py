@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog import clock
-from twinlog.cli.flows import Done, each_flow, read_configuration, select_flows, to_clusters
+from twinlog.cli.flows import read_configuration, select_flows, to_clusters
 from twinlog.cli.options import (
     ConfigOption,
     FlowOption,
@@ -25,18 +25,18 @@ from twinlog.cli.options import (
 )
 from twinlog.cli.render import Column, Grid, show
 from twinlog.cli.replication.config_watch import ConfigWatch
-from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
+from twinlog.cli.replication.cycle import FlowRun, Request, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
+from twinlog.cli.replication.once import run_once
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from twinlog.config.flow.settings import FlowSettings
     from twinlog.monitoring.cycle_report import FlowReport
 
 MOST_ROWS = 200
 """The most partitions that get a row of their own in a table for people."""
 
-OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow.")]
+OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow, several at the same time.")]
 ForOption = Annotated[
     str | None, typer.Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m.")
 ]
@@ -123,19 +123,6 @@ def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
 def new_run_id() -> str:
     """Return the name of a run of this command that begins now."""
     return clock.new_run_name("cli")
-
-
-def run_once(
-    flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None
-) -> Done[FlowRun]:
-    """Run one cycle of each flow, one after the other."""
-    from twinlog.cluster.open import open_clusters
-
-    def cycle(flow: FlowSettings) -> FlowRun:
-        with open_clusters(flow) as clusters:
-            return run_cycle(flow, clusters, asked, lambda: spark.runner(master or flow.copy.spark_master))
-
-    return each_flow(flows, cycle, lambda it, failure: FlowRun(it.name, asked.run_id, error=failure))
 
 
 def _by_partition(title: str, report: FlowReport) -> Grid:
