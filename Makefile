@@ -39,7 +39,7 @@ demo: setup ## Replicate between two real Kafka clusters on this machine through
 
 test: setup ## Run everything that CI runs: linters, unit tests, then the tests on real machinery
 	.ci/browser
-	.ci/promtool
+	.ci/prometheus
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-integration

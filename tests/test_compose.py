@@ -57,12 +57,17 @@ SERVICE = {
     "required": ["image", "restart"],
     "additionalProperties": False,
     "properties": {
-        "image": {"type": "string", "pattern": r"^[a-z0-9./-]+:[0-9][A-Za-z0-9._-]*$"},
+        "image": {"type": "string", "pattern": r"^[a-z0-9./-]+:v?[0-9][A-Za-z0-9._-]*$"},
         "build": {
             "type": "object",
             "required": ["context", "dockerfile"],
             "additionalProperties": False,
             "properties": {"context": {"type": "string"}, "dockerfile": {"type": "string"}},
+        },
+        "deploy": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"replicas": {"type": "integer", "minimum": 1}},
         },
         "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
         "command": {"type": "array", "minItems": 1, "items": {"type": "string"}},
@@ -139,7 +144,7 @@ def test_the_form_check_notices_mistakes(path, value):
 
 
 def test_all_that_the_issue_asks_for_is_there():
-    """Two clusters, a Spark master, worker and Connect server, and every component of Airflow with its database."""
+    """Clusters, Spark with two workers, every component of Airflow with its database, and what shows numbers."""
     spark = {"spark-master", "spark-worker", "spark-connect"}
     airflow = {
         "airflow-init",
@@ -148,7 +153,9 @@ def test_all_that_the_issue_asks_for_is_there():
         "airflow-dag-processor",
         "airflow-triggerer",
     }
-    assert {"kafka-a", "kafka-b", "postgres", *spark, *airflow} == set(SERVICES)
+    numbers = {"node-exporter", "prometheus", "grafana"}
+    assert {"kafka-a", "kafka-b", "postgres", *spark, *airflow, *numbers} == set(SERVICES)
+    assert 2 == SERVICES["spark-worker"]["deploy"]["replicas"]
 
 
 def test_every_service_that_stays_has_a_health_check():
@@ -196,12 +203,12 @@ def test_the_head_of_the_file_makes_every_variable():
 
 
 def test_volumes_exist():
-    """A bind mount is a folder of this work tree, mounted where the image has it; a named volume is declared."""
+    """A bind mount is there, in our image where the image has it; a named volume is declared."""
     for name, service in SERVICES.items():
         for source, target in (volume.split(":")[:2] for volume in service.get("volumes", [])):
             if source.startswith("./"):
-                assert (ROOT / source).is_dir(), f"{name}: {source}"
-                assert f"{PROJECT_IN_IMAGE}/{source[2:]}" == target
+                assert (ROOT / source).exists(), f"{name}: {source}"
+                assert name not in OURS or f"{PROJECT_IN_IMAGE}/{source[2:]}" == target
             else:
                 assert source in COMPOSE["volumes"], f"{name}: {source}"
     used = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
@@ -209,13 +216,14 @@ def test_volumes_exist():
 
 
 def test_what_airflow_writes_outlives_its_containers():
-    """Logs, passwords and the gate's evidence are in named volumes, whose folders the image gives to its user."""
-    reports = load(ROOT / "include/config/compose.properties", environ=ENVIRONMENT).flows["A->B"].gate.reports
+    """Logs, passwords, the gate's evidence and numbers are in named volumes, whose folders are the image's user's."""
+    flow = load(ROOT / "include/config/compose.properties", environ=ENVIRONMENT).flows["A->B"]
+    folders = {str(flow.gate.reports), str(flow.metrics.folder)}
     dockerfile = (ROOT / "docker/Dockerfile").read_text()
-    made = re.search(r"install --directory --owner twinlog (.+)", dockerfile)[1].split()
+    made = re.search(r"install --directory --owner twinlog ((?:.+\\\n)*.+)", dockerfile)[1].split()
     for service in AIRFLOW.values():
         named = {volume.split(":")[1] for volume in service["volumes"] if not volume.startswith("./")}
-        assert {"/opt/airflow/logs", "/opt/airflow/auth", str(reports)} == named
+        assert {"/opt/airflow/logs", "/opt/airflow/auth", *folders} == named
         assert named <= set(made)
 
 
@@ -307,7 +315,7 @@ def test_nobody_else_is_let_into_spark():
 
 
 def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
-    """compose.properties and mm2.properties differ in addresses and the folder of reports only, and both load."""
+    """compose.properties and mm2.properties differ in addresses and folders only, and both load."""
     files = {name: ROOT / "include/config" / f"{name}.properties" for name in ("mm2", "compose")}
     for path in files.values():
         assert ["A->B"] == [flow.name for flow in load(path, strict=True, environ=ENVIRONMENT).enabled_flows]
@@ -316,7 +324,7 @@ def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
     }
     different = {line.split(" = ")[0] for line in lines["mm2"] ^ lines["compose"]}
     addresses = {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.master"}
-    assert {*addresses, "twinlog.reports.folder"} == different
+    assert {*addresses, "twinlog.reports.folder", "twinlog.metrics.folder"} == different
     for service in AIRFLOW.values():
         assert (
             f"{PROJECT_IN_IMAGE}/include/config/compose.properties"
@@ -379,6 +387,24 @@ def test_kafka_knows_every_setting(cluster_a):
     variables = (key for key in environment if key.startswith("KAFKA_"))
     settings = {key.removeprefix("KAFKA_").lower().replace("_", ".") for key in variables}
     assert set() == settings - known
+
+
+def test_prometheus_and_grafana_find_what_they_show():
+    """Prometheus reads the folder that cycles write to, and Grafana Prometheus and the dashboard's folder."""
+    monitoring = ROOT / "include/config/monitoring"
+    scraped = yaml.safe_load((monitoring / "compose.yml").read_text())
+    (job,) = scraped["scrape_configs"]
+    assert [{"targets": ["node-exporter:9100"]}] == job["static_configs"]
+    assert all((monitoring / name).is_file() for name in scraped["rule_files"])
+    (source,) = yaml.safe_load((monitoring / "grafana/datasources/prometheus.yml").read_text())["datasources"]
+    assert "http://prometheus:9090" == source["url"]
+    (provider,) = yaml.safe_load((monitoring / "grafana/dashboards/twinlog.yml").read_text())["providers"]
+    mounted = [volume.split(":")[1] for volume in SERVICES["grafana"]["volumes"]]
+    assert f"{provider['options']['path']}/twinlog.json" in mounted
+    written = (
+        load(ROOT / "include/config/compose.properties", environ=ENVIRONMENT).flows["A->B"].metrics.folder
+    )
+    assert f"--collector.textfile.directory={written}" in SERVICES["node-exporter"]["command"]
 
 
 def test_the_database_address_is_the_databases():

@@ -84,10 +84,10 @@ def queries(it: Any) -> Iterator[str]:
 
 def promtool(*words: str) -> str:
     """Run Prometheus' own checker, and return what it complains about; "" if that is nothing."""
-    beside = Path(sys.executable).with_name("promtool")  # where .ci/promtool unpacks it
+    beside = Path(sys.executable).with_name("promtool")  # where .ci/prometheus unpacks it
     found = shutil.which("promtool") or (str(beside) if beside.exists() else None)
     if found is None:
-        pytest.skip("needs promtool (.ci/promtool, or Debian: apt-get install prometheus)")
+        pytest.skip("needs promtool (.ci/prometheus, or Debian: apt-get install prometheus)")
     done = subprocess.run([found, *words], cwd=FOLDER, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
@@ -146,9 +146,10 @@ def test_the_dashboards_panels_have_places_of_their_own() -> None:
     assert len(DASHBOARD["panels"]) == len({it["id"] for it in DASHBOARD["panels"]})
 
 
-def test_prometheus_takes_the_example_and_its_rules() -> None:
+@pytest.mark.parametrize("file", ["prometheus.yml", "compose.yml"])
+def test_prometheus_takes_a_configuration_and_its_rules(file: str) -> None:
     """As Prometheus itself reads them."""
-    assert "" == promtool("check", "config", "prometheus.yml")
+    assert "" == promtool("check", "config", file)
 
 
 def test_the_rules_fire_when_they_should_and_only_then() -> None:
