@@ -379,6 +379,7 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         assert 10 == pair.cycle()
         left, there = pair.both()
         assert sorted({*left, *range(1040, 1063)}) == there
+        pair.fail_over()  # its audit knows that somebody answers for what never came home
 
 
 @pytest.mark.long

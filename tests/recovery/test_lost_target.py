@@ -95,6 +95,7 @@ def require_together(world: BothWays, home: int) -> None:
         world.cycle(it)
     left = set(range(5 + home, 5 + WRITTEN_ON_B)) if world.back is not world.usual else set()
     assert world.values(world.b) == sorted({*world.values(world.a), *left})
+    assert left <= world.of_others()
     assert {FlowPhase.ACTIVE} == {world.ledger(it).phase for it in (world.there, world.back)}
 
 

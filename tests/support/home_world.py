@@ -172,6 +172,15 @@ class BothWays:
         number = map_partition(place.topic, 0, OFFSET_MAP_PARTITIONS)
         target.append(TopicPartition(flow.offset_map_topic, number), key=map_key, value=value)
 
+    def of_others(self) -> set[int]:
+        """Return the records of the copy on B of which an audit knows that others wrote them."""
+        clusters = self.clusters(self.there)
+        discovery = FlowSnapshot(self.there, clusters).discovery
+        others = read_other_writers(self.there, clusters, discovery).others.get(self.copied, Spans())
+        return {
+            int(it.value) for it in self.b.topics[self.copied.topic].logs[0].records if others.has(it.offset)
+        }
+
     def audit(self, flow: FlowSettings) -> None:
         """Note that all of the copy was proved equal."""
         clusters = self.clusters(flow)

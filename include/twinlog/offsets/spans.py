@@ -36,6 +36,11 @@ class Spans:
         return cls._joined(firsts, ends)
 
     @classmethod
+    def between(cls, first: int, end: int) -> Spans:
+        """Return the offsets from `first` to `end`."""
+        return cls._joined(np.array([first], np.int64), np.array([end], np.int64))
+
+    @classmethod
     def joined(cls, spans: Iterable[Spans]) -> Spans:
         """Return the offsets that lie in any of these."""
         known = list(spans)

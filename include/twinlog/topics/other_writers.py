@@ -1,11 +1,11 @@
 """Find other writers to a flow's copies, and records of the source that came from the target, by the flows' state.
 
-| topology                              | on the target                 | on the source                       |
-|---------------------------------------|-------------------------------|-------------------------------------|
-| both ways, unchanged names            | its own producers write there | the reverse flow's map: not copied  |
-| failed over and home, other names     | a failback brought them home  | the map of the flow home: not copied |
-| several flows into one topic (fan-in) | the other flows' maps: theirs |                                     |
-| one way                               | no other writer               |                                     |
+| topology                          | on the target                        | on the source                         |
+|-----------------------------------|--------------------------------------|---------------------------------------|
+| both ways, unchanged names        | its own producers write there        | the reverse flow's map: not copied    |
+| failed over and home, other names | a failback brought or exported them  | the map of the flow home: not copied  |
+| several flows into one topic      | the other flows' maps: theirs        |                                       |
+| one way                           | no other writer                      |                                       |
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class OtherWriters:
     """Records that the flow did not write.
 
     `loopback` are upstream offsets, by source partition, that the reverse flow wrote. `others` are downstream offsets,
-    by partition of the copy, that other flows wrote, or that came home from the copy. `shared` are copies to which the
-    target's own producers write.
+    by partition of the copy, that other flows wrote, that came home from the copy, or that were exported because they
+    never will. `shared` are copies to which the target's own producers write.
     """
 
     loopback: Mapping[TopicPartition, Spans] = field(default_factory=dict)
@@ -70,6 +70,8 @@ def read_other_writers(
     written: defaultdict[TopicPartition, list[Spans]] = defaultdict(list)
     for at, others in (*_other_flows(flow, clusters.target, copies).items(), *_taken_from(back).items()):
         written[at].append(others)
+    for at, exported in _exported_from(ways, home.values()):
+        written[at].append(exported)
     brought = {
         TopicPartition(topic, number): Spans.downstream_of(maps) for (topic, _, number), maps in back.items()
     }
@@ -103,6 +105,20 @@ def _taken_from(back: Mapping[tuple[str, str, int], list[OffsetMap]]) -> Mapping
     return {
         TopicPartition(remote, number): Spans.upstream_of(maps) for (_, remote, number), maps in back.items()
     }
+
+
+def _exported_from(
+    ways: Iterable[ReverseState], topics: Iterable[DiscoveredTopic]
+) -> Iterable[tuple[TopicPartition, Spans]]:
+    """Return the records of copies that were exported when the target was lost on the way home (decision 28)."""
+    ids = {it.remote_topic: it.remote.topic_id for it in topics if it.remote is not None}
+    for way in ways:
+        for tail in way.ledger.tails:
+            if tail.topic in ids and not differ(tail.topic_id, ids[tail.topic]):
+                yield (
+                    TopicPartition(tail.topic, tail.partition),
+                    Spans.between(tail.first, tail.next_offset),
+                )
 
 
 def other_writers(
