@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab import Seen, create_topic, cycle, flow_of, produce, read
+from lab import Seen, configure, create_topic, cycle, flow_of, produce, read
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.batches.header import HEADER_BYTES
@@ -112,3 +116,73 @@ def test_a_damaged_batch_is_skipped_by_name_and_replayed_once_the_source_has_it_
         assert (rescued,) == again.replayed_to
         assert [it.value for it in values(5, 5)] == [it.value for it in read(cluster_b, rescued)]
         assert ("equal", 15) == (audited.verdict.value, audited.compared)
+
+
+@contextmanager
+def followed(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that follows the flow of the file; it is killed if it has not ended."""
+    command = [sys.executable, str(Path(__file__).parent / "follow_process.py"), "run", "--follow"]
+    with log.open("w") as output:
+        process = subprocess.Popen([*command, "--config", str(file)], stdout=output, stderr=output)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def twinlog(file: Path, *words: str) -> None:
+    """Run a command; it has to end with 0."""
+    command = [sys.executable, "-m", "twinlog", *words, "--config", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_a_batch_is_skipped_while_its_flow_is_followed(
+    cluster_b: Any, tmp_path: Path, unique_topic: Callable[[str], str]
+) -> None:
+    """Pause the topic, skip, resume: the process that follows goes on with it, and never stopped the other topic."""
+    folder = tmp_path / "kafka"
+    with EmbeddedKafka("hurt", folder) as source:
+        bad, good = create_topic(source, unique_topic("bad")), create_topic(source, unique_topic("good"))
+        for first in (0, 5, 10):
+            produce(source, bad, values(first, 5))
+        source.stop()
+        flip(folder, bad, batch_starts(folder, bad)[1] + HEADER_BYTES + 20)
+        source.start()
+        settings = {"topics": f"{bad},{good}", "heartbeats__replication__enabled": "false"}
+        file = configure(tmp_path, {"HURT": source, "B": cluster_b}, ["HURT->B"], **settings)
+        with followed(file, tmp_path / "run.log") as process:
+            until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{bad}"))
+            produce(source, good, values(0, 5))
+            until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{good}"))
+            topic = "--topic", bad
+            twinlog(file, "pause", *topic, "--reason", "damage")
+            place = "--topic", bad, "--partition", "0", "--offset", "5"
+            twinlog(file, "quarantine", "skip", *place, "--reason", "damage", "--execute")
+            produce(source, good, values(5, 5))
+            until(lambda: values(0, 10) == copied(cluster_b, f"HURT.{good}"))
+            assert values(0, 5) == copied(cluster_b, f"HURT.{bad}")
+            twinlog(file, "resume", *topic)
+            produce(source, bad, values(15, 5))
+            until(lambda: [*values(0, 5), *values(10, 10)] == copied(cluster_b, f"HURT.{bad}"))
+            assert process.poll() is None
+            process.terminate()
+            assert 0 == process.wait(30), (tmp_path / "run.log").read_text()
+
+
+def copied(cluster: Any, topic: str) -> list[Seen]:
+    """What a copy holds; nothing while it is not there."""
+    try:
+        return read(cluster, topic)
+    except AssertionError:
+        return []
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
+    """Look until it is so."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)

@@ -7,6 +7,7 @@ go only to that process's own tasks.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,9 @@ from twinlog.protocol.brokers import Brokers
 
 PAUSED = "paused"
 """Code of the error for a flow that was found paused behind the fence."""
+
+BY_HAND = re.compile(r"(alter|skip)-[0-9a-f]{8}")
+"""Run ids of a person's commands that take a flow for a moment: `twinlog offsets alter`, `twinlog quarantine skip`."""
 
 TAKING_SECONDS = 2.0
 """How long another driver may need from its first fenced lane to its name in the ledger."""

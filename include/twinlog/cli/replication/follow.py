@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from twinlog.state.seats import Member
 
 
+BY_HAND_SECONDS = 5.0
+"""How long a person's command has the flow to itself; it needs one or two."""
+
+
 class WarmSpark:
     """At most one open session: a second master in one process would silently get the first one's session."""
 
@@ -185,6 +189,8 @@ def _followed(
             copied, started_ms = _lead(flow, clusters, asked, runner, sharers, until, part, duties, board)
             gone_on = bool(copied.taken_over_by)
             if gone_on and not part.leaving.is_set():
+                if by_hand(copied):
+                    continue
                 if not part.handed_on(clusters):
                     raise FencedError(
                         f"another twinlog took over flow {flow.name} (run {copied.taken_over_by})",
@@ -252,7 +258,19 @@ def _lead(
             gives_way_to=lambda rival: True,
             run_state=run_state,
         )
+        if by_hand(copied):
+            say(
+                f"{flow.name}: run {copied.taken_over_by} alters the flow; goes on in {BY_HAND_SECONDS:.0f} s"
+            )
+            part.leaving.wait(BY_HAND_SECONDS)
     return copied, started_ms
+
+
+def by_hand(copied: CopyResult) -> bool:
+    """Say whether a person's command took the flow for a moment, which no process copies now."""
+    from twinlog.copying.ownership import BY_HAND
+
+    return BY_HAND.fullmatch(copied.taken_over_by) is not None
 
 
 @contextmanager
