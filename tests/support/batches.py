@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +29,9 @@ def encode(
     codec: int = 0,
     transactional: bool = False,
     producer_id: int = -1,
+    deltas: Sequence[int] | None = None,
 ) -> bytearray:
-    """Encode records as one batch that begins at `base_offset`."""
+    """Encode records as one batch that begins at `base_offset`; `deltas` are their offsets behind it, else no gaps."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -39,9 +41,9 @@ def encode(
         base_sequence=0 if producer_id >= 0 else -1,
         batch_size=1 << 24,
     )
-    for index, record in enumerate(records):
+    for delta, record in zip(deltas or range(len(records)), records, strict=True):
         builder.append(
-            index,
+            delta,
             timestamp=record.timestamp,
             key=record.key,
             value=record.value,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import accumulate
 from unittest import mock
 
 import pytest
@@ -28,17 +30,20 @@ RECORDS = st.lists(
 )
 
 
-def block_of(groups: list[list[Rec]], codec: int) -> tuple[memoryview, list[int]]:
-    """A block of batches behind one another, and where each begins."""
+def block_of(
+    groups: list[list[Rec]], codec: int, gap: Callable[[], int] = lambda: 0
+) -> tuple[memoryview, list[int]]:
+    """A block of batches behind one another, and where each begins; `gap` says how many offsets a record leaves out."""
     block, begins, offset = bytearray(), [], 7
     for group in groups:
-        raw = encode(group, base_offset=offset)
+        deltas = list(accumulate((1 + gap() for _ in group[1:]), initial=gap()))
+        raw = encode(group, base_offset=offset, deltas=deltas)
         raw[61:] = compress(codec, bytes(raw[61:]))
         raw[8:12], raw[22] = (len(raw) - 12).to_bytes(4, "big"), codec
         raw[17:21] = crc32c(bytes(raw[21:])).to_bytes(4, "big")
         begins.append(len(block))
         block += raw
-        offset += len(group)
+        offset += deltas[-1] + 1 + gap()
     return memoryview(block), begins
 
 
