@@ -47,6 +47,7 @@ def run(
     again. `on_progress` is called every few seconds with the lanes' progress. Raises FencedError if another twinlog
     runs the flow, and errors of clusters that cannot be reached.
     """
+    slots = runner.slots  # waits until one is free: nothing is fenced, or looked at, before that
     started = time.monotonic()
     discovery = (snapshot or FlowSnapshot(flow, clusters)).discovery
     if snapshot is not None:
@@ -54,7 +55,7 @@ def run(
     chosen = choose(discovery, topics)
     ends = ends_at(clusters.source, chosen, until_ms)
     limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
-    owned = Ownership.of(flow, clusters, run_id, flow.copy.lanes or runner.slots)
+    owned = Ownership.of(flow, clusters, run_id, flow.copy.lanes or slots)
     totals = Totals()
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Final
 
 from twinlog.checks.coverage import copied_from
 from twinlog.cluster.open import Clusters
@@ -28,6 +29,7 @@ from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.generation import Following, LaneGeneration, most_lanes
 from twinlog.follow.report import RunState, prepare
+from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
@@ -42,6 +44,13 @@ LONGEST_PAUSE_SECONDS = 10.0
 MAX_DEATHS = 3
 """Lane generations in a row whose tasks died without a report, before Spark is taken to be gone for good."""
 
+NO_SLOT: Final = TransientError(
+    "no free slot: the run ended before this flow had its turn",
+    hint="give Spark more slots, or follow fewer flows",
+    code="no-free-slot",
+)
+"""Why a flow that never had a slot has copied nothing."""
+
 
 def run(
     flow: FlowSettings,
@@ -50,7 +59,7 @@ def run(
     *,
     run_id: str,
     seconds: float,
-    sharers: int = 1,
+    shared: SharedSlots | None = None,
     topics: Collection[str] | None = None,
     on_generation: Callable[[LaneGeneration], None] = lambda generation: None,
     on_refresh: Callable[[str], None] = lambda line: None,
@@ -62,8 +71,8 @@ def run(
 
     The seconds count from the moment the first lanes open, or from the beginning if none can be opened.
 
-    If `sharers` flows are followed over the runner, this one has its share of the slots.  They are counted again for
-    each lane generation.
+    If other flows are followed over the runner, too, this one has its part of the `shared` slots, or its turn if there
+    are fewer slots than flows.  They are counted again for each lane generation.
 
     `on_generation` is called with each lane generation whose lanes could report, `on_refresh` with a line after each
     topic refresh that changes nothing. `run_state` is kept up to date for reports on the run meanwhile
@@ -80,7 +89,8 @@ def run(
         on_refresh(f"{flow.name}: {not_ready}")
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
-    lanes = most_lanes(flow, runner, sharers)
+    shared = shared or SharedSlots()
+    lanes = most_lanes(flow, runner, shared)
     if flow.copy.lanes and flow.copy.lanes > lanes:
         on_refresh(
             f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"
@@ -101,14 +111,18 @@ def run(
         gives_way_to,
         run_state,
         seconds=seconds,
-        sharers=sharers,
+        shared=shared,
     )
     following.tell_notes()
     pause = 0.0
     deaths = 0
+    generation = LaneGeneration(flow.name, 0, 0, 0, 0, 0.0, failure=NO_SLOT)
     while True:
         length = min(following.end - time.monotonic(), flow.copy.follow_seconds)
-        generation = following.run_lanes()
+        turn = following.take_turn()
+        if turn is None:
+            return _result(following, generation, time.monotonic() - began)
+        generation = turn
         if generation.taken is not None:
             on_generation(generation)
             successor = generation.taken.data.get("run_id", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,6 +20,7 @@ from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, may_have_lanes, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import EndedLanes, Prepared, RunState, prepare
+from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.topics.discover import with_offsets_now
@@ -86,12 +88,12 @@ class Opening:
     partial: bool
 
 
-def most_lanes(flow: FlowSettings, runner: LaneRunner, sharers: int) -> int:
+def most_lanes(flow: FlowSettings, runner: LaneRunner, shared: SharedSlots) -> int:
     """Return how many lanes may be open: those that are configured, at most this flow's share of the slots.
 
-    That limit holds also if twinlog.lanes says more: a lane never gives its slot back.
+    That limit holds also if twinlog.lanes says more: a lane keeps its slot.
     """
-    share = max(1, runner.slots // sharers)
+    share = shared.count(runner)
     return min(flow.copy.lanes or share, share)
 
 
@@ -108,7 +110,7 @@ class Following:
     - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
     - `least_lanes` is the number of lanes that have turned out to be needed.
     - `told` are the notes that people have been told.
-    - `sharers` is the number of flows, this one included, that share the runner's slots for as long as they follow.
+    - `shared` are the runner's slots, shared with the other flows that follow.
     """
 
     flow: FlowSettings
@@ -124,7 +126,7 @@ class Following:
     run_state: RunState | None
     number: int = 0
     seconds: float = 0.0
-    sharers: int = 1
+    shared: SharedSlots = field(default_factory=SharedSlots)
     opened: bool = False
     taken: bool = False
     behind_fence: bool = False
@@ -138,6 +140,19 @@ class Following:
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
+
+    def take_turn(self) -> LaneGeneration | None:
+        """Wait for a slot, then run lanes; return None if the run ends before there is one."""
+        began = time.monotonic()
+        if not self.shared.take(self.stop, self.end if self.opened else math.inf):
+            self.open_ranges = self.unreported = ()
+            return None
+        try:
+            if time.monotonic() - began > PREPARE_SECONDS:
+                self._refresh()  # what was prepared before the wait is old
+            return self.run_lanes()
+        finally:
+            self.shared.give()
 
     def run_lanes(self) -> LaneGeneration:
         """Open the lanes, and attend to them until they have ended."""
@@ -195,7 +210,7 @@ class Following:
         again and again is counted by that.
         """
         try:
-            lanes = most_lanes(self.flow, self.runner, self.sharers)
+            lanes = most_lanes(self.flow, self.runner, self.shared)
         except TransientError:
             return
         if lanes > self.owned.lanes:
@@ -309,7 +324,8 @@ class Following:
                 self._refresh()
                 alike = not self.prepared.asks_for_lanes_unlike(before)
                 may_go_on = not renew and (alike or self._open_beside(lanes, before, began))
-                if not may_go_on or self._take_stock(lanes, began):
+                wanted = self.shared.are_wanted(len(lanes.specs))
+                if not may_go_on or wanted or self._take_stock(lanes, began):
                     break
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
@@ -323,7 +339,7 @@ class Following:
             return False
         number = len(lanes.specs)
         try:
-            if number >= min(self.owned.lanes, most_lanes(self.flow, self.runner, self.sharers)):
+            if number >= self.owned.lanes or number >= most_lanes(self.flow, self.runner, self.shared):
                 return False
             followed = {it.topic_partition for it in self.open_ranges}
             ranges = resolve_born(self.owned, self.clusters, born, self.prepared.max_bytes, followed)

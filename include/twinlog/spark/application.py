@@ -107,7 +107,8 @@ def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnSta
     """Copy the flow, or follow it for `follow_seconds`."""
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
     topics = frozenset(request.topics) or None
-    with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
+    wanted = None if request.follow_seconds is None else flow.copy.lanes
+    with open_runner(master, f"twinlog {flow.name}", wanted) as runner, open_clusters(flow) as clusters:
         on_start(runner)
         if request.follow_seconds is None:
             listener = Lines(log.info).tell

@@ -51,15 +51,17 @@ class Work(Generic[Spec, Report]):
 class SparkRunner(Generic[Spec, Report]):
     """Runs lanes of a copy or an audit over a Spark session, classic or Connect (driver)."""
 
-    def __init__(self, spark: SparkSession, work: Work[Spec, Report], master: str) -> None:
+    def __init__(
+        self, spark: SparkSession, work: Work[Spec, Report], master: str, wanted: int | None = None
+    ) -> None:
         self._spark = spark
         self._work: Work[Spec, Report] = work
         self._master = master
-        self._slots = Slots(spark, master)
+        self._slots = Slots(spark, master, wanted)
 
     @property
     def slots(self) -> int:
-        """Return how many lanes can run at once now.
+        """Return how many lanes can run at once now; wait until one can (spark/slots.py).
 
         Raises TransientError if Spark does not answer.
         """
@@ -93,11 +95,12 @@ class SparkRunner(Generic[Spec, Report]):
         """Make Spark start a Python worker, which stays for the first lane; a start after the fence delays records.
 
         A Connect server has workers already, and its slots may all be taken.  If a session cannot do it, `run` reports
-        why.
+        why.  A cluster without a free slot is waited for.
         """
         if _is_remote(self._spark):
             return
         with suppress(Exception):
+            self._slots.now()
             self._spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
 
     def cancel(self) -> None:
@@ -149,10 +152,12 @@ def reason_of(error: Exception) -> str:
 
 
 @contextmanager
-def open_runner(master: str, app_name: str = "twinlog") -> Iterator[SparkRunner[LaneSpec, LaneReport]]:
-    """Open a session on `master` and yield a runner of a copy over it."""
-    with spark_session.session(master, app_name) as spark:
-        yield SparkRunner(spark, COPY, master)
+def open_runner(
+    master: str, app_name: str = "twinlog", wanted: int | None = None
+) -> Iterator[SparkRunner[LaneSpec, LaneReport]]:
+    """Open a session on `master` and yield a runner of a copy over it, which wants that many slots, None: all."""
+    with spark_session.session(master, app_name, wanted) as spark:
+        yield SparkRunner(spark, COPY, master, wanted)
 
 
 @contextmanager

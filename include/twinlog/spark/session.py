@@ -26,6 +26,7 @@ from twinlog.spark.protection import (
     shares_session,
     without_tokens,
 )
+from twinlog.spark.slots import cores_wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,10 +97,11 @@ CONF = {
 
 
 @contextmanager
-def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
+def session(master: str, app_name: str = "twinlog", wanted: int | None = None) -> Iterator[SparkSession]:
     """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect); stop it at the end.
 
-    An empty `master` leaves it to spark-submit, which has set it already.
+    An empty `master` leaves it to spark-submit, which has set it already.  Of a standalone master it takes as many
+    cores as `wanted` tasks need, if that is known.
 
     Raises UsageError if `master` is not one, TransientError if it cannot be reached, ConfigError if a standalone
     master's secret is missing or a Connect server refuses the token.
@@ -108,7 +110,9 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
         check_master(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     try:
-        spark = _on_connect_server(master) if master.startswith("sc://") else _classic(master, app_name)
+        spark = (
+            _on_connect_server(master) if master.startswith("sc://") else _classic(master, app_name, wanted)
+        )
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001  PySpark, py4j and gRPC each have their own; a cause may quote a token
@@ -149,7 +153,7 @@ def _on_connect_server(master: str) -> SparkSession:
     return spark
 
 
-def _classic(master: str, app_name: str) -> SparkSession:
+def _classic(master: str, app_name: str, wanted: int | None) -> SparkSession:
     """Open a session of this process's own JVM, or of the one that spark-submit has started."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -166,6 +170,7 @@ def _classic(master: str, app_name: str) -> SparkSession:
     if archive := from_archive(where, chosen):
         os.environ["PYSPARK_PYTHON"] = archive.python
         settings |= archive.settings
+    settings |= cores_wanted(where, chosen, wanted)
     guarded = protection(where, chosen)
     builder: Any = SparkSession.builder
     for key, value in {**settings, **guarded}.items():

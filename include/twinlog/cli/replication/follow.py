@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from twinlog.duties.run import Duties
     from twinlog.follow.generation import LaneGeneration
     from twinlog.follow.leading import Leadership
+    from twinlog.follow.shared_slots import SharedSlots
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
     from twinlog.state.seats import Member
@@ -61,11 +62,11 @@ class WarmSpark:
     ) -> None:
         self._open.close()
 
-    def runner(self, master: str, *, warmed: bool = False) -> LaneRunner:
+    def runner(self, master: str, *, warmed: bool = False, wanted: int | None = None) -> LaneRunner:
         """Return a runner on `master`; if that is `auto`, on the warm server of `twinlog spark start` if there is one.
 
         If `warmed`, Spark has run a first job before it is returned: a process that stands by shall not pay for it
-        when it leads.
+        when it leads.  A new session takes no more of a standalone master than the slots that are `wanted`.
 
         Raises UsageError if `master` is not one, TransientError if no session can be opened there.
         """
@@ -77,7 +78,7 @@ class WarmSpark:
                 self._open.close()
                 choice = choose(master)
                 say(choice.line or f"opening a Spark session on {without_options(choice.master)}")
-                runner = self._open.enter_context(open_runner(choice.master))
+                runner = self._open.enter_context(open_runner(choice.master, wanted=wanted))
                 if warmed:
                     runner.warm()
                 self._runner, self._master = runner, master
@@ -97,13 +98,14 @@ def follow_flows(
     seconds: float,
     watch: ConfigWatch | None = None,
 ) -> Done[FlowRun]:
-    """Follow `flows` for `seconds`; each gets its share of the session's slots, because a lane never frees its slot.
+    """Follow `flows` for `seconds`; each gets its share of the session's slots, or its turn if there are fewer.
 
     What `watch` has to tell about the configuration file is said.
 
     Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
-    there are more flows than slots, or more than one Spark master.
+    there are more flows than threads of a local master, or more than one Spark master.
     """
+    from twinlog.follow.shared_slots import SharedSlots
     from twinlog.spark.server import alone
 
     masters = sorted({alone(master or flow.copy.spark_master) for flow in flows})
@@ -112,11 +114,19 @@ def follow_flows(
             f"the flows have different Spark masters ({', '.join(map(without_options, masters))})",
             hint="choose one with --master, or flows with --flow",
         )
-    runner = spark.runner(masters[0], warmed=True)
-    if (slots := runner.slots) < len(flows):
-        raise UsageError(
-            f"{len(flows)} flows cannot be followed with {slots} Spark slots: each needs one at least",
-            hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
+    runner = spark.runner(masters[0], warmed=True, wanted=slots_wanted(flows))
+    shared = SharedSlots(len(flows))
+    shared.count(runner)
+    if shared.known < len(flows):
+        if masters[0].startswith("local"):
+            raise UsageError(
+                f"{len(flows)} flows cannot be followed with {shared.known} Spark slots: each needs one at least",
+                hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
+            )
+        turn = max(flow.copy.follow_seconds for flow in flows)
+        warn(
+            f"{len(flows)} slots are wanted at least, one for each flow, and {shared.known} are there:"
+            f" the flows take turns of up to {turn} s"
         )
     from twinlog.follow.leading import Leadership
     from twinlog.monitoring.exporter import Board, Endpoints
@@ -126,7 +136,7 @@ def follow_flows(
     parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, len(flows), seconds, parts[flow.name], boards[flow.name])
+        return _followed(flow, asked, runner, shared, seconds, parts[flow.name], boards[flow.name])
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
@@ -149,6 +159,12 @@ def follow_flows(
     return Done.of(future.result() for future in futures.values())
 
 
+def slots_wanted(flows: Sequence[FlowSettings]) -> int | None:
+    """Return how many lanes `flows` have at most, None if one of them has as many as there are slots."""
+    lanes = [flow.copy.lanes for flow in flows]
+    return None if None in lanes else sum(filter(None, lanes))
+
+
 def member_of(asked: Request) -> Member:
     """Describe this process to the others that follow the same flow."""
     from twinlog.state.seats import Member
@@ -160,7 +176,7 @@ def _followed(
     flow: FlowSettings,
     asked: Request,
     runner: LaneRunner,
-    sharers: int,
+    shared: SharedSlots,
     seconds: float,
     part: Leadership,
     board: Board,
@@ -186,7 +202,7 @@ def _followed(
         until = time.monotonic() + seconds
         while part.stand_by(clusters, places, until):
             board.tell("leads", [LEADS.of(1)], math.inf)
-            copied, started_ms = _lead(flow, clusters, asked, runner, sharers, until, part, duties, board)
+            copied, started_ms = _lead(flow, clusters, asked, runner, shared, until, part, duties, board)
             gone_on = bool(copied.taken_over_by)
             if gone_on and not part.leaving.is_set():
                 if by_hand(copied):
@@ -214,7 +230,7 @@ def _lead(
     clusters: Clusters,
     asked: Request,
     runner: LaneRunner,
-    sharers: int,
+    shared: SharedSlots,
     until: float,
     part: Leadership,
     duties: Duties,
@@ -250,7 +266,7 @@ def _lead(
             runner,
             run_id=f"{asked.run_id}.{part.led}",
             seconds=until - time.monotonic(),
-            sharers=sharers,
+            shared=shared,
             topics=asked.topics,
             on_generation=on_generation,
             on_refresh=say,

@@ -1,0 +1,148 @@
+"""More flows than slots: flows of one process take turns, and a process without a slot says so and goes on later.
+
+Costs two minutes on two idle cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Seen, configure, create_topic, produce, read
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.lifecycle import sync_topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.long]
+
+FLOWS = ["A->B", "X->B", "Y->B", "Z->B"]
+LATER = "Z->B"
+RECORDS = [Seen(b"%d" % n, b"v" * 200, 1_700_000_000_000 + n) for n in range(3000)]
+SOONER = """
+import sys
+from twinlog.cli.main import main
+from twinlog.spark import slots
+slots.FIRST_WORD_SECONDS, slots.NO_SLOT_SECONDS = 5.0, 10.0
+sys.exit(main(sys.argv[1:]))
+"""
+"""`twinlog`, whose ten minutes are ten seconds."""
+
+
+@dataclass
+class Process:
+    """A run of twinlog, and the lines that it says."""
+
+    popen: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+
+    def says(self, words: str) -> bool:
+        return any(words in line for line in self.lines)
+
+    def end(self) -> list[dict[str, Any]]:
+        """End it as Ctrl-C does; its flows."""
+        self.popen.send_signal(signal.SIGINT)
+        return self.flows()
+
+    def flows(self) -> list[dict[str, Any]]:
+        assert self.popen.stdout is not None
+        out = self.popen.stdout.read()
+        assert 0 == self.popen.wait(120), "".join(self.lines)
+        flows: list[dict[str, Any]] = json.loads(out)["flows"]
+        return flows
+
+
+@contextmanager
+def run(*words: str) -> Iterator[Process]:
+    """Run twinlog until the block ends."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SOONER, "run", *words, "--output", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        start_new_session=True,
+    ) as popen:
+        process = Process(popen)
+        reading = threading.Thread(target=lambda: process.lines.extend(popen.stderr or ()))
+        reading.start()
+        try:
+            yield process
+        finally:
+            if popen.poll() is None:
+                os.killpg(popen.pid, signal.SIGKILL)  # its JVM, too
+            reading.join(30)
+
+
+def wait_for(happened: Callable[[], bool], *processes: Process) -> None:
+    deadline = time.monotonic() + 180
+    while not happened():
+        assert time.monotonic() < deadline, "".join(line for it in processes for line in it.lines)
+        time.sleep(1)
+
+
+def test_flows_take_turns_and_a_process_without_a_slot_waits(
+    standalone: Callable[..., Any],
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """Two slots, three flows in one process: each copies what is written, again and again, and each record once.
+
+    Another process is told that no slot is free, and copies when the first one has ended.
+    """
+    spark = standalone(
+        1, 2, executor__memory="512m", driver__host="127.0.0.1", driver__bindAddress="127.0.0.1"
+    )
+    topic = unique_topic("turns")
+    create_topic(cluster_a, topic, 1)
+    config = configure(
+        tmp_path,
+        {alias: cluster_b if alias == "B" else cluster_a for alias in "AXYZB"},
+        FLOWS,
+        topics=topic,
+        twinlog__follow__seconds="5",
+        heartbeats__replication__enabled="false",
+    )
+    for flow in map(load(config).flows.get, FLOWS):
+        assert flow is not None
+        with open_clusters(flow) as clusters:
+            sync_topics.run(flow, clusters)
+    together = [word for flow in FLOWS if flow != LATER for word in ("--flow", flow)]
+    place = ["--config", str(config), "--master", spark.url]
+
+    def copied(flow: str) -> list[Seen]:
+        return read(cluster_b, f"{flow[0]}.{topic}", 0)
+
+    with run("--for", "10m", *place, *together) as first:
+        for end in (1000, 2000):
+            produce(cluster_a, topic, RECORDS[end - 1000 : end])
+            for flow in FLOWS[:3]:
+                wait_for(lambda flow=flow, end=end: len(copied(flow)) >= end, first)  # type: ignore[misc]
+        assert first.says(
+            "3 slots are wanted at least, one for each flow, and 2 are there: the flows take turns"
+        )
+        with run("--once", *place, "--flow", LATER) as second:
+            wait_for(lambda: second.says("no free slot: "), first, second)
+            assert second.says(f"{spark.url}: 1 slot is wanted, 0 are free; the run waits for one")
+            produce(cluster_a, topic, RECORDS[2000:])
+            for flow in FLOWS[:3]:
+                wait_for(lambda flow=flow: len(copied(flow)) >= 3000, first, second)  # type: ignore[misc]
+            states = {it["flow"]: it["records"] for it in first.end()}
+            (later,) = second.flows()
+    assert dict.fromkeys(FLOWS[:3], 3000) == states, "".join(first.lines)
+    assert (LATER, "done", 3000) == (later["flow"], later["state"], later["records"])
+    assert second.says("has a free slot after")
+    assert [RECORDS] * 4 == [copied(flow) for flow in FLOWS]
