@@ -143,7 +143,7 @@ def test_notes_about_topics_are_told_once(
     monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
 
     def run_lanes(following: Following) -> LaneGeneration:
-        assert following._refresh() is None
+        assert following.refresh() is None
         return LaneGeneration("A->B", 1, 0, 0, 0, 0.1)
 
     monkeypatch.setattr(Following, "run_lanes", run_lanes)

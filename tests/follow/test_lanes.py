@@ -126,7 +126,7 @@ def raising(error: Exception) -> Callable[[object], object]:
 def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> None:
     """They copy on as if nothing were wrong, and end by themselves only after fifteen looks."""
     runner = Runner(a="done")
-    monkeypatch.setattr(Following, "_refresh", raising(REFUSED))
+    monkeypatch.setattr(Following, "refresh", raising(REFUSED))
     monkeypatch.setattr(Following, "_take", lambda _: runner.ends["a"].set())
     with pytest.raises(ClusterRefused, match="rights"):
         following(flow, runner)._run(specs("a"), renew=False)
@@ -137,7 +137,7 @@ def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> Non
 def test_lanes_that_nothing_calls_back_are_killed(flow, monkeypatch, fence: Exception) -> None:
     """At once where there is no fence; where there is one, but they are deaf to it, after a while."""
     monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(Following, "_refresh", raising(REFUSED))
+    monkeypatch.setattr(Following, "refresh", raising(REFUSED))
     monkeypatch.setattr(Following, "_take", raising(fence))
     runner = Runner(a=TransientError("killed", code="tasks-died"))
     runner.cancel = runner.ends["a"].set  # type: ignore[method-assign]

@@ -73,7 +73,7 @@ class Cluster:
     def session(self) -> Any:
         return SimpleNamespace(sparkContext=self.context)
 
-    def executorList(self, active: bool) -> Any:  # noqa: N802  Spark's name
+    def executorList(self, active: bool) -> Any:
         assert active
         each = [("driver", 0), *enumerate(self.executors)]
         known = [SimpleNamespace(id=lambda it=it: it[0], maxTasks=lambda it=it: it[1]) for it in each]

@@ -13,6 +13,7 @@ nothing, there is a pause first, which grows, because a cluster that is down com
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -27,7 +28,7 @@ from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import Following, LaneGeneration, most_lanes
+from twinlog.follow.generation import PREPARE_SECONDS, Following, LaneGeneration
 from twinlog.follow.report import RunState, prepare
 from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
@@ -90,7 +91,7 @@ def run(
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     shared = shared or SharedSlots()
-    lanes = most_lanes(flow, runner, shared)
+    lanes = shared.most_lanes(flow, runner)
     if flow.copy.lanes and flow.copy.lanes > lanes:
         on_refresh(
             f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"
@@ -119,7 +120,7 @@ def run(
     generation = LaneGeneration(flow.name, 0, 0, 0, 0, 0.0, failure=NO_SLOT)
     while True:
         length = min(following.end - time.monotonic(), flow.copy.follow_seconds)
-        turn = following.take_turn()
+        turn = _in_turn(following)
         if turn is None:
             return _result(following, generation, time.monotonic() - began)
         generation = turn
@@ -149,6 +150,20 @@ def run(
         if time.monotonic() + rest >= following.end:
             return _result(following, generation, time.monotonic() - began)
         stop.wait(rest)
+
+
+def _in_turn(following: Following) -> LaneGeneration | None:
+    """Wait for the flow's turn, then run lanes; return None if the run ends before that."""
+    began = time.monotonic()
+    if not following.shared.take(following.stop, following.end if following.opened else math.inf):
+        following.open_ranges = following.unreported = ()
+        return None
+    try:
+        if time.monotonic() - began > PREPARE_SECONDS:
+            following.refresh()  # what was prepared before the wait is old
+        return following.run_lanes()
+    finally:
+        following.shared.give()
 
 
 def owed_seconds(generation: LaneGeneration, rate: int | None) -> float:

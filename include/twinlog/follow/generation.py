@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -88,15 +87,6 @@ class Opening:
     partial: bool
 
 
-def most_lanes(flow: FlowSettings, runner: LaneRunner, shared: SharedSlots) -> int:
-    """Return how many lanes may be open: those that are configured, at most this flow's share of the slots.
-
-    That limit holds also if twinlog.lanes says more: a lane keeps its slot.
-    """
-    share = shared.count(runner)
-    return min(flow.copy.lanes or share, share)
-
-
 @dataclass(slots=True)
 class Following:
     """One flow being followed until `end` (monotonic seconds), at least until `seconds` after its first lanes open.
@@ -141,19 +131,6 @@ class Following:
     last: dict[TopicPartition, int] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
-    def take_turn(self) -> LaneGeneration | None:
-        """Wait for a slot, then run lanes; return None if the run ends before there is one."""
-        began = time.monotonic()
-        if not self.shared.take(self.stop, self.end if self.opened else math.inf):
-            self.open_ranges = self.unreported = ()
-            return None
-        try:
-            if time.monotonic() - began > PREPARE_SECONDS:
-                self._refresh()  # what was prepared before the wait is old
-            return self.run_lanes()
-        finally:
-            self.shared.give()
-
     def run_lanes(self) -> LaneGeneration:
         """Open the lanes, and attend to them until they have ended."""
         self.number += 1
@@ -165,7 +142,7 @@ class Following:
         taken: FencedError | None = None
         try:
             if self.prepared.discovery.stands_by:  # paused: ask again, after a pause, whether it still is
-                failure = self._refresh()
+                failure = self.refresh()
             else:
                 if self.number > 1:
                     self._count_slots()
@@ -179,7 +156,7 @@ class Following:
         except TerminalError as error:
             if error.code != PAUSED:
                 raise
-            failure = self._refresh()
+            failure = self.refresh()
         self._note_bytes()
         now_records, now_size = _totals(self.totals)
         seconds = time.monotonic() - began
@@ -210,7 +187,7 @@ class Following:
         again and again is counted by that.
         """
         try:
-            lanes = most_lanes(self.flow, self.runner, self.shared)
+            lanes = self.shared.most_lanes(self.flow, self.runner)
         except TransientError:
             return
         if lanes > self.owned.lanes:
@@ -321,7 +298,7 @@ class Following:
             if refresh <= time.monotonic() < self.end:
                 refresh += stretch
                 before = self.prepared
-                self._refresh()
+                self.refresh()
                 alike = not self.prepared.asks_for_lanes_unlike(before)
                 may_go_on = not renew and (alike or self._open_beside(lanes, before, began))
                 wanted = self.shared.are_wanted(len(lanes.specs))
@@ -330,7 +307,7 @@ class Following:
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
         if lanes.jobs and not over and time.monotonic() - self.refreshed > 2 * PREPARE_SECONDS:
-            self._refresh()
+            self.refresh()
 
     def _open_beside(self, lanes: OpenLanes, before: Prepared, began: float) -> bool:
         """Open a lane for topics born since `before`, if that is all that changed and a slot is free; say whether."""
@@ -339,7 +316,7 @@ class Following:
             return False
         number = len(lanes.specs)
         try:
-            if number >= self.owned.lanes or number >= most_lanes(self.flow, self.runner, self.shared):
+            if number >= self.owned.lanes or number >= self.shared.most_lanes(self.flow, self.runner):
                 return False
             followed = {it.topic_partition for it in self.open_ranges}
             ranges = resolve_born(self.owned, self.clusters, born, self.prepared.max_bytes, followed)
@@ -412,7 +389,7 @@ class Following:
                 self.on_refresh(f"{self.flow.name}: {note}")
         self.told.update(self.prepared.notes)
 
-    def _refresh(self) -> TransientError | None:
+    def refresh(self) -> TransientError | None:
         """Refresh the topics to follow; return why that failed."""
         self.refreshed, self.unprepared = time.monotonic(), None
         try:

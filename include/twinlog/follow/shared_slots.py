@@ -1,11 +1,13 @@
 """Share a runner's slots between the flows that one process follows: a part of them each, or in turn.
 
-A lane that is followed keeps its slot.  With as many slots as flows or more, each flow has its share of them for as long
-as it is followed.  With fewer, a flow opens its one lane when it is its turn, and gives the slot back at the next topic
-refresh if another flow waits: nobody is fenced or given a Spark task before that, so nothing is held by who waits.
+A lane that is followed keeps its slot.  With as many slots as flows or more, each flow has its share of them for as
+long as it is followed.  With fewer, a flow opens its one lane when it is its turn, and gives the slot back at the next
+topic refresh if another flow waits.  A flow that waits holds nothing: it fences, and asks Spark for a task, when it has
+its turn.
 
-    slots   A A A A C C C C B B B B       two slots, three flows: the flow that has waited
-            B B B B A A A A C C C C       longest is next
+    two slots, three flows: the flow that has waited longest is next
+    A A A A C C C C B B B B
+    B B B B A A A A C C C C
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 
 ATTENTION_SECONDS = 0.5
@@ -42,6 +45,14 @@ class SharedSlots:
             self.known = slots
             self.changed.notify_all()
         return self.share
+
+    def most_lanes(self, flow: FlowSettings, runner: LaneRunner) -> int:
+        """Return how many lanes of a flow may be open: those that are configured, at most its share of the slots.
+
+        That limit holds also if twinlog.lanes says more: a lane keeps its slot.  Raises as `count`.
+        """
+        share = self.count(runner)
+        return min(flow.copy.lanes or share, share)
 
     @property
     def share(self) -> int:
