@@ -86,7 +86,7 @@ def run(*words: str) -> Iterator[Process]:
 
 
 def wait_for(happened: Callable[[], bool], *processes: Process) -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while not happened():
         assert time.monotonic() < deadline, "".join(line for it in processes for line in it.lines)
         time.sleep(1)

@@ -91,7 +91,8 @@ def run(
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     shared = shared or SharedSlots()
-    lanes = shared.most_lanes(flow, runner)
+    counted = shared.flows > 1 and shared.known
+    lanes = shared.lanes_of(flow) if counted else shared.most_lanes(flow, runner)
     if flow.copy.lanes and flow.copy.lanes > lanes:
         on_refresh(
             f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"

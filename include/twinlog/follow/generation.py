@@ -144,7 +144,7 @@ class Following:
             if self.prepared.discovery.stands_by:  # paused: ask again, after a pause, whether it still is
                 failure = self.refresh()
             else:
-                if self.number > 1:
+                if self.number > 1 or self.shared.flows > 1:
                     self._count_slots()
                 specs, opening = self._open()
                 stopped = opening.stopped

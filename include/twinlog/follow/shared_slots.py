@@ -38,21 +38,27 @@ class SharedSlots:
     open: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def count(self, runner: LaneRunner) -> int:
-        """Count the slots, and return the share of one flow.  Raises TransientError if the runner does not tell."""
+    def count(self, runner: LaneRunner) -> None:
+        """Count the slots.  Raises TransientError if the runner does not tell.
+
+        The question may wait for a slot (Spark Connect), so a flow that follows beside others asks when it has its turn.
+        """
         slots = runner.slots
         with self.changed:
             self.known = slots
             self.changed.notify_all()
-        return self.share
 
     def most_lanes(self, flow: FlowSettings, runner: LaneRunner) -> int:
         """Return how many lanes of a flow may be open: those that are configured, at most its share of the slots.
 
         That limit holds also if twinlog.lanes says more: a lane keeps its slot.  Raises as `count`.
         """
-        share = self.count(runner)
-        return min(flow.copy.lanes or share, share)
+        self.count(runner)
+        return self.lanes_of(flow)
+
+    def lanes_of(self, flow: FlowSettings) -> int:
+        """Return the same by the slots as they were counted last."""
+        return min(flow.copy.lanes or self.share, self.share)
 
     @property
     def share(self) -> int:
@@ -61,7 +67,8 @@ class SharedSlots:
 
     def are_wanted(self, lanes: int) -> bool:
         """Say whether a flow with so many open `lanes` has to give slots back: it has too many, or another waits."""
-        return lanes > self.share or bool(self.waiting)
+        with self.changed:
+            return lanes > self.share or bool(self.waiting)
 
     def take(self, stop: threading.Event, end: float) -> bool:
         """Wait for a turn; return whether it came before `stop` was set, and before `end` (monotonic seconds)."""
