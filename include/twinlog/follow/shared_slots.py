@@ -41,7 +41,7 @@ class SharedSlots:
     def count(self, runner: LaneRunner) -> None:
         """Count the slots.  Raises TransientError if the runner does not tell.
 
-        The question may wait for a slot (Spark Connect), so a flow that follows beside others asks when it has its turn.
+        Spark Connect may wait for a slot to tell, so a flow that follows beside others asks when it has its turn.
         """
         slots = runner.slots
         with self.changed:
