@@ -173,7 +173,9 @@ class World:
         with heard() as lines:
             try:
                 with open_clusters(self.flow) as clusters:
-                    done = run_cycle(self.flow, clusters, Request(uuid.uuid4().hex), ThreadRunner)
+                    done = run_cycle(
+                        self.flow, clusters, Request(uuid.uuid4().hex), ThreadRunner, lambda _: None
+                    )
                 lines += [f"{it.code}: {it.message}; {it.hint}" for it in done.failures]
                 code, exit_code = next((it.code for it in done.failures), ""), done.exit_code
             except TwinlogError as error:

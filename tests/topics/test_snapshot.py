@@ -102,7 +102,7 @@ class TestReadOnce:
     def test_idle_cycle(self, flow, clusters, reads):
         """Discovers before the copy and after it; lifecycle, rebuilds and duties read the ledger where it decides."""
         audited = replace(flow, audit=replace(flow.audit, schedule=NEVER))
-        found = reads(lambda: run_cycle(audited, clusters, Request("run-2"), lambda: None))
+        found = reads(lambda: run_cycle(audited, clusters, Request("run-2"), lambda: None, lambda _: None))
         assert (2, 1) == (found[0], found[2])
         assert found[1] <= 9
 
@@ -120,7 +120,9 @@ class TestReadOnce:
         monkeypatch.setattr(copy, "run", copy_users)
         done = []
         audited = replace(flow, audit=replace(flow.audit, schedule=NEVER))
-        found = reads(lambda: done.append(run_cycle(audited, clusters, Request("run-2"), lambda: None)))
+        found = reads(
+            lambda: done.append(run_cycle(audited, clusters, Request("run-2"), lambda: None, lambda _: None))
+        )
         assert (2, "done") == (found[0], done[0].state)
         assert ["orders", "users"] == [it.topic for it in given[0].discovery.ready_topics]
 

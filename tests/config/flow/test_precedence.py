@@ -300,16 +300,16 @@ def test_the_sides_prefix_beats_the_roles() -> None:
     "stronger", ["a.security.protocol=SSL", "a.consumer.security.protocol=SSL", "security.protocol=SSL"]
 )
 def test_a_flows_own_consumer_key_fills_in_only(stronger: str) -> None:
-    """MM2 turns a cluster's keys into `source.consumer.*`, which `A->B.consumer.*` does not beat; its long name does."""
+    """MM2 turns a cluster's keys into `source.consumer.*`, which only its long name beats for a flow."""
     lines = f"clusters=a,b a.bootstrap.servers=a:1 b.bootstrap.servers=b:1 {stronger}"
-    weak, strong = "a->b.consumer.security.protocol=weak", "a->b.source.consumer.security.protocol=strong"
+    weak, strong = (f"a->b.{it}.security.protocol={it}" for it in ("consumer", "source.consumer"))
 
     def found(text: str) -> str:
         connector = precedence.connector_config(raw(text), "a", "b")
         return texts(precedence.source_client(connector, "consumer"))["security.protocol"]
 
-    assert ["SSL", "strong"] == [found(f"{lines} {more}") for more in (weak, strong)]
-    assert "weak" == found(f"{lines.removesuffix(stronger)} {weak}")
+    assert ["SSL", "source.consumer"] == [found(f"{lines} {more}") for more in (weak, strong)]
+    assert "consumer" == found(f"{lines.removesuffix(stronger)} {weak}")
 
 
 def test_the_data_producer_is_the_workers() -> None:
