@@ -29,10 +29,12 @@ def record(name: str, *fields: str) -> str:
     })
 
 
-def plan_of(source: FakeRegistry, target: FakeRegistry, subjects: NameFilter = EVERY) -> SchemaPlan:
+def plan_of(
+    source: FakeRegistry, target: FakeRegistry, subjects: NameFilter = EVERY, *, claims: bool = True
+) -> SchemaPlan:
     """Read both, and plan."""
     both = read_both(source.client("A"), target.client("B"), subjects)
-    return make_plan(both.source, both.target, "A", "B")
+    return make_plan(both.source, both.target, "A", "B", claims=claims)
 
 
 def sync(source: FakeRegistry, target: FakeRegistry, subjects: NameFilter = EVERY) -> SchemaPlan:
@@ -290,6 +292,24 @@ class TestPromotion:
         source.add("a-value", record("x"))
         apply(plan_of(source, target), target.client("B"), lambda: answers.pop(0))
         assert {"a-value": "READWRITE"} == target.own_modes
+
+    def test_both_flows_follow(self) -> None:
+        """Each brings what the other side lacks; what clients may register to on both sides neither takes."""
+        a, b = FakeRegistry(), FakeRegistry()
+        a.add("a-value", record("x"))
+        b.ids[7] = "its ids begin elsewhere"
+        b.add("b-value", record("y"))
+        for registry in (a, b):
+            registry.level = "NONE"
+        apply(plan_of(a, b, claims=False), b.client("B"))
+        apply(plan_of(b, a, claims=False), a.client("A"))
+        for source, target, mode in ((a, b, {"a-value": "READONLY"}), (b, a, {"b-value": "READONLY"})):
+            plan = plan_of(source, target, claims=False)
+            assert (0, (), mode) == (plan.changes, plan.conflicts, target.own_modes)
+        a.own_modes.clear()
+        assert [("b-value", "schema-both-sides")] == [
+            (it.subject, it.code) for it in plan_of(b, a, claims=False).conflicts
+        ]
 
     def test_there_and_back(self) -> None:
         """What clients register on B after a failover comes home with its id, and then A is written to again."""

@@ -115,15 +115,20 @@ class SchemaPlan:
         )
 
 
-def make_plan(source: Holdings, target: Holdings, here: str, there: str) -> SchemaPlan:
+def make_plan(
+    source: Holdings, target: Holdings, here: str, there: str, *, claims: bool = True
+) -> SchemaPlan:
     """Plan how `target` comes to hold what `source` holds; `here` and `there` are their aliases, for messages.
 
-    `target.ids` has to hold every schema of the target whose id one of the source's missing versions has.
+    Unless it `claims`, a subject of the target to which clients may register is no copy: the reverse flow follows, too,
+    and may copy it.  `target.ids` has to hold every schema of the target whose id a missing version has.
     """
     left_out = tuple(_left_out(source, target, here, there))
     spared = {it.subject for it in left_out}
     wanted = {name: it for name, it in source.subjects.items() if name not in spared}
     conflicts = [it for name in sorted(wanted) for it in _conflicts(wanted[name], target, here, there)]
+    if not claims:
+        conflicts += _on_both_sides(wanted, target, {it.subject for it in conflicts}, here, there)
     held = {it.subject for it in conflicts}
     while more := [it for it in _held_by_references(wanted, target, held, there) if it.subject not in held]:
         conflicts += more
@@ -226,6 +231,20 @@ def _conflicts(subject: Subject, target: Holdings, here: str, there: str) -> Ite
     for number in sorted(set(copies) - set(subject.versions)):
         text = f"version {number} (id {copies[number].id}) is on {there} alone"
         yield Conflict(subject.name, "schema-only-there", text)
+
+
+def _on_both_sides(
+    wanted: Mapping[str, Subject], target: Holdings, held: set[str], here: str, there: str
+) -> Iterator[Conflict]:
+    """Name subjects that clients may register to on both sides."""
+    for name in sorted(set(wanted) - held):
+        copy = target.subjects.get(name)
+        if copy is not None and copy.versions and copy.mode not in {AT_REST, Mode.IMPORT.value}:
+            text = (
+                f"clients may register on {here} and on {there}, and {there}->{here} follows, too: set READONLY where"
+                " they do not"
+            )
+            yield Conflict(name, "schema-both-sides", text)
 
 
 def _held_by_references(

@@ -5,20 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.registry import Registries
 from twinlog.errors import UsageError
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.schemas import promotion
 from twinlog.schemas.apply import apply, release
 from twinlog.schemas.client import HttpRegistry, Registry
 from twinlog.schemas.plan import ModeChange, SchemaPlan, make_plan
 from twinlog.schemas.read import read_both
+from twinlog.state.ledger import read_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +67,45 @@ def opened(registries: Registries) -> Iterator[tuple[Registry, Registry]]:
         yield source, target
 
 
-def look(flow: FlowSettings) -> SchemaSync:
+def look(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
     """Read both registries in full and plan.  Changes nothing.
 
-    Raises what a `Registry` raises, TerminalError `schema-modes`, and UsageError if the flow copies no subjects.
+    Raises what a `Registry` and the ledger of the reverse flow raise, TerminalError `schema-modes`, and UsageError if
+    the flow copies no subjects.
     """
+    claims = _may_claim(flow, clusters)
     with opened(_registries(flow)) as (source, target):
-        return _look(flow, source, target)
+        return _look(flow, source, target, claims=claims)
 
 
-def run(flow: FlowSettings, released: Callable[[], bool] = lambda: False) -> SchemaSync:
+def run(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
     """Plan, make the changes, and return the plan that was made; conflicts are in it, and were left alone.
 
-    `released` says whether the target was promoted meanwhile.  Raises what `look` and `apply` raise.
+    The ledger of the target says whether it was promoted meanwhile.  Raises what `look`, `apply` and the ledger raise.
     """
+    return _run(flow, clusters, claims=_may_claim(flow, clusters))
+
+
+def _run(flow: FlowSettings, clusters: Clusters, *, claims: bool) -> SchemaSync:
+    def released() -> bool:
+        phase = read_ledger(flow, clusters.target).phase
+        return phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
+
     with opened(_registries(flow)) as (source, target):
-        found = _look(flow, source, target)
+        found = _look(flow, source, target, claims=claims)
         apply(found.plan, target, released)
         return found
+
+
+def _may_claim(flow: FlowSettings, clusters: Clusters) -> bool:
+    """Say whether what clients may register to on the target becomes a copy.
+
+    Not while the reverse flow follows and copies subjects, too: each would take the other's originals.
+    """
+    if not flow.metadata.schemas.both_ways:
+        return True
+    reverse = replace(flow, source=flow.target, target=flow.source, homes=None)
+    return read_ledger(reverse, clusters.source).phase.out_of_service
 
 
 def to_promote(flow: FlowSettings) -> tuple[ModeChange, ...]:
@@ -98,9 +122,20 @@ def promote(flow: FlowSettings) -> int:
         return len(changes)
 
 
-def _look(flow: FlowSettings, source: Registry, target: Registry) -> SchemaSync:
+def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
+    """Let clients register on the source again, then copy to the target, where they register no more.
+
+    May be repeated.  Raises what `run` raises.
+    """
+    chosen = flow.metadata.schemas.subjects
+    with HttpRegistry(_registries(flow).source) as source:
+        release(source, promotion.to_release(promotion.read_modes(source, chosen)))
+    return _run(flow, clusters, claims=True)
+
+
+def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: bool) -> SchemaSync:
     both = read_both(source, target, flow.metadata.schemas.subjects)
-    plan = make_plan(both.source, both.target, flow.source.alias, flow.target.alias)
+    plan = make_plan(both.source, both.target, flow.source.alias, flow.target.alias, claims=claims)
     versions = sum(len(it.versions) for it in both.source.subjects.values())
     return SchemaSync(flow.name, len(both.source.subjects), versions, plan)
 

@@ -119,11 +119,7 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
             )
         elif _is_ignored(key):
             findings.note(origin, "has no effect here")
-    elif key in OF_CLUSTERS:
-        findings.warn(
-            origin, "is a property of a cluster, and ignored here", f"write it per cluster: A.{key}"
-        )
-    elif key in KEYS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
+    elif key in KEYS.keys() - OF_CLUSTERS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
         if key in DRIVER_KEYS and key != "clusters":
             findings.note(origin, "has no effect: there is no Connect REST server")
         elif key in KEYS and KEYS[key].home in {Home.FLOW_ONLY, Home.CONSUMER}:

@@ -160,6 +160,8 @@ class SchemasSettings:
     """PEM file of twinlog's own certificate (mutual TLS)"""
     _private_key: ClassVar = Key("schema.registry.ssl.key.location", Kind.STRING, None)
     """PEM file of its private key, without a password"""
+    both_ways: bool = False
+    """whether the reverse flow copies subjects, too; who reads the file knows"""
 
     @property
     def copied(self) -> bool:
