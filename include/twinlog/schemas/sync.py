@@ -13,14 +13,14 @@ from typing import Any
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.registry import Registries
-from twinlog.errors import UsageError
+from twinlog.errors import TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.schemas import promotion
 from twinlog.schemas.apply import apply, release
 from twinlog.schemas.client import HttpRegistry, Registry
 from twinlog.schemas.plan import ModeChange, SchemaPlan, make_plan
-from twinlog.schemas.read import read_both
+from twinlog.schemas.read import read_both, require_modes
 from twinlog.state.ledger import read_ledger
 
 
@@ -106,6 +106,18 @@ def _may_claim(flow: FlowSettings, clusters: Clusters) -> bool:
         return True
     reverse = replace(flow, source=flow.target, target=flow.source, homes=None)
     return read_ledger(reverse, clusters.source).phase.out_of_service
+
+
+def why_not_usable(flow: FlowSettings) -> tuple[str, ...]:
+    """Ask both registries for their subjects, and the target's for its mode; return what was wrong."""
+    found: list[str] = []
+    with opened(_registries(flow)) as (source, target):
+        for ask in (source.subjects, target.subjects, lambda: require_modes(target)):
+            try:
+                ask()
+            except TwinlogError as error:
+                found.append(str(error))
+    return tuple(dict.fromkeys(found))
 
 
 def to_promote(flow: FlowSettings) -> tuple[ModeChange, ...]:
