@@ -130,7 +130,7 @@ def _registry(read: Reader, side: str) -> RegistrySettings | None:
 
 def _subjects(read: Reader, key: str) -> NameFilter:
     """Read the patterns; without the key no subject is copied.  Both clusters need a registry then."""
-    if not read.has(key):
+    if not read.text(key):
         return NameFilter(())
     if read.text("enabled").lower() == "true":
         for side in ("source", "target"):
