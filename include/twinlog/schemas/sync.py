@@ -8,56 +8,80 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.registry import Registries
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.jsonable import to_json
 from twinlog.schemas import promotion
 from twinlog.schemas.apply import apply, release
 from twinlog.schemas.client import HttpRegistry, Registry
-from twinlog.schemas.plan import ModeChange, SchemaPlan, make_plan
+from twinlog.schemas.plan import (
+    Conflict,
+    Deletion,
+    LeftOut,
+    LevelChange,
+    ModeChange,
+    SchemaPlan,
+    make_plan,
+)
 from twinlog.schemas.read import read_both, require_modes
+from twinlog.schemas.values import Holdings
 from twinlog.state.ledger import read_ledger
 
 
 @dataclass(frozen=True, slots=True)
+class NewVersion:
+    """A version that is to be registered, or was."""
+
+    subject: str
+    version: int
+    id: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaSync:
-    """What is to be done, or was done, about the subjects of a flow; `subjects` counts those of the source."""
+    """What is to be done, or was done, about the subjects of a flow.
+
+    `subjects` and `versions` count those of the source.  `equal` says that there was nothing to do, and nothing in the
+    way.  `conflicts` hold back their subjects; `notes` are differences that a person removes.
+    """
 
     flow: str
     subjects: int
     versions: int
-    plan: SchemaPlan = field(default_factory=SchemaPlan)
+    equal: bool
+    registrations: tuple[NewVersion, ...]
+    deletions: tuple[Deletion, ...]
+    levels: tuple[LevelChange, ...]
+    modes: tuple[ModeChange, ...]
+    conflicts: tuple[Conflict, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    plan: SchemaPlan = field(repr=False)
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        plan = self.plan
-        return {
-            "flow": self.flow,
-            "subjects": self.subjects,
-            "versions": self.versions,
-            "equal": plan.equal,
-            "registrations": [
-                {
-                    "subject": it.subject,
-                    "version": it.version.number,
-                    "id": it.version.id,
-                    "type": it.version.schema.type,
-                }
-                for it in plan.registrations
-            ],
-            "deletions": to_json(plan.deletions),
-            "levels": to_json(plan.levels),
-            "modes": to_json(plan.modes),
-            "conflicts": to_json(plan.conflicts),
-            "left_out": to_json(plan.left_out),
-            "notes": list(plan.notes),
-        }
+
+def summed_up(flow: str, source: Holdings, plan: SchemaPlan) -> SchemaSync:
+    """Return what a plan for these holdings of the source means, without the schemas themselves.  Pure."""
+    return SchemaSync(
+        flow,
+        len(source.subjects),
+        sum(len(it.versions) for it in source.subjects.values()),
+        plan.equal,
+        tuple(
+            NewVersion(it.subject, it.version.number, it.version.id, it.version.schema.type)
+            for it in plan.registrations
+        ),
+        plan.deletions,
+        plan.levels,
+        plan.modes,
+        plan.conflicts,
+        plan.left_out,
+        plan.notes,
+        plan,
+    )
 
 
 @contextmanager
@@ -148,8 +172,7 @@ def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
 def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: bool) -> SchemaSync:
     both = read_both(source, target, flow.metadata.schemas.subjects)
     plan = make_plan(both.source, both.target, flow.source.alias, flow.target.alias, claims=claims)
-    versions = sum(len(it.versions) for it in both.source.subjects.values())
-    return SchemaSync(flow.name, len(both.source.subjects), versions, plan)
+    return summed_up(flow.name, both.source, plan)
 
 
 def _registries(flow: FlowSettings) -> Registries:

@@ -19,7 +19,7 @@ from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, 
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError
-from twinlog.jsonable import NOT_SHOWN, Json
+from twinlog.jsonable import NOT_SHOWN, Json, to_json
 from twinlog.metadata.read import Subject, intervals
 from twinlog.visible import and_more
 
@@ -116,7 +116,7 @@ def schemas(flow_name: str) -> Json:
         found = sync.look(flow, clusters) if context["params"].get("dry_run") else sync.run(flow, clusters)
     for line in found.plan.differences[:MOST_LINES]:
         log.info(short(line, MOST_CHARACTERS))
-    document = shortened(found.document, "`twinlog schemas plan`")
+    document = shortened(to_json(found), "`twinlog schemas plan`")
     context["ti"].xcom_push("return_value", document)
     if found.plan.conflicts:
         first = found.plan.conflicts[0]

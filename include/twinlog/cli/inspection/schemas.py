@@ -47,7 +47,7 @@ def plan(
             f"{chosen.name}: comparing the schema registries of {chosen.source.alias} and {chosen.target.alias}"
         )
         found = sync.look(chosen, clusters)
-    show(found.document, output, grids(found, chosen))
+    show(found, output, grids(found, chosen))
     return _exit_code(found)
 
 
@@ -71,7 +71,7 @@ def apply(
         _require_following(chosen, clusters.target)
         say(f"{chosen.name}: changing the schema registry of {chosen.target.alias}")
         made = sync.run(chosen, clusters)
-    show(made.document, output, grids(made, chosen))
+    show(made, output, grids(made, chosen))
     return _exit_code(made)
 
 
