@@ -1,7 +1,7 @@
 """Schema registries along with their flows, on real brokers: cycle, gate, failover, the way home.
 
-The registries are those in memory, by HTTP: they import ids as Confluent's API says.  Cost: about 60 s, of which the
-brokers take half.
+The registries are those in memory, by HTTP: they import ids as Confluent's API says.  Cost: 5 s without the test that
+goes over and home, which takes 40 to 100 s.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def registries() -> Iterator[tuple[FakeRegistry, FakeRegistry, str, str]]:
         yield a, b, on_a, on_b
 
 
+@pytest.mark.long
 def test_schemas_go_over_and_come_home(cluster_a, cluster_b, tmp_path: Path, registries) -> None:
     """Clients register on one side at a time, and what they register is on both, with one id."""
     a, b, on_a, on_b = registries

@@ -104,6 +104,11 @@ class FakeRegistry:
                 return {"id": self._register(name, body)}
             case "DELETE", ["subjects", name, "versions", number]:
                 return self._delete(name, int(number), permanent=query.get("permanent") == "true")
+            case "DELETE", ["subjects", name]:
+                permanent = query.get("permanent") == "true"
+                return [
+                    self._delete(name, it, permanent=permanent) for it in list(self.subjects.get(name, {}))
+                ]
             case "GET", ["schemas", "ids", number]:
                 if int(number) not in self.ids:
                     raise Answer(404, 40403, f"Schema {number} not found.")

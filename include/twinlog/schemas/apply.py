@@ -97,19 +97,27 @@ def _register(target: Registry, it: Registration, work: _Work) -> None:
 
 
 def _take_back(target: Registry, it: Registration, given: int, before: set[int]) -> str:
-    """Delete the version that has just come with another id or number; say what could not be deleted."""
-    numbers: list[int] = []
+    """Delete the version that has just come with another id or number; say what could not be deleted.
+
+    A subject that came with it goes, too: Apicurio would keep it without versions.
+    """
     try:
-        for number in sorted(set(target.versions(it.subject, deleted=True)) - before):
-            found = target.version(it.subject, number)
-            if found is not None and found.id == given and found.schema.same(it.version.schema):
-                numbers.append(number)
-                target.delete(it.subject, number)
-                target.delete(it.subject, number, permanent=True)
+        there = set(target.versions(it.subject, deleted=True))
+        numbers = [number for number in sorted(there - before) if _is_it(target, it, number, given)]
+        if numbers and there == set(numbers):
+            target.delete_subject(it.subject)
+            return ""
+        for number in numbers:
+            target.delete(it.subject, number)
+            target.delete(it.subject, number, permanent=True)
     except TwinlogError as error:
-        told = ", ".join(map(str, numbers)) or "the new one"
-        return f"delete version {told} of {it.subject} there by hand: {error.message}"
+        return f"delete what is new in {it.subject} there by hand: {error.message}"
     return ""
+
+
+def _is_it(target: Registry, it: Registration, number: int, given: int) -> bool:
+    found = target.version(it.subject, number)
+    return found is not None and found.id == given and found.schema.same(it.version.schema)
 
 
 def _copies(work: _Work) -> tuple[str, ...]:

@@ -72,6 +72,9 @@ class Registry(Protocol):
     def delete(self, subject: str, number: int, *, permanent: bool = False) -> None:
         """Soft-delete a version; or delete a soft-deleted one for good."""
 
+    def delete_subject(self, subject: str) -> None:
+        """Delete a subject with all its versions for good."""
+
 
 class HttpRegistry:
     """A schema registry by HTTP; a context manager.  See `Registry`."""
@@ -178,6 +181,12 @@ class HttpRegistry:
         """Delete a version."""
         path = f"/subjects/{_in_path(subject)}/versions/{number}"
         self._ask("DELETE", path, query={"permanent": "true"} if permanent else {}, missing=True)
+
+    def delete_subject(self, subject: str) -> None:
+        """Delete a subject: softly first, as the API wants it."""
+        path = f"/subjects/{_in_path(subject)}"
+        self._ask("DELETE", path, missing=True)
+        self._ask("DELETE", path, query={"permanent": "true"}, missing=True)
 
     def _word(self, path: str, field: str) -> str | None:
         """Return a word of an answer; None if there is no answer, as of a registry that does not know the question."""
