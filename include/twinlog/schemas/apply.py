@@ -42,8 +42,8 @@ def apply(plan: SchemaPlan, target: Registry, released: Callable[[], bool] = lam
         for level in plan.levels:
             target.set_level(level.subject, level.after)
     except TwinlogError:
+        _give_back(target, work)
         with suppress(TwinlogError):  # what stopped it is told
-            _give_back(target, work)
             _end(target, _copies(work), released)
         raise
     _end(target, tuple(dict.fromkeys([*work.opened, *(it.subject for it in plan.modes)])), released)
@@ -130,9 +130,10 @@ def _copies(work: _Work) -> tuple[str, ...]:
 
 
 def _give_back(target: Registry, work: _Work) -> None:
-    """Give the other opened subjects the mode they had: nothing of them was changed."""
+    """Give the other opened subjects the mode they had, as far as the registry lets us: nothing of them was changed."""
     for name in work.opened.keys() - set(_copies(work)):
-        target.set_mode(name, work.opened[name])
+        with suppress(TwinlogError):
+            target.set_mode(name, work.opened[name])
 
 
 def _end(target: Registry, names: Sequence[str], released: Callable[[], bool]) -> None:

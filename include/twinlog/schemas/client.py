@@ -26,7 +26,7 @@ SECONDS = (5.0, 30.0)
 """How long a connection, and then an answer, may take."""
 
 NOT_FOUND = 404
-_MORE = ("metadata", "ruleSet", "schemaTags")
+_MORE = ("metadata", "ruleSet")
 """What a registry may keep with a schema beside its text (data contracts); copied as it is."""
 
 
