@@ -1,4 +1,4 @@
-"""One Dag per enabled flow: topic configs, ACLs, quotas and users of the source, brought to the target.
+"""One Dag per enabled flow: topic configs, ACLs, quotas, users and schemas of the source, brought to the target.
 
 Wiring only: the work of each task is in twinlog.airflow.tasks.metadata.  With `twinlog.metadata.approval` a person
 approves each plan before it is applied.
@@ -67,6 +67,15 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
                 return metadata.apply(flow.name)
 
             chain(plan(), apply())
+
+        if flow.metadata.schemas.copied:
+
+            @task
+            def schemas() -> Any:
+                """Bring subjects to the target's schema registry."""
+                return metadata.schemas(flow.name)
+
+            schemas()
     return dag
 
 

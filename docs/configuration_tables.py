@@ -20,6 +20,7 @@ BETWEEN_MARKERS = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end -->)", re.DO
 TABLES: dict[str, Callable[[Key], bool]] = {
     "flow": lambda key: key.home in {Home.CONNECTOR, Home.FLOW_ONLY} and key.name not in WHY_UNUSED,
     "storage": lambda key: key.home is Home.WORKER,
+    "registry": lambda key: key.home is Home.CLUSTER,
     "consumer": lambda key: key.home is Home.CONSUMER,
     "twinlog": lambda key: key.home is Home.OURS,
     "unused": lambda key: key.name in WHY_UNUSED,

@@ -121,6 +121,7 @@ ANSWERS = (
         less=("agreed", "unknown"),
     ),
     Answer(["metadata apply"], "metadata.sync:MetadataResult", more={"complete": bool, "applied": CHANGES}),
+    Answer(["schemas plan", "schemas apply"], "schemas.sync:SchemaSync", less=("plan",)),
     Answer(["show offset-syncs"], "formats.mm2.records:OffsetSync", "[{}, ...]"),
     Answer(["show checkpoints"], "formats.mm2.records:Checkpoint", "[{}, ...]"),
     Answer(["show heartbeats"], "formats.mm2.records:Heartbeat", "[{}, ...]"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.file.keys import Key
+from twinlog.config.file.keys import Home, Key
 from twinlog.config.flow.explain import explain
 from twinlog.config.flow.known_keys import KEYS, RENAMED, WHY_UNUSED
 from twinlog.config.flow.load import resolve_text
@@ -45,7 +45,10 @@ def test_explain_shows_every_key_that_has_an_effect() -> None:
     text = "clusters=A,B\nA->B.enabled=true\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\n"
     rule = "twinlog.transform.rules.NAME.topics=t\ntwinlog.transform.rules.NAME.mask=a\n"
     flow = explain(resolve_text(f"{text}twinlog.tier.NAME.topics=t\n{rule}", Path("f")), ["A->B"]).flows[0]
-    elsewhere = {*RENAMED, "config.providers"}
+    of_clusters = {
+        name for name, key in KEYS.items() if key.home is Home.CLUSTER
+    }  # shown for each of its ends
+    elsewhere = {*RENAMED, "config.providers", *of_clusters}
     assert set(KEYS) - set(WHY_UNUSED) - elsewhere == {it.key for it in flow.values} & set(KEYS)
 
 

@@ -18,6 +18,9 @@ B->C.twinlog.metadata.approval = true
 C->A.enabled = true
 C->A.sync.topic.acls.enabled = false
 C->A.sync.topic.configs.enabled = false
+A.schema.registry.url = http://localhost:8081
+C.schema.registry.url = http://localhost:8082
+C->A.twinlog.schemas.subjects = orders-.*
 """
 
 
@@ -33,9 +36,9 @@ def test_one_dag_per_enabled_flow(dags) -> None:
 
 
 def test_schedules_are_mm2s_intervals(dags) -> None:
-    """The shorter of the two; none where both are off."""
+    """The shorter of the two; where both are off, that of configs if schemas are copied."""
     every = [getattr(dags[dag_id].timetable, "delta", None) for dag_id in sorted(dags)]
-    assert [dt.timedelta(minutes=2), dt.timedelta(minutes=10), None] == every
+    assert [dt.timedelta(minutes=2), dt.timedelta(minutes=10), dt.timedelta(minutes=10)] == every
 
 
 def test_a_person_stands_between_plan_and_apply_where_one_is_asked_for(dags) -> None:
@@ -43,6 +46,7 @@ def test_a_person_stands_between_plan_and_apply_where_one_is_asked_for(dags) -> 
     tasks = {dag_id: [task.task_id for task in dag.topological_sort()] for dag_id, dag in dags.items()}
     assert ["plan", "apply"] == tasks["sync_metadata__A__B"]
     assert ["plan", "approve", "apply"] == tasks["sync_metadata__B__C"]
+    assert {"plan", "apply", "schemas"} == set(tasks["sync_metadata__C__A"])
 
 
 HOSTILE = [

@@ -104,6 +104,7 @@ class TestMetadata:
             "topic_acls": DutyState.FAILED,
             "quotas": DutyState.OFF,
             "scram_users": DutyState.OFF,
+            "schemas": DutyState.OFF,
             "audit": DutyState.FAILED,
             "alarms": DutyState.OFF,
         } == states

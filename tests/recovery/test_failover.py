@@ -74,6 +74,7 @@ class TestPlanned:
             "approve",
             "rights",
             "promote",
+            "schemas",
             "switch-clients",
             "canary",
             "report",

@@ -774,7 +774,10 @@ class TestStatus:
             world.home()
         world.blows = Blows()
         there = history.status(world.there, world.clusters(world.there))
-        assert ("following", ("follow", "switch-clients", "canary", "report")) == (there.state, there.left)
+        assert ("following", ("schemas", "follow", "switch-clients", "canary", "report")) == (
+            there.state,
+            there.left,
+        )
         asked = len(world.questions)
         assert State.FOLLOWING is world.home().state
         assert asked == len(world.questions)

@@ -17,7 +17,7 @@ import typer
 
 from twinlog import __version__
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
-from twinlog.cli.inspection import metadata
+from twinlog.cli.inspection import metadata, schemas
 from twinlog.cli.inspection.audit import audit
 from twinlog.cli.inspection.check import check
 from twinlog.cli.inspection.explain import explain
@@ -98,6 +98,7 @@ COMMANDS: Mapping[str, tuple[Any, ...]] = {
     "Look, plan and prove": (
         *(check, explain, plan, size, status, show_topic, groups, translate, audit),
         metadata.app,
+        schemas.app,
     ),
     "Fail over and come home": (gate, failover, failback, drill, runs.app, waiver.app, evidence.app),
     "Take over from another replicator": (takeover, handover, import_files),

@@ -29,6 +29,7 @@ class DutyName(StrEnum):
     TOPIC_ACLS = "topic_acls"
     QUOTAS = "quotas"
     SCRAM_USERS = "scram_users"
+    SCHEMAS = "schemas"
     AUDIT = "audit"
     ALARMS = "alarms"
 
@@ -46,6 +47,7 @@ KEYS: Mapping[DutyName, str] = {
     DutyName.TOPIC_ACLS: "sync.topic.acls.enabled",
     DutyName.QUOTAS: "twinlog.sync.quotas.enabled",
     DutyName.SCRAM_USERS: "twinlog.scram.users",
+    DutyName.SCHEMAS: "twinlog.schemas.subjects",
     DutyName.AUDIT: "twinlog.audit.schedule",
     DutyName.ALARMS: "twinlog.alert.url",
 }
@@ -81,6 +83,8 @@ def every(flow: FlowSettings) -> dict[DutyName, float]:
     """Return the seconds between two turns of each duty that is on, by MM2's keys where it has them."""
     syncs = intervals(flow)
     found = {name: float(syncs[subject]) for name, subject in SUBJECTS.items() if subject in syncs}
+    if flow.metadata.schemas.copied:
+        found[DutyName.SCHEMAS] = float(flow.sync_topic_configs_interval_seconds)
     if flow.audit.schedule != NEVER:
         found[DutyName.AUDIT] = AUDIT_LOOK_SECONDS
     return {**found, DutyName.ALARMS: ALARM_SECONDS}

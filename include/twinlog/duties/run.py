@@ -29,6 +29,8 @@ from twinlog.metadata import sync
 from twinlog.metadata.read import Subject
 from twinlog.monitoring import alarm
 from twinlog.monitoring.cycle_report import FlowReport
+from twinlog.schemas import sync as schemas
+from twinlog.schemas.sync import SchemaSync
 from twinlog.state.ledger import read_ledger, require_own
 from twinlog.visible import and_more
 
@@ -96,6 +98,8 @@ class Duties:
             return self._audit
         if name is DutyName.ALARMS:
             return self._alarms
+        if name is DutyName.SCHEMAS:
+            return self._schemas
         return lambda clusters: self._sync(clusters, SUBJECTS[name])
 
     def _sync(self, clusters: Clusters, subject: Subject) -> Outcome:
@@ -117,6 +121,15 @@ class Duties:
         if result.notes and not result.applied:
             return Outcome(DutyState.SKIPPED, result.notes[0])
         return Outcome(DutyState.DONE, f"{len(result.applied)} changed, {len(result.drift)} left as they are")
+
+    def _schemas(self, clusters: Clusters) -> Outcome:
+        """Bring subjects to the target's schema registry; what is in the way is a failure that names it."""
+        flow = self.flow
+        ledger = read_ledger(flow, clusters.target)
+        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
+        if ledger.phase is not FlowPhase.ACTIVE:
+            return Outcome(DutyState.SKIPPED, f"the flow is {ledger.phase.value}")
+        return schemas_outcome(schemas.run(flow, clusters))
 
     def _audit(self, clusters: Clusters) -> Outcome | None:
         """Compare what is new since the last audit, as the Dag audit__A__B does; None if that is not due yet."""
@@ -178,3 +191,14 @@ def audit_outcome(result: AuditResult) -> Outcome:
             reasons = [it.message for it in result.problems[:3]]
             found = f"the copy is not called equal, {result.difference_count} differences"
             return Outcome(DutyState.FAILED, "; ".join([found, *reasons]))
+
+
+def schemas_outcome(result: SchemaSync) -> Outcome:
+    """Return what a sync of schemas means for its duty: done is only what holds all of the source's.  Pure."""
+    plan = result.plan
+    if plan.conflicts:
+        first = plan.conflicts[0]
+        told = f"{first.subject}: {first.message} ({first.code})"
+        return Outcome(DutyState.FAILED, f"{told}{and_more(len(plan.conflicts))}; the others are copied")
+    notes = f"; {plan.notes[0]}" if plan.notes else ""
+    return Outcome(DutyState.DONE, f"{plan.changes} changed, {result.subjects} subjects{notes}")

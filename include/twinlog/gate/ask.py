@@ -36,7 +36,7 @@ from twinlog.gate.answer import (
 from twinlog.gate.at_source import fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.suites.flow_checks import FENCED
+from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
@@ -186,7 +186,7 @@ def _with_source(
         heartbeat_ms=heartbeat_ms,
         canary_seconds=seconds,
         metadata=metadata,
-        schemas_differing=schemas,
+        schemas_differing=None if schemas is None else len(schemas),
     )
     topic_rows = gate_facts.topic_rows(
         flow, seen, facts, state, heartbeat_topics, still_writing=request.still_writing
@@ -206,10 +206,17 @@ def _with_source(
         results=(
             nothing_blocked(seen.discovery),
             *with_lines(
-                named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)),
-                {FENCED.name},
-                [who for _, who in sorted((moving or {}).items()) if who],
-                "topics",
+                with_lines(
+                    named(
+                        _results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
+                    ),
+                    {FENCED.name},
+                    [who for _, who in sorted((moving or {}).items()) if who],
+                    "topics",
+                ),
+                {SCHEMAS.name},
+                schemas or (),
+                "schemas",
             ),
         ),
         state=state,

@@ -17,6 +17,7 @@ from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.metadata import sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import AclChange, ChangeKind, MetadataChange, MetadataPlan
+from twinlog.schemas import sync as schemas
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -94,11 +95,17 @@ def facts_of(plan: MetadataPlan) -> MetadataFacts:
     )
 
 
-def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> int | None:
-    """Count the records of the source's registry that differ in the copy; None if there is no such copy.
+def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...] | None:
+    """Name what of the source's schemas differs on the target; None if the flow copies none.
 
-    Raises ClusterUnreachable.  A topic that may not be read counts as one difference, because nothing is known of it.
+    Compared is what the flow copies: the registry's topic, subjects by the registries' API, or both.  What cannot be
+    asked counts as a difference, because nothing is known of it.  Raises ClusterUnreachable if a cluster is.
     """
+    by_topic, by_api = _by_topic(flow, clusters, discovery), _by_api(flow, clusters)
+    return None if by_topic is None and by_api is None else (*(by_topic or ()), *(by_api or ()))
+
+
+def _by_topic(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...] | None:
     topic = next((it for it in discovery.topics if it.topic == flow.gate.schemas_topic), None)
     if topic is None or topic.remote is None:
         return None
@@ -106,6 +113,16 @@ def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discove
         ours, theirs = clusters.source.latest(topic.topic), clusters.target.latest(topic.remote_topic)
     except ClusterUnreachable:
         raise
-    except TwinlogError:
-        return 1
-    return sum(theirs.get(key) != value for key, value in ours.items())
+    except TwinlogError as error:
+        return (f"{topic.topic} cannot be compared: {error.message}",)
+    different = sum(theirs.get(key) != value for key, value in ours.items())
+    return (f"{different:,} records of {topic.topic}",) * bool(different)
+
+
+def _by_api(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...] | None:
+    if not flow.metadata.schemas.copied:
+        return None
+    try:
+        return schemas.look(flow, clusters).plan.differences
+    except TwinlogError as error:  # a registry is no cluster: the gate goes on, and says no
+        return (error.message,)

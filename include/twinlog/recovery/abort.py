@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
@@ -24,6 +24,7 @@ from twinlog.recovery.journal import Journal
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.recovery.transitions import Actor, Move
+from twinlog.schemas import sync as schemas
 from twinlog.state.ledger import Ledger, read_ledger
 
 
@@ -150,8 +151,14 @@ def follow(
     if ended is not None:
         journal = Journal(flow, clusters, actor, ask_source=False)
         left = lost_target.denials(flow, clusters, journal, ended)
-        return AbortResult(flow.name, ended.run, RunState.RETURNED.value, (*left, *_rights(flow, clusters)))
-    return _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
+        return AbortResult(
+            flow.name,
+            ended.run,
+            RunState.RETURNED.value,
+            (*left, *_rights(flow, clusters), *_schemas(flow, clusters)),
+        )
+    result = _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
+    return replace(result, left=(*result.left, *_schemas(flow, clusters)))
 
 
 def _require_reason(reason: str, example: str) -> None:
@@ -196,3 +203,16 @@ def _rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
             f"rights on {flow.target.alias} are as the failover left them: {error.message}; metadata apply"
         ]
     return [f"{it.name}: {it.message}" for it in refused]
+
+
+def _schemas(flow: FlowSettings, clusters: Clusters) -> list[str]:
+    """Let clients register on the source's schema registry again, and on the target's no more."""
+    if not flow.metadata.schemas.copied:
+        return []
+    try:
+        plan = schemas.return_home(flow, clusters).plan
+    except TwinlogError as error:
+        return [
+            f"subjects are READWRITE on the wrong side: {error.message}; docs/schema-registry.md says how to set them"
+        ]
+    return [f"{it.subject}: {it.message}" for it in plan.conflicts]

@@ -25,7 +25,7 @@ from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
 from twinlog.recovery.reverse import as_noted, once_back
-from twinlog.recovery.steps import ending, groups_at, planned, rights, source_dead, timed
+from twinlog.recovery.steps import ending, groups_at, planned, registries, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger
@@ -48,6 +48,7 @@ _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
             StepName.RIGHTS: rights.apply_rights,
             StepName.GROUPS_AT: groups_at.put_back,
             StepName.PROMOTE: ending.promote,
+            StepName.SCHEMAS: registries.let_register,
             StepName.SWITCH_CLIENTS: ending.switch_clients,
             StepName.CANARY: ending.try_target,
             StepName.REPORT: ending.write_evidence,

@@ -27,6 +27,7 @@ from twinlog.recovery.report import (
     at_risk,
     estimated,
 )
+from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
 from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
@@ -107,6 +108,7 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
         StepName.GROUPS: f"{len({it.group for it in rows}):,} groups, {len(rows):,} positions"
         + (f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}" if wrong else ""),
         StepName.RIGHTS: f"{changes} changes on {flow.target.alias}",
+        StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
     }
     return topics, placed(rows), texts, None, ""
@@ -126,6 +128,7 @@ def _source_dead(snapshot: FlowSnapshot) -> Seen:
         f" {sum(it.write is not None for it in placings):,} to be written"
         + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else ""),
         StepName.RIGHTS: _rights(snapshot),
+        StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
     }
     if alive:

@@ -30,6 +30,7 @@ class StepName(StrEnum):
     RIGHTS = "rights"
     GROUPS_AT = "groups-at"
     PROMOTE = "promote"
+    SCHEMAS = "schemas"
     SWITCH_CLIENTS = "switch-clients"
     CANARY = "canary"
     REPORT = "report"
@@ -83,6 +84,13 @@ _PROMOTE = Step(
     "looks once more, and writes the state `promoted` behind the fence; there is no way back after this",
     "`promoted` in `twinlog status`",
     "something moved since it was checked: run it again",
+)
+_SCHEMAS = Step(
+    StepName.SCHEMAS,
+    "lets clients register on the target's schema registry (`twinlog.schemas.subjects`): the copied subjects become"
+    " READWRITE",
+    "every copied subject is READWRITE, or the flow copies none",
+    "it goes on, and names what is not set: set it by hand ([schema registries](../schema-registry.md#failover))",
 )
 _SWITCH = Step(
     StepName.SWITCH_CLIENTS,
@@ -140,6 +148,7 @@ PLANNED = (
     _APPROVE,
     _RIGHTS,
     _PROMOTE,
+    _SCHEMAS,
     _SWITCH,
     _CANARY,
     _REPORT,
@@ -168,6 +177,7 @@ SOURCE_DEAD = (
     ),
     _RIGHTS,
     _PROMOTE,
+    _SCHEMAS,
     _SWITCH,
     _CANARY,
     _REPORT,
@@ -258,6 +268,13 @@ HOME = (
         "looks once more, and writes behind the fence that `A->B` follows; there is no way back after this",
         "`active` in `twinlog status --flow 'A->B'`",
         "something moved since it was checked: run it again",
+    ),
+    Step(
+        StepName.SCHEMAS,
+        "lets clients register on the schema registry of A, and not on that of B any more"
+        " (`twinlog.schemas.subjects`)",
+        "the copied subjects are READWRITE on A, READONLY on B, or no flow copies any",
+        "mend what the message names, such as a registry that does not answer, and run it again",
     ),
     Step(
         StepName.FOLLOW,

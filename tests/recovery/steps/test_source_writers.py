@@ -93,5 +93,5 @@ def test_a_denial_that_somebody_removes_before_the_promotion(world: BothWays) ->
 
     report = world.home(meanwhile)
     assert State.REFUSED is report.state
-    assert f"B does not deny WRITE any more on {world.copied.topic}" in report.steps[-5].message
+    assert f"B does not deny WRITE any more on {world.copied.topic}" in report.steps[-6].message
     assert State.FOLLOWING is world.home().state

@@ -19,7 +19,7 @@ from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, 
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError
-from twinlog.jsonable import NOT_SHOWN, Json
+from twinlog.jsonable import NOT_SHOWN, Json, to_json
 from twinlog.metadata.read import Subject, intervals
 from twinlog.visible import and_more
 
@@ -106,6 +106,29 @@ def apply_approved(flow_name: str) -> Json:
         return _finish(apply_plan.run(flow, clusters, saved))
 
 
+def schemas(flow_name: str) -> Json:
+    """Bring subjects to the target's schema registry.  Raises TerminalError `schemas` if something is in the way."""
+    from twinlog.schemas import sync
+
+    context = get_current_context()
+    with _open(flow_name) as (flow, clusters):
+        _skip_when_not_standing_by(flow, clusters, by_form=False)
+        found = sync.look(flow, clusters) if context["params"].get("dry_run") else sync.run(flow, clusters)
+    for line in found.plan.differences[:MOST_LINES]:
+        log.info(short(line, MOST_CHARACTERS))
+    document = shortened(to_json(found), "`twinlog schemas plan`")
+    context["ti"].xcom_push("return_value", document)
+    if found.plan.conflicts:
+        first = found.plan.conflicts[0]
+        raise TerminalError(
+            f"{first.subject}: {first.message}{and_more(len(found.plan.conflicts))}; the other subjects are copied",
+            hint="docs/schema-registry.md says what each code means",
+            code="schemas",
+            flow=flow_name,
+        )
+    return document
+
+
 def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
     """Plan again; return the plan if its digest is that of the approved one, else raise TerminalError."""
     from twinlog.metadata.plan_file import plan_document
@@ -142,8 +165,13 @@ def _due(flow: FlowSettings) -> frozenset[Subject]:
 
 
 def run_every(flow: FlowSettings) -> dt.timedelta | None:
-    """Return the interval of the Dag: that of its most frequent subject, None if there is none.  Pure."""
-    seconds = min(intervals(flow).values(), default=None)
+    """Return the interval of the Dag: that of its most frequent subject, None if there is none.  Pure.
+
+    Schemas have the interval of configs.
+    """
+    every = [*intervals(flow).values()]
+    every += [flow.sync_topic_configs_interval_seconds] if flow.metadata.schemas.copied else []
+    seconds = min(every, default=None)
     return None if seconds is None else dt.timedelta(seconds=seconds)
 
 

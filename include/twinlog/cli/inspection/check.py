@@ -139,9 +139,13 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
                 notes += (f"{pair.target.alias} gets no heartbeats of {pair.name}: {error}",)
                 warn(f"{flow.name}: {notes[-1]}")
     findings = judge(wanted, rights)
+    silent = _registries(flow)
+    for note in silent:
+        warn(f"{flow.name}: {note}")
     return FlowCheck(
         flow=flow.name,
-        passed=not any(finding.missing and finding.need.required for finding in findings)
+        passed=not silent
+        and not any(finding.missing and finding.need.required for finding in findings)
         and not any(it.use.cost.stops for _, it in refused),
         topics=len(names.topics),
         clusters=tuple(
@@ -151,8 +155,17 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         permissions=tuple(_permission(finding) for finding in findings),
         acls=acl_lines((it for it in findings if it.need.required), by_alias),
         optional_acls=acl_lines((it for it in findings if not it.need.required), by_alias),
-        notes=notes,
+        notes=(*notes, *silent),
     )
+
+
+def _registries(flow: FlowSettings) -> tuple[str, ...]:
+    """Ask both schema registries what a sync asks first; return why one cannot be used."""
+    if not flow.metadata.schemas.copied:
+        return ()
+    from twinlog.schemas import sync
+
+    return sync.why_not_usable(flow)
 
 
 def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Names, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
+from twinlog.cli.inspection.schemas import rows
 from twinlog.cli.options import (
     ConfigOption,
     FlowOption,
@@ -22,7 +23,7 @@ from twinlog.cli.options import (
 from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.cli.say import say, warn
-from twinlog.errors import ExitCode, TerminalError
+from twinlog.errors import ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from twinlog.copying.ranges import StoppedPartition, UndecidedRange
     from twinlog.lane.spec import RangeSpec
     from twinlog.lifecycle.apply import LifecycleResult
+    from twinlog.schemas.sync import SchemaSync
     from twinlog.topics.discovery import Discovery, LeftOut, Orphan, Problem
     from twinlog.topics.plan import Change, Refusal
 
@@ -55,7 +57,8 @@ class FlowPlan:
     partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies before
     those end.  `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
     which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `metadata` is
-    the answer of `twinlog metadata plan`, None if the flow is failed over.  `needs_person` says that something of it is
+    the answer of `twinlog metadata plan`, None if the flow is failed over; `schemas` that of `twinlog schemas plan`,
+    None also if the flow copies no subjects of a registry.  `needs_person` says that something of it is
     not copied before a person acts.
     """
 
@@ -76,6 +79,7 @@ class FlowPlan:
     orphans: tuple[Orphan, ...] = ()
     lives: LifecycleResult | None = None
     metadata: Mapping[str, Any] | None = None
+    schemas: SchemaSync | None = None
     error: Failure | None = None
     needs_person: bool = False
 
@@ -130,8 +134,9 @@ def plan_flow(
         metadata = sync_topics.run(flow, clusters, dry_run=True, snapshot=snapshot)
         ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics, snapshot=snapshot)
         rights = _metadata(flow, clusters)
+        subjects, unknown = _schemas(flow, clusters) if rights is not None else (None, "")
         beaten_into = heartbeats.missing_on_source(flow, clusters.source)
-    notes = metadata.notes
+    notes = metadata.notes + ((unknown,) if unknown else ())
     if beaten_into:
         notes += (f"{beaten_into} is to be made on {flow.source.alias} first, and copied",)
     for note in notes:
@@ -155,8 +160,13 @@ def plan_flow(
         orphans=discovery.orphans,
         lives=metadata.lives,
         metadata=rights,
+        schemas=subjects,
         needs_person=bool(
-            waiting_for_a_person(flow, metadata.problems) or metadata.refused or ranges.stopped
+            waiting_for_a_person(flow, metadata.problems)
+            or metadata.refused
+            or ranges.stopped
+            or unknown
+            or (subjects is not None and subjects.plan.conflicts)
         ),
     )
 
@@ -171,6 +181,18 @@ def _metadata(flow: FlowSettings, clusters: Clusters) -> Mapping[str, Any] | Non
             raise
         warn(f"{flow.name}: {error}")
         return None
+
+
+def _schemas(flow: FlowSettings, clusters: Clusters) -> tuple[SchemaSync | None, str]:
+    """Return the plan for the schema registries, or why there is none although the flow copies subjects."""
+    from twinlog.schemas import sync
+
+    if not flow.metadata.schemas.copied:
+        return None, ""
+    try:
+        return sync.look(flow, clusters), ""
+    except TwinlogError as error:
+        return None, f"schemas are not compared: {error}"
 
 
 def _upcoming(
@@ -243,9 +265,18 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
             [(it["resource"], it["name"], it["from"], it["to"]) for it in plan.metadata["changes"]],
             empty="nothing to change",
         )
+    conflicts = plan.schemas.plan.conflicts if plan.schemas is not None else ()
+    if plan.schemas is not None:
+        yield Grid(
+            f"{plan.flow}: schemas (see twinlog schemas plan)",
+            ("subject", "what", "before", "after"),
+            list(rows(plan.schemas.plan)),
+            empty="nothing to change",
+        )
     trouble = [
         *((it.topic, None, it.message, it.hint) for it in plan.problems),
         *((it.name, None, it.message, it.hint) for it in plan.refused),
         *((it.topic, it.partition, it.message, it.hint) for it in plan.stopped),
+        *((it.subject, None, it.message, f"{it.code}: docs/schema-registry.md") for it in conflicts),
     ]
     yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)

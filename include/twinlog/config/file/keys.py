@@ -25,10 +25,16 @@ class Home(StrEnum):
     FLOW_ONLY = "flow"  # per flow `A->B.key`; MM2 drops it at the top level
     WORKER = "worker"  # per target cluster `B.key`, or top level (which wins for the storage keys)
     CONSUMER = "consumer"  # `A.consumer.key`, or per flow `A->B.consumer.key`
+    CLUSTER = "cluster"  # per cluster `A.key`
     OURS = "twinlog"  # top level, or per flow `A->B.twinlog.key`
 
 
-_HOMES = {"twinlog.": Home.OURS, "consumer.": Home.CONSUMER, "offset.storage.": Home.WORKER}
+_HOMES = {
+    "twinlog.": Home.OURS,
+    "consumer.": Home.CONSUMER,
+    "offset.storage.": Home.WORKER,
+    "schema.registry.": Home.CLUSTER,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def declared_name(name: str) -> str:
 
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$"
-    r"|api\.?key|token$|token\.value|alert\.url$|hook\.url$",
+    r"|api\.?key|token$|token\.value|user\.info$|alert\.url$|hook\.url$",
     re.IGNORECASE,
 )
 _PUBLIC = "sasl.oauthbearer.client.credentials.client.id"

@@ -33,6 +33,7 @@ _RELAY_ROLES = {"consumer": "consumer", "producer": "producer"}
 """Roles that are judged on the side where the copy uses them: a cluster may be a source or a target."""
 
 OURS = frozenset(name for name, key in KEYS.items() if key.home is Home.OURS)
+OF_CLUSTERS = frozenset(name for name, key in KEYS.items() if key.home is Home.CLUSTER)
 SIDES = ("source.", "target.")
 OVERRIDES = ("producer.override.", "admin.override.", "consumer.override.")
 CLIENT_ANYWHERE = frozenset().union(*ROLE_KEYS.values())
@@ -68,6 +69,8 @@ def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
         _client_key(name, origin, findings)
     elif is_named(name):
         return
+    elif name in OF_CLUSTERS:
+        findings.warn(origin, "is a property of a cluster, and ignored here", f"write it as A.{name}")
     elif name in KEYS and KEYS[name].home is not Home.WORKER:
         _known_key(name, origin, findings)
     elif name in WORKER_KEYS and name.startswith(WORKER_PREFIXES):
@@ -87,7 +90,7 @@ def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
 def _cluster_key(name: str, alias: str, origin: Origin, findings: Findings) -> None:
     if _is_client_key(name):
         _client_key(name, origin, findings)
-    elif name in KEYS and KEYS[name].home is Home.WORKER:
+    elif name in KEYS and KEYS[name].home in {Home.WORKER, Home.CLUSTER}:
         return
     elif name in CLIENT_KEYS:
         if _is_ignored(name):
@@ -99,7 +102,7 @@ def _cluster_key(name: str, alias: str, origin: Origin, findings: Findings) -> N
     elif name in KEYS:
         findings.warn(origin, "is no property of a cluster", f"write it per flow: A->B.{name}")
     else:
-        _unknown(name, origin, {*WORKER_KEYS, *CLIENT_ANYWHERE}, findings)
+        _unknown(name, origin, {*WORKER_KEYS, *CLIENT_ANYWHERE, *OF_CLUSTERS}, findings)
 
 
 def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:
@@ -116,7 +119,7 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
             )
         elif _is_ignored(key):
             findings.note(origin, "has no effect here")
-    elif key in KEYS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
+    elif key in KEYS.keys() - OF_CLUSTERS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
         if key in DRIVER_KEYS and key != "clusters":
             findings.note(origin, "has no effect: there is no Connect REST server")
         elif key in KEYS and KEYS[key].home in {Home.FLOW_ONLY, Home.CONSUMER}:
@@ -125,7 +128,7 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
         findings.note(origin, "has no effect: there is no Connect worker")
     elif key.startswith(("transforms.", "predicates.", *OVERRIDES)) or key in SOURCE_CONNECTOR_KEYS:
         findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
-    elif _is_client_key(key) or key in CLIENT_ANYWHERE or key in WORKER_KEYS:
+    elif _is_client_key(key) or key in CLIENT_ANYWHERE | WORKER_KEYS | OF_CLUSTERS:
         findings.warn(origin, _DROPPED, f"write it per cluster: A.{key}")
     else:
         _stranger(key, origin, aliases, findings)

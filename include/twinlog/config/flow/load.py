@@ -18,6 +18,7 @@ from twinlog.config.flow.flows import (
     resolve_flow,
 )
 from twinlog.config.flow.lint import lint
+from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
 from twinlog.config.flow.precedence import ROLES
 from twinlog.config.flow.reader import Reader
@@ -107,13 +108,23 @@ def _resolution(
         sha256=file.sha256,
         clusters=clusters,
         flows=with_heartbeats({
-            name: replace(flow.settings, aliases=frozenset(aliases)) for name, flow in flows.items()
+            name: replace(
+                flow.settings, aliases=frozenset(aliases), metadata=_with_reverse(flow.settings, flows)
+            )
+            for name, flow in flows.items()
         }),
         warnings=findings.lines(Severity.WARNING),
     )
     return Resolution(
         configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
     )
+
+
+def _with_reverse(flow: FlowSettings, flows: Mapping[str, ResolvedFlow]) -> MetadataSettings:
+    """Tell a flow whether the reverse one copies subjects of a schema registry, too."""
+    reverse = flows.get(f"{flow.target.alias}->{flow.source.alias}")
+    copied = reverse is not None and reverse.settings.enabled and reverse.settings.metadata.schemas.copied
+    return replace(flow.metadata, schemas=replace(flow.metadata.schemas, both_ways=copied))
 
 
 def load_client(

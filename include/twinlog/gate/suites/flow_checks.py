@@ -98,8 +98,8 @@ CONFIGS = warning(
 SCHEMAS = critical(
     "schema-parity",
     "schemas_differing = 0",
-    "the copy of the schema registry's topic, if the flow has one, holds what the source's does, ids included",
-    "run a cycle; what still differs was changed on the target: `twinlog audit` names it",
+    "the schemas that the flow copies, if it does, are on the target as on the source, ids included",
+    "run a cycle, or `twinlog schemas apply`; what still differs was changed on the target",
     needs=False,
 )
 METADATA = warning(

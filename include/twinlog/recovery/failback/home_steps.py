@@ -24,7 +24,7 @@ from twinlog.recovery.failover import done_before
 from twinlog.recovery.procedure import HOME, StepName, Tail
 from twinlog.recovery.report import Outcome, State, StepReport, done, failed, waiting
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps import canary, ending, planned
+from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.state.ledger import Ledger, read_ledger
@@ -264,6 +264,7 @@ DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
     StepName.GATE: lambda it: ending.ask_gate(it.back),
     StepName.APPROVE: approve,
     StepName.PROMOTE: promote,
+    StepName.SCHEMAS: lambda it: registries.come_home(it.there, it.back),
     StepName.FOLLOW: follow,
     StepName.SWITCH_CLIENTS: switch_clients,
     StepName.CANARY: try_source,

@@ -41,6 +41,7 @@ from twinlog.recovery.report import (
     failed,
     waiting,
 )
+from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import clear_up, denied_to_everybody, deny_writes, plan_denials
 from twinlog.state.ledger import Ledger
@@ -100,7 +101,8 @@ def drain(scene: Scene) -> Outcome:
                 flow, scene.clusters, scene.journal.actor.holder, _json(copied), began_ms, facts
             )
             scene.proved_drained = True
-            return done(f"nothing is left; {report.records:,} records in the last pass")
+            schemas = registries.bring_rest(scene)
+            return done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
     what = f"{left:,} records" if left else f"{seen.unseen:,} partitions that could not be looked at"
     return failed(
         f"{what} are left after {PASSES} passes: something still writes, or a partition stands still"

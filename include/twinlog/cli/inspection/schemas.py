@@ -1,0 +1,128 @@
+"""`twinlog schemas plan|apply`: the subjects of a schema registry, brought to the target's registry by its API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from twinlog.cli.flows import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say
+from twinlog.errors import ExitCode, TerminalError
+
+if TYPE_CHECKING:
+    from twinlog.cluster.api import ClusterReader
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.schemas.plan import SchemaPlan
+    from twinlog.schemas.sync import SchemaSync
+
+app = typer.Typer(
+    name="schemas",
+    help="Bring subjects of the source's schema registry to the target's, ids unchanged.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def plan(
+    *,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Read both registries in full and show what differs; nothing is changed.
+
+    Exit code 1: something of the target is in the way, or a person has to set it.
+    """
+    from twinlog.schemas import sync
+    from twinlog.state.own_clusters import open_own_clusters
+
+    _, chosen = load_one_flow(config, flow, strict=strict)
+    with open_own_clusters(chosen) as clusters:
+        say(
+            f"{chosen.name}: comparing the schema registries of {chosen.source.alias} and {chosen.target.alias}"
+        )
+        found = sync.look(chosen, clusters)
+    show(found, output, grids(found, chosen))
+    return _exit_code(found)
+
+
+@app.command()
+def apply(
+    *,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Plan anew, make the changes on the target's registry, and show what was made.
+
+    Exit code 1: something is in the way, which was left as it is with its subject; the other subjects are copied.
+    """
+    from twinlog.schemas import sync
+    from twinlog.state.own_clusters import open_own_clusters
+
+    _, chosen = load_one_flow(config, flow, strict=strict)
+    with open_own_clusters(chosen) as clusters:
+        _require_following(chosen, clusters.target)
+        say(f"{chosen.name}: changing the schema registry of {chosen.target.alias}")
+        made = sync.run(chosen, clusters)
+    show(made, output, grids(made, chosen))
+    return _exit_code(made)
+
+
+def _require_following(flow: FlowSettings, target: ClusterReader) -> None:
+    """Refuse to make copies READONLY where clients work.  Raises TerminalError `promoted`."""
+    from twinlog.state.ledger import read_ledger
+
+    phase = read_ledger(flow, target).phase
+    if phase.out_of_service:
+        raise TerminalError(
+            f"{flow.name} is {phase.value}: clients register, or soon will, on {flow.target.alias}",
+            hint="a failover and the way home copy what is left themselves",
+            code="promoted",
+            flow=flow.name,
+        )
+
+
+def _exit_code(sync: SchemaSync) -> int:
+    return ExitCode.SAYS_NO if sync.plan.conflicts or sync.plan.notes else ExitCode.DONE
+
+
+def grids(sync: SchemaSync, flow: FlowSettings) -> Iterator[Grid]:
+    """Yield a plan as tables for people."""
+    yield Grid(
+        f"{sync.flow}: schemas, {sync.versions:,} versions of {sync.subjects:,} subjects on {flow.source.alias}",
+        ("subject", "what", "before", "after"),
+        list(rows(sync.plan)),
+        empty=f"nothing to change on {flow.target.alias}",
+    )
+    yield Grid(
+        f"{sync.flow}: schemas in the way",
+        ("subject", "code", "what"),
+        [
+            *((it.subject, it.code, it.message) for it in sync.plan.conflicts),
+            *((None, None, note) for note in sync.plan.notes),
+        ],
+    )
+    yield Grid(
+        f"{sync.flow}: schemas left alone",
+        ("subject", "why"),
+        [(it.subject, it.reason) for it in sync.plan.left_out],
+    )
+
+
+def rows(plan: SchemaPlan) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """Yield the changes of a plan in their order."""
+    for it in plan.registrations:
+        yield it.subject, f"version {it.version.number}", None, f"id {it.version.id}"
+    for gone in plan.deletions:
+        yield gone.subject, f"version {gone.number}", None, "soft-deleted"
+    for level in plan.levels:
+        yield level.subject, "compatibility", level.before, level.after
+    for mode in plan.modes:
+        yield mode.subject, "mode", mode.before, mode.after

@@ -1,0 +1,75 @@
+"""Bring the rest of a flow's schemas before a promotion, and let clients register on the promoted side after it.
+
+A schema registry that cannot be asked stops no failover: consumers know their schemas, and the message says what a
+person has to set.
+"""
+
+from __future__ import annotations
+
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.recovery.report import Outcome, done, skipped
+from twinlog.recovery.steps.scene import Scene
+from twinlog.schemas import sync
+from twinlog.visible import and_more
+
+BY_HAND = "set it by hand: PUT /mode/SUBJECT READWRITE (docs/schema-registry.md)"
+
+
+def bring_rest(scene: Scene) -> str:
+    """Copy what was registered since the last sync; say what was done, "" if the flow copies no subjects.
+
+    The gate looks again, and judges.
+    """
+    if not scene.flow.metadata.schemas.copied:
+        return ""
+    try:
+        plan = sync.run(scene.flow, scene.clusters).plan
+    except TwinlogError as error:
+        return f"; schemas could not be copied: {error.message}"
+    first = f", in the way: {plan.conflicts[0].subject}" if plan.conflicts else ""
+    return f"; {plan.changes:,} changes of schemas{first}{and_more(len(plan.conflicts))}"
+
+
+def let_register(scene: Scene) -> Outcome:
+    """Let clients register on the promoted target; what cannot be set is named, and the failover goes on."""
+    flow = scene.flow
+    if not flow.metadata.schemas.copied:
+        return skipped(f"{flow.name} copies no subjects of a schema registry")
+    try:
+        return done(f"{sync.promote(flow):,} subjects of {flow.target.alias} are READWRITE")
+    except TwinlogError as error:
+        text = f"clients may not be able to register on {flow.target.alias}: {error.message}; {BY_HAND}"
+        scene.notes.append(text)
+        return done(f"see to it: {text}")
+
+
+def preview(flow: FlowSettings) -> str:
+    """Say what `let_register` would do now."""
+    if not flow.metadata.schemas.copied:
+        return "nothing: the flow copies no subjects of a schema registry"
+    try:
+        return f"would let clients register {len(sync.to_promote(flow)):,} subjects of {flow.target.alias}"
+    except TwinlogError as error:
+        return f"unknown ({error.message})"
+
+
+def come_home(there: Scene, back: Scene) -> Outcome:
+    """Let clients register on the source again, and on the target no more.
+
+    Both at once, before the reverse flow follows: else it would take the source's subjects for copies.
+    """
+    flows = [it for it in (there.flow, back.flow) if it.metadata.schemas.copied]
+    if not flows:
+        return skipped(f"neither {there.flow.name} nor {back.flow.name} copies subjects of a schema registry")
+    if back.flow in flows:
+        sync.promote(back.flow)
+    text = f"clients register on {there.flow.source.alias}"
+    if there.flow not in flows:
+        return done(text)
+    plan = sync.return_home(there.flow, there.clusters).plan
+    if plan.conflicts:
+        first = plan.conflicts[0]
+        there.notes.append(f"{first.subject}: {first.message}")
+        return done(f"{text}; see to it: {there.notes[-1]}{and_more(len(plan.conflicts))}")
+    return done(f"{text}, not on {there.flow.target.alias}")

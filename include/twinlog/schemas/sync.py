@@ -1,0 +1,186 @@
+"""Bring the subjects of a flow from the source's schema registry to the target's.
+
+`look` reads both and plans; `run` also makes the changes; `promote` lets clients register on a promoted target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.registry import Registries
+from twinlog.errors import TwinlogError, UsageError
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.schemas import promotion
+from twinlog.schemas.apply import apply, release
+from twinlog.schemas.client import HttpRegistry, Registry
+from twinlog.schemas.plan import (
+    Conflict,
+    Deletion,
+    LeftOut,
+    LevelChange,
+    ModeChange,
+    SchemaPlan,
+    make_plan,
+)
+from twinlog.schemas.read import read_both, require_modes
+from twinlog.schemas.values import Holdings
+from twinlog.state.ledger import read_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """A version that is to be registered, or was."""
+
+    subject: str
+    version: int
+    id: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSync:
+    """What is to be done, or was done, about the subjects of a flow.
+
+    `subjects` and `versions` count those of the source.  `equal` says that there was nothing to do, and nothing in the
+    way.  `conflicts` hold back their subjects; `notes` are differences that a person removes.
+    """
+
+    flow: str
+    subjects: int
+    versions: int
+    equal: bool
+    registrations: tuple[NewVersion, ...]
+    deletions: tuple[Deletion, ...]
+    levels: tuple[LevelChange, ...]
+    modes: tuple[ModeChange, ...]
+    conflicts: tuple[Conflict, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    plan: SchemaPlan = field(repr=False)
+
+
+def summed_up(flow: str, source: Holdings, plan: SchemaPlan) -> SchemaSync:
+    """Return what a plan for these holdings of the source means, without the schemas themselves.  Pure."""
+    return SchemaSync(
+        flow,
+        len(source.subjects),
+        sum(len(it.versions) for it in source.subjects.values()),
+        plan.equal,
+        tuple(
+            NewVersion(it.subject, it.version.number, it.version.id, it.version.schema.type)
+            for it in plan.registrations
+        ),
+        plan.deletions,
+        plan.levels,
+        plan.modes,
+        plan.conflicts,
+        plan.left_out,
+        plan.notes,
+        plan,
+    )
+
+
+@contextmanager
+def opened(registries: Registries) -> Iterator[tuple[Registry, Registry]]:
+    """Open both registries, the source's first.  Nothing is asked yet."""
+    with HttpRegistry(registries.source) as source, HttpRegistry(registries.target) as target:
+        yield source, target
+
+
+def look(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
+    """Read both registries in full and plan.  Changes nothing.
+
+    Raises what a `Registry` and the ledger of the reverse flow raise, TerminalError `schema-modes`, and UsageError if
+    the flow copies no subjects.
+    """
+    claims = _may_claim(flow, clusters)
+    with opened(_registries(flow)) as (source, target):
+        return _look(flow, source, target, claims=claims)
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
+    """Plan, make the changes, and return the plan that was made; conflicts are in it, and were left alone.
+
+    The ledger of the target says whether it was promoted meanwhile.  Raises what `look`, `apply` and the ledger raise.
+    """
+    return _run(flow, clusters, claims=_may_claim(flow, clusters))
+
+
+def _run(flow: FlowSettings, clusters: Clusters, *, claims: bool) -> SchemaSync:
+    def released() -> bool:
+        phase = read_ledger(flow, clusters.target).phase
+        return phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
+
+    with opened(_registries(flow)) as (source, target):
+        found = _look(flow, source, target, claims=claims)
+        apply(found.plan, target, released)
+        return found
+
+
+def _may_claim(flow: FlowSettings, clusters: Clusters) -> bool:
+    """Say whether what clients may register to on the target becomes a copy.
+
+    Not while the reverse flow follows and copies subjects, too: each would take the other's originals.
+    """
+    if not flow.metadata.schemas.both_ways:
+        return True
+    reverse = replace(flow, source=flow.target, target=flow.source, homes=None)
+    return read_ledger(reverse, clusters.source).phase.out_of_service
+
+
+def why_not_usable(flow: FlowSettings) -> tuple[str, ...]:
+    """Ask both registries for their subjects, and the target's for its mode; return what was wrong."""
+    found: list[str] = []
+    with opened(_registries(flow)) as (source, target):
+        for ask in (source.subjects, target.subjects, lambda: require_modes(target)):
+            try:
+                ask()
+            except TwinlogError as error:
+                found.append(str(error))
+    return tuple(dict.fromkeys(found))
+
+
+def to_promote(flow: FlowSettings) -> tuple[ModeChange, ...]:
+    """Return which subjects of the target clients may not register to.  Asks the target alone; changes nothing."""
+    with HttpRegistry(_registries(flow).target) as target:
+        return promotion.to_release(promotion.read_modes(target, flow.metadata.schemas.subjects))
+
+
+def promote(flow: FlowSettings) -> int:
+    """Let clients register on the target, and return how many subjects were given a mode.  May be repeated."""
+    with HttpRegistry(_registries(flow).target) as target:
+        changes = promotion.to_release(promotion.read_modes(target, flow.metadata.schemas.subjects))
+        release(target, changes)
+        return len(changes)
+
+
+def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
+    """Let clients register on the source again, then copy to the target, where they register no more.
+
+    May be repeated.  Raises what `run` raises.
+    """
+    chosen = flow.metadata.schemas.subjects
+    with HttpRegistry(_registries(flow).source) as source:
+        release(source, promotion.to_release(promotion.read_modes(source, chosen)))
+    return _run(flow, clusters, claims=True)
+
+
+def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: bool) -> SchemaSync:
+    both = read_both(source, target, flow.metadata.schemas.subjects)
+    plan = make_plan(both.source, both.target, flow.source.alias, flow.target.alias, claims=claims)
+    return summed_up(flow.name, both.source, plan)
+
+
+def _registries(flow: FlowSettings) -> Registries:
+    found = flow.metadata.schemas
+    if found.registries is None or not found.copied:
+        raise UsageError(
+            f"{flow.name} copies no subjects of a schema registry",
+            hint=f"set {flow.name}.twinlog.schemas.subjects, and schema.registry.url of both clusters",
+            flow=flow.name,
+        )
+    return found.registries
