@@ -30,7 +30,7 @@ class Runner:
         self.ends[spec.lane].wait(30)
         if isinstance(self.says[spec.lane], Exception):
             raise self.says[spec.lane]
-        return (LaneReport(0, LaneOutcome(self.says[spec.lane]), ()),)
+        return (LaneReport(spec.lane, LaneOutcome(self.says[spec.lane]), ()),)
 
     def cancel(self) -> None:
         raise AssertionError("not asked for")
@@ -70,6 +70,14 @@ def test_the_reports_of_the_others_count_when_one_dies() -> None:
         end.set()
     assert ["done"] == [report.state for report in lanes.reports()]
     assert (death, ["a"], True) == (lanes.death(), list(lanes.unreported()), lanes.in_doubt)
+
+
+def test_a_lane_that_spark_began_anew_has_not_reported() -> None:
+    """Its second try writes nothing, and says so without ranges; a lane in order may have had nothing to report."""
+    lanes, runner = opened(a="fence-again", b="done")
+    for end in runner.ends.values():
+        end.set()
+    assert ["a"] == list(lanes.unreported())
 
 
 def test_no_lanes_are_over_at_once() -> None:

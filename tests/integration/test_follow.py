@@ -235,11 +235,11 @@ def test_the_lane_of_a_born_topic_dies(cluster_a, cluster_b, tmp_path, late: boo
     writer = threading.Thread(target=write)
     writer.start()
     with open_clusters(flow) as clusters:
-        follow.run(
+        done = follow.run(
             flow, clusters, runner, run_id="first", seconds=90, on_generation=windows.append, stop=stop
         )
     writer.join()
-    assert 0 == cycle(flow).records
+    assert (210, 0) == (done.records, cycle(flow).records)
     assert (1, TASKS_DIED) == (runner.deaths, windows[0].failure and windows[0].failure.code)
     for name in (topic, f"{stem}-2"):
         assert read(cluster_a, name) == read(cluster_b, f"A.{name}")
@@ -430,27 +430,35 @@ def copied(cluster, topic: str) -> int:
     return sum(len(read(cluster, f"A.{topic}", partition)) for partition in (0, 1))
 
 
+class LostReport(ThreadRunner):
+    """The first report is lost, as when the process dies after its commit."""
+
+    turn = 0
+
+    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+        reports = super().run(staying(lanes, 2.0) if lanes[0].follow else lanes)
+        self.turn += 1
+        if self.turn == 1:
+            raise TransientError("killed", code=TASKS_DIED)
+        return reports
+
+
+def test_a_cycle_counts_what_a_lane_committed_that_died(cluster_a, cluster_b, tmp_path) -> None:
+    """Nobody has reported it, but the map knows it."""
+    topic = create_topic(cluster_a, f"dies-{uuid.uuid4().hex[:6]}")
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    produce(cluster_a, topic, records(0, 500))
+    done = cycle(flow, LostReport())
+    assert ("done", 500, 2) == (done.state, done.records, done.rounds)
+
+
 def test_a_lane_that_dies_in_a_window_loses_and_doubles_nothing(cluster_a, cluster_b, tmp_path) -> None:
-    """The next window fences, and goes on behind what was committed."""
+    """The next window fences, goes on behind what was committed, and counts it."""
     topic = create_topic(cluster_a, f"dies-{uuid.uuid4().hex[:6]}")
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__follow__seconds="2")
     produce(cluster_a, topic, records(0, 500))
-
-    class Dies(ThreadRunner):
-        turn = 0
-
-        def run(self, lanes):
-            """The first window's report is lost, as when the process dies after its commit."""
-            reports = super().run(staying(lanes, 2.0))
-            Dies.turn += 1
-            if Dies.turn == 1:
-                from twinlog.errors import TransientError
-
-                raise TransientError("killed", code="tasks-died")
-            return reports
-
-    _, windows = followed(flow, 7, Dies())
-    assert len(windows) > 1
+    done, windows = followed(flow, 7, LostReport())
+    assert (500, True) == (done.records, len(windows) > 1)
     assert read(cluster_a, topic) == read(cluster_b, f"A.{topic}")
 
 

@@ -220,4 +220,6 @@ class TestLeft:
         for name, state in ((StepName.SWITCH_CLIENTS, StepState.FAILED), (StepName.CANARY, StepState.DONE)):
             entry = replace(ENTRY, step=name.value, state=state)
             ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
-        assert (StepName.SCHEMAS, StepName.SWITCH_CLIENTS, StepName.REPORT) == left(Mode.PLANNED, ledger.recoveries[0])
+        assert (StepName.SCHEMAS, StepName.SWITCH_CLIENTS, StepName.REPORT) == left(
+            Mode.PLANNED, ledger.recoveries[0]
+        )

@@ -19,7 +19,9 @@ from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_li
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
+from twinlog.copying.unreported import count_by_map, ranges_of_the_dead
 from twinlog.errors import TransientError
+from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -59,10 +61,13 @@ def run(
     totals = Totals()
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
+    dead: tuple[RangeSpec, ...] = ()
     count = deaths = 0
     while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
         count += 1
         owned.take()
+        if dead:
+            count_by_map(flow, clusters.target, owned.progress, dead, totals)
         resolved = resolve_behind_fence(owned, clusters, chosen, ends, limits)
         stopped = resolved.stopped
         # Partitions that failed in an earlier round would fail again.
@@ -77,9 +82,10 @@ def run(
             try:
                 reports = runner.run(specs)
             except TransientError as error:
-                failure = error
+                failure, reports = error, ()
             else:  # not in the try: FencedError is transient for a scheduler, not for this driver
                 failure = judge(owned, totals, reports)
+        dead = tuple(ranges_of_the_dead(specs, reports))
         if failure is None:
             break
         deaths += failure.code == TASKS_DIED

@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from twinlog.checks.coverage import copied_from
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import PAUSED, Ownership
@@ -32,9 +31,7 @@ from twinlog.follow.generation import PREPARE_SECONDS, Following, LaneGeneration
 from twinlog.follow.report import RunState, prepare
 from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
-from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import ProblemCode
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -178,12 +175,11 @@ def _count_unreported(following: Following) -> None:
     Without the fence, readers would wait for the time-out of the lanes' open transactions. If the flow is paused or
     the target cannot be reached, only what was reported is counted.
     """
-    if not following.open_ranges:
+    if not (following.open_ranges or following.unreported):
         return
     try:
         following.owned.take()
-        if following.unreported:
-            _count(following)
+        following.count_unreported()
     except FencedError:
         raise
     except TransientError:
@@ -191,16 +187,6 @@ def _count_unreported(following: Following) -> None:
     except TerminalError as error:
         if error.code != PAUSED:
             raise
-
-
-def _count(following: Following) -> None:
-    maps, progress = read_packed(following.flow, following.clusters.target), following.owned.grant.progress
-    for item in following.unreported:
-        incarnation = SourceIncarnation(item.topic, item.topic_id, item.partition)
-        copied = copied_from(maps, incarnation, item.start)
-        reached = progress.get(item.topic_partition, item.start - 1) + 1
-        report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
-        following.totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
 
 def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyResult:

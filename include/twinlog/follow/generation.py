@@ -15,6 +15,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import Totals
 from twinlog.copying.rounds import LaneRunner, judge, lane_specs
+from twinlog.copying.unreported import count_by_map
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, may_have_lanes, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
@@ -136,7 +137,7 @@ class Following:
         self.number += 1
         began = time.monotonic()
         records, size = _totals(self.totals)
-        self.open_ranges = self.unreported = ()
+        self.open_ranges = ()
         stopped: tuple[StoppedPartition, ...] = ()
         failure: TransientError | None = None
         taken: FencedError | None = None
@@ -203,6 +204,7 @@ class Following:
         if not self.behind_fence:
             self._take()
         self.behind_fence = False
+        self.count_unreported()
         opening = self._resolve()
         self.open_ranges = opening.ranges
         if self.run_state is not None:
@@ -224,6 +226,13 @@ class Following:
         if not self.opened:  # what went before them may have taken as long as a person wants to follow
             self.opened, self.end = True, max(self.end, time.monotonic() + self.seconds)
         return lane_specs(self.owned, packed, self._terms(time.monotonic())), opening
+
+    def count_unreported(self) -> None:
+        """Count what lanes of the generation before committed that died; call this behind the fence."""
+        if self.unreported:
+            target, progress = self.clusters.target, self.owned.progress
+            count_by_map(self.flow, target, progress, self.unreported, self.totals)
+            self.unreported = ()
 
     def _note_starts(self, ranges: Sequence[RangeSpec]) -> None:
         """Note where this run began to copy each range, for its reports."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from twinlog.copying.rounds import LaneRunner
+from twinlog.copying.unreported import ranges_of_the_dead
 from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
@@ -95,10 +96,7 @@ class OpenLanes:
 
     def unreported(self) -> Iterator[RangeSpec]:
         """Wait for all lanes; yield the ranges of those that died."""
-        self.wait()
-        for spec, job in zip(self.specs, self.jobs, strict=True):
-            if job.exception():
-                yield from spec.ranges
+        return ranges_of_the_dead(self.specs, self.reports())
 
 
 def _in_doubt(job: Job) -> bool:
