@@ -283,12 +283,12 @@ def read_partitions(
     return result
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    """Look twice a second; a TimeoutError comes after half a minute."""
-    deadline = time.monotonic() + 30
+def wait_until(true: Callable[[], bool], seconds: float = 30) -> None:
+    """Look twice a second; a TimeoutError comes after so many seconds."""
+    deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
-            raise TimeoutError("it did not become true within 30 s")
+            raise TimeoutError(f"it did not become true within {seconds} s")
         time.sleep(0.5)
 
 

@@ -444,7 +444,7 @@ class LostReport(ThreadRunner):
 
 
 def test_a_cycle_counts_what_a_lane_committed_that_died(cluster_a, cluster_b, tmp_path) -> None:
-    """Nobody has reported it, but the map knows it."""
+    """The map tells it, which no lane has reported."""
     topic = create_topic(cluster_a, f"dies-{uuid.uuid4().hex[:6]}")
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
     produce(cluster_a, topic, records(0, 500))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, configure, create_topic, cycle, flow_of, produce, read
+from lab import Seen, configure, create_topic, cycle, flow_of, produce, read, wait_until
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.batches.header import HEADER_BYTES
@@ -154,19 +153,19 @@ def test_a_batch_is_skipped_while_its_flow_is_followed(
         settings = {"topics": f"{bad},{good}", "heartbeats__replication__enabled": "false"}
         file = configure(tmp_path, {"HURT": source, "B": cluster_b}, ["HURT->B"], **settings)
         with followed(file, tmp_path / "run.log") as process:
-            until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{bad}"))
+            wait_until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{bad}"), 60)
             produce(source, good, values(0, 5))
-            until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{good}"))
+            wait_until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{good}"), 60)
             topic = "--topic", bad
             twinlog(file, "pause", *topic, "--reason", "damage")
             place = "--topic", bad, "--partition", "0", "--offset", "5"
             twinlog(file, "quarantine", "skip", *place, "--reason", "damage", "--execute")
             produce(source, good, values(5, 5))
-            until(lambda: values(0, 10) == copied(cluster_b, f"HURT.{good}"))
+            wait_until(lambda: values(0, 10) == copied(cluster_b, f"HURT.{good}"), 60)
             assert values(0, 5) == copied(cluster_b, f"HURT.{bad}")
             twinlog(file, "resume", *topic)
             produce(source, bad, values(15, 5))
-            until(lambda: [*values(0, 5), *values(10, 10)] == copied(cluster_b, f"HURT.{bad}"))
+            wait_until(lambda: [*values(0, 5), *values(10, 10)] == copied(cluster_b, f"HURT.{bad}"), 60)
             assert process.poll() is None
             process.terminate()
             assert 0 == process.wait(30), (tmp_path / "run.log").read_text()
@@ -178,11 +177,3 @@ def copied(cluster: Any, topic: str) -> list[Seen]:
         return read(cluster, topic)
     except AssertionError:
         return []
-
-
-def until(true: Callable[[], bool], seconds: float = 60) -> None:
-    """Look until it is so."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.policy.selection import NameFilter
-from twinlog.schemas import promotion
-from twinlog.schemas.apply import apply, release
+from twinlog.schemas.apply import apply, release, to_release
 from twinlog.schemas.plan import SchemaPlan, make_plan
 from twinlog.schemas.read import read_both
 
@@ -279,7 +278,7 @@ class TestPromotion:
         target.own_modes["own"] = "READONLY"
         for expected in (2, 0):
             registry = target.client("B")
-            changes = promotion.to_release(promotion.read_modes(registry, NameFilter((".*-value",))))
+            changes = to_release(registry, NameFilter((".*-value",)))
             release(registry, changes)
             assert expected == len(changes)
         assert {"a-value": "READWRITE", "b-value": "READWRITE", "own": "READONLY"} == target.own_modes
@@ -316,11 +315,11 @@ class TestPromotion:
         a, b = FakeRegistry(), FakeRegistry()
         a.add("a-value", record("x"))
         sync(a, b)
-        release(b.client("B"), promotion.to_release(promotion.read_modes(b.client("B"), EVERY)))
+        release(b.client("B"), to_release(b.client("B"), EVERY))
         b.add("a-value", record("y"))
         sync(b, a)
         assert (a.facts(), {"a-value": "READONLY"}) == (b.facts(), a.own_modes)
-        release(a.client("A"), promotion.to_release(promotion.read_modes(a.client("A"), EVERY)))
+        release(a.client("A"), to_release(a.client("A"), EVERY))
         a.add("a-value", record("z"))
         sync(a, b)
         assert (a.facts(), {"a-value": "READONLY"}) == (b.facts(), b.own_modes)

@@ -12,7 +12,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -30,12 +29,14 @@ import yaml
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
 from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yaml"
 HOST = "127.0.0.1"
 HEALTHY_WITHIN_S = 300.0
 MOST_RESTARTS = 3
+PORTS = free_ports()
 BROKERS = {"kafka-a": "A", "kafka-b": "B"}
 PROGRAMS = {"prometheus": "prometheus", "node-exporter": "prometheus-node-exporter"}
 """The entry points of images that have one, by their names in Debian, which has no Grafana."""
@@ -44,13 +45,6 @@ OF_THE_HARNESS = re.compile(
     r"KAFKA_(NODE_ID|PROCESS_ROLES|CONTROLLER|LISTENER|INTER_BROKER|LOG_DIRS|ADVERTISED)|CLUSTER_ID"
 )
 """Variables of a broker whose values are those of a container."""
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(frozen=True)
@@ -132,8 +126,8 @@ class Topology:
             "PYTHONUNBUFFERED": "1",
             # Each container has addresses and ports of its own.
             "SPARK_LOCAL_IP": HOST,
-            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
-            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(next(PORTS)),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(next(PORTS)),
             "NO_PROXY": f"{HOST},localhost",
             "no_proxy": f"{HOST},localhost",
             **self.services[name].get("environment", {}),
@@ -183,7 +177,7 @@ class Topology:
             return [found(PROGRAMS[name]), *command, f"--web.listen-address={HOST}:{port}"]
         if replica != name:  # a container has ports of its own
             own = {str(port) for (service, _), port in self.places.ports.items() if service == name}
-            return [str(free_port()) if it in own else it for it in command]
+            return [str(next(PORTS)) if it in own else it for it in command]
         return command
 
     def _start(self, replica: str) -> None:
@@ -280,7 +274,7 @@ def composed(folder: Path, settings: Sequence[str] = ()) -> Iterator[Topology]:
     raw = FILE.read_text()
     plain = yaml.safe_load(raw)["services"]
     places = Places(
-        {(name, port): free_port() for name, service in plain.items() for port in service.get("expose", ())},
+        {(name, port): next(PORTS) for name, service in plain.items() for port in service.get("expose", ())},
         {
             "/opt/twinlog/include/config/compose.properties": folder / "compose.properties",
             "/opt/twinlog": ROOT,

@@ -202,23 +202,12 @@ def _with_source(
             "groups": groups.rows,
         },
     )
+    judged = named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
+    writers = [who for _, who in sorted((moving or {}).items()) if who]
+    judged = with_lines(judged, {FENCED.name}, writers, "topics")
+    judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
     return _Judged(
-        results=(
-            nothing_blocked(seen.discovery),
-            *with_lines(
-                with_lines(
-                    named(
-                        _results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
-                    ),
-                    {FENCED.name},
-                    [who for _, who in sorted((moving or {}).items()) if who],
-                    "topics",
-                ),
-                {SCHEMAS.name},
-                schemas or (),
-                "schemas",
-            ),
-        ),
+        results=(nothing_blocked(seen.discovery), *judged),
         state=state,
         validated=validated,
         topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or ()),

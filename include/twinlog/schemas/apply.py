@@ -11,14 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from twinlog.errors import TerminalError, TwinlogError
+from twinlog.policy.selection import NameFilter
 from twinlog.schemas.client import Registry
 from twinlog.schemas.plan import AT_REST, RELEASED, ModeChange, Registration, SchemaPlan
 from twinlog.schemas.values import Mode
 
+_OURS = frozenset({AT_REST, Mode.IMPORT.value})
+"""Modes that the sync gives to copies."""
+
 
 @dataclass(slots=True)
 class _Work:
-    """What this process has done so far: the subjects in mode IMPORT, by their mode before, and those it wrote to."""
+    """Note what this process has done: which subjects it put into mode IMPORT, from which one, and wrote to."""
 
     opened: dict[str, str | None] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
@@ -122,11 +126,7 @@ def _is_it(target: Registry, it: Registration, number: int, given: int) -> bool:
 
 def _copies(work: _Work) -> tuple[str, ...]:
     """Return the opened subjects that were written to, or were copies before."""
-    return tuple(
-        name
-        for name, mode in work.opened.items()
-        if name in work.written or mode in {AT_REST, Mode.IMPORT.value}
-    )
+    return tuple(name for name, mode in work.opened.items() if name in work.written or mode in _OURS)
 
 
 def _give_back(target: Registry, work: _Work) -> None:
@@ -150,6 +150,12 @@ def _end(target: Registry, names: Sequence[str], released: Callable[[], bool]) -
     if not before and released():
         for name in names:
             _set_mode(target, name, RELEASED)
+
+
+def to_release(target: Registry, subjects: NameFilter) -> tuple[ModeChange, ...]:
+    """Return the changes that let clients register the copied subjects again.  Raises what a `Registry` raises."""
+    modes = {name: target.mode(name) for name in sorted(target.subjects()) if subjects.accepts(name)}
+    return tuple(ModeChange(name, mode, RELEASED) for name, mode in modes.items() if mode in _OURS)
 
 
 def release(target: Registry, changes: Iterable[ModeChange]) -> None:

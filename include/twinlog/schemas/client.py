@@ -27,7 +27,7 @@ SECONDS = (5.0, 30.0)
 
 NOT_FOUND = 404
 _MORE = ("metadata", "ruleSet")
-"""What a registry may keep with a schema beside its text (data contracts); copied as it is."""
+"""Keys of what a registry may keep with a schema beside its text (data contracts); each is copied as it is."""
 
 
 class Registry(Protocol):

@@ -56,7 +56,7 @@ class ModeChange:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What is in the way of a subject: a stable code, and what a person reads."""
+    """Name what is in the way of a subject, by a stable code and a message for people."""
 
     subject: str
     code: str

@@ -22,7 +22,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """What both registries hold."""
+    """Hold what both registries know of a flow's subjects."""
 
     source: Holdings
     target: Holdings

@@ -14,8 +14,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.registry import Registries
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.schemas import promotion
-from twinlog.schemas.apply import apply, release
+from twinlog.schemas.apply import apply, release, to_release
 from twinlog.schemas.client import HttpRegistry, Registry
 from twinlog.schemas.plan import (
     Conflict,
@@ -43,7 +42,7 @@ class NewVersion:
 
 @dataclass(frozen=True, slots=True)
 class SchemaSync:
-    """What is to be done, or was done, about the subjects of a flow.
+    """Tell what is to be done, or was done, about the subjects of a flow.
 
     `subjects` and `versions` count those of the source.  `equal` says that there was nothing to do, and nothing in the
     way.  `conflicts` hold back their subjects; `notes` are differences that a person removes.
@@ -147,13 +146,13 @@ def why_not_usable(flow: FlowSettings) -> tuple[str, ...]:
 def to_promote(flow: FlowSettings) -> tuple[ModeChange, ...]:
     """Return which subjects of the target clients may not register to.  Asks the target alone; changes nothing."""
     with HttpRegistry(_registries(flow).target) as target:
-        return promotion.to_release(promotion.read_modes(target, flow.metadata.schemas.subjects))
+        return to_release(target, flow.metadata.schemas.subjects)
 
 
 def promote(flow: FlowSettings) -> int:
     """Let clients register on the target, and return how many subjects were given a mode.  May be repeated."""
     with HttpRegistry(_registries(flow).target) as target:
-        changes = promotion.to_release(promotion.read_modes(target, flow.metadata.schemas.subjects))
+        changes = to_release(target, flow.metadata.schemas.subjects)
         release(target, changes)
         return len(changes)
 
@@ -163,9 +162,8 @@ def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
 
     May be repeated.  Raises what `run` raises.
     """
-    chosen = flow.metadata.schemas.subjects
     with HttpRegistry(_registries(flow).source) as source:
-        release(source, promotion.to_release(promotion.read_modes(source, chosen)))
+        release(source, to_release(source, flow.metadata.schemas.subjects))
     return _run(flow, clusters, claims=True)
 
 

@@ -1,4 +1,4 @@
-"""What schema registries hold, as values.  Pure.
+"""Hold what schema registries know, as values.  Pure.
 
 The words are those of Confluent's Schema Registry: a *subject* has *versions*; each is a schema with a global *id*, by
 which consumers find it.  A *soft-deleted* version is not listed any more, but still found by its id.
@@ -51,8 +51,7 @@ class Schema:
 
     def same(self, other: Schema) -> bool:
         """Say whether both mean the same: spaces and the order of keys in JSON do not count."""
-        mine, theirs = self._meaning, other._meaning
-        return mine == theirs
+        return self._meaning == other._meaning
 
     @property
     def _meaning(self) -> tuple[str, str, tuple[Reference, ...], str]:
@@ -90,7 +89,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What one registry holds of the subjects asked for.
+    """Hold what one registry knows of the subjects asked for.
 
     `ids` are schemas by id, of those ids that were asked for; an id that is free is not there.  `level` and `mode` are
     the registry's own.
