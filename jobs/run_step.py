@@ -17,7 +17,7 @@ import sys
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json
-from twinlog.spark.application import exit_code, outcome, run
+from twinlog.spark.application import run
 from twinlog.spark.request import read_request
 
 
@@ -35,7 +35,7 @@ def main() -> int:
         told: Json = {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
         code = error.exit_code
     else:
-        told, code = outcome(result), exit_code(result)
+        told, code = result.told, result.exit_code
     print(json.dumps({"twinlog": told}), flush=True)  # noqa: T201
     return int(code)
 

@@ -94,10 +94,10 @@ def test_a_warm_connect_server(
     topic = unique_topic("connect")
     config = prepared(tmp_path, cluster_a, cluster_b, topic)
     client = (
-        "import json; from pathlib import Path; from twinlog.spark.application import outcome, run;"
+        "import json; from pathlib import Path; from twinlog.spark.application import run;"
         "from twinlog.spark.request import CopyRequest;"
         f"request = CopyRequest(config=Path({str(config)!r}), flow='A->B', run_id='run');"
-        f"print(json.dumps({{'twinlog': outcome(run(request, master={connect_server!r}))}}))"
+        f"print(json.dumps({{'twinlog': run(request, master={connect_server!r}).told}}))"
     )
     result = last_line([sys.executable, "-c", client])
     assert (result["state"], result["records"]) == ("done", 6000)

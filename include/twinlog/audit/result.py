@@ -20,6 +20,7 @@ from twinlog.checks.coverage import (
     partition_coverage,
     without,
 )
+from twinlog.errors import ExitCode
 from twinlog.formats.ledger.audit import (
     KEPT_DIFFERENCES,
     DifferenceKind,
@@ -29,6 +30,7 @@ from twinlog.formats.ledger.audit import (
     Unproved,
     UnprovedSpan,
 )
+from twinlog.jsonable import Json, to_json
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
@@ -105,6 +107,17 @@ class AuditResult:
         """Leave out the contents of records, for places that others may read; offsets and kinds say where to look."""
         hidden = (dataclasses.replace(it, source=None, target=None) for it in self.differences)
         return dataclasses.replace(self, differences=tuple(hidden))
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return how an application that audited this ends."""
+        return ExitCode.DONE if self.equal else ExitCode.SAYS_NO
+
+    @property
+    def told(self) -> Json:
+        """Return what an application tells of it, without contents of records."""
+        found: Json = to_json(self.without_contents())
+        return found
 
 
 def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:

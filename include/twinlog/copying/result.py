@@ -17,9 +17,9 @@ from twinlog import clock
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
-from twinlog.errors import TransientError, TwinlogError
+from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.writers import CopyOutcome
-from twinlog.jsonable import NOT_SHOWN, to_json
+from twinlog.jsonable import NOT_SHOWN, Json, to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
 from twinlog.lane.spec import LaneReport, RangeReport, RangeSpec
@@ -91,6 +91,19 @@ class CopyResult:
     def broke_off(self) -> bool:
         """Say whether its last round ended by an error that may go away by itself, with no other failure."""
         return bool(self.error) and self.transient
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return how an application that copied this ends."""
+        if self.broke_off:
+            return ExitCode.CLUSTER
+        return ExitCode.SAYS_NO if self.state == "failed" else ExitCode.DONE
+
+    @property
+    def told(self) -> Json:
+        """Return what an application tells of it, without contents of records."""
+        found: Json = to_json(self)
+        return found
 
 
 @dataclass(slots=True)

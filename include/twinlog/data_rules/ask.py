@@ -16,8 +16,9 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import DataRulesSettings, SampledSide
 from twinlog.data_rules.sample import SampledPartition
 from twinlog.data_rules.suite import TopicRules, read_suite
-from twinlog.errors import UsageError
+from twinlog.errors import ExitCode, UsageError
 from twinlog.formats.ledger.topics import TopicPause
+from twinlog.jsonable import Json, to_json
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.snapshot import FlowSnapshot
@@ -40,6 +41,17 @@ class DataRulesResult:
     topics: tuple[TopicRules, ...]
     paused: tuple[str, ...]
     records: int = 0
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return how an application that asked this ends."""
+        return ExitCode.DONE if self.success else ExitCode.SAYS_NO
+
+    @property
+    def told(self) -> Json:
+        """Return what an application tells of it, without contents of records."""
+        found: Json = to_json(self)
+        return found
 
 
 def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:

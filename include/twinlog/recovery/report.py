@@ -9,7 +9,7 @@ from typing import Any, Generic
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.recovery.procedure import Name, StepName
 
 
@@ -148,6 +148,11 @@ class FailoverReport:
         found: dict[str, Any] = to_json(self)
         del found["exit_code"], found["transient"]
         return found
+
+    @property
+    def told(self) -> Json:
+        """Return what an application tells of it; a scheduler asks whether to try again."""
+        return {**self.document, "transient": self.transient}
 
 
 def at_risk(topics: tuple[TopicAtRisk, ...]) -> int:

@@ -8,11 +8,8 @@ import pickle
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from twinlog.audit import audit
-from twinlog.audit.plan import AuditRequest
-from twinlog.audit.result import AuditResult
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration, FlowSettings
@@ -21,34 +18,43 @@ from twinlog.config.security.connection import ConnectionSettings, handed_over
 from twinlog.copying import copy
 from twinlog.copying.progress import Lines
 from twinlog.copying.result import CopyResult, keep_outcome
-from twinlog.data_rules import ask as data_rules
-from twinlog.data_rules.ask import DataRulesResult
-from twinlog.data_rules.sample import SampledPartition
-from twinlog.data_rules.suite import TopicRules, ask
 from twinlog.errors import ExitCode, TwinlogError, UsageError
-from twinlog.follow import follow
-from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
-from twinlog.follow.report import RunState
-from twinlog.jsonable import Json, to_json
-from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.report import FailoverReport
+from twinlog.jsonable import Json
 from twinlog.spark import session as spark_session
 from twinlog.spark.build import BUILD
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import AuditStepRequest, CopyRequest, FailbackRequest, FailoverRequest, Request
 from twinlog.spark.runner import open_audit_runner, open_runner
 from twinlog.spark.running import OnStart, Running
-from twinlog.spark.sample_task import SCHEMA, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from twinlog.audit.plan import AuditRequest
+    from twinlog.audit.result import AuditResult
+    from twinlog.data_rules.ask import DataRulesResult
+    from twinlog.data_rules.sample import SampledPartition
+    from twinlog.data_rules.suite import TopicRules
 
 log = logging.getLogger(__name__)
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
 
-Result = CopyResult | AuditResult | DataRulesResult | FailoverReport | FailbackReport
+
+class Result(Protocol):
+    """The result of a step; what is `told` of it has no contents of records: a log, or Airflow's database, keeps it.
+
+    `exit_code` says whether the step did all, and found all in order.
+    """
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return how the application ends."""
+
+    @property
+    def told(self) -> Json:
+        """Return the result as JSON."""
 
 
 def _nobody(_runner: Running) -> None:
@@ -56,7 +62,7 @@ def _nobody(_runner: Running) -> None:
 
 
 def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobody) -> Result:
-    """Load the configuration, open a session on `master` and run the step.
+    """Load the configuration, open a session on `master` and run the step, which alone is imported.
 
     `on_start` is called with the jobs that can be cancelled, before the first one.  Raises ConfigError for a wrong file
     or for a Spark that would not keep its passwords secret, UsageError if the file has no such flow, and what the step
@@ -70,7 +76,7 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
         case AuditStepRequest():
             return _audit(flow, request.audit, master, on_start)
         case FailoverRequest():
-            from twinlog.spark import failing_over  # seldom needed, and a copy waits for its imports
+            from twinlog.spark import failing_over
 
             return failing_over.run(configuration, flow, request, master, on_start)
         case FailbackRequest():
@@ -79,28 +85,6 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
             return failing_back.run(configuration, flow, request, master, on_start)
         case _:
             return _apply_rules(flow, master)
-
-
-def outcome(result: Result) -> Json:
-    """Return a result as JSON without contents of records: a log, or Airflow's database, keeps it."""
-    if isinstance(result, FailoverReport | FailbackReport):
-        return {**result.document, "transient": result.transient}
-    told: Json = to_json(result.without_contents() if isinstance(result, AuditResult) else result)
-    return told
-
-
-def exit_code(result: Result) -> ExitCode:
-    """Return how the application ends: whether the step did all, and found all in order."""
-    match result:
-        case CopyResult():
-            code = ExitCode.SAYS_NO if result.state == "failed" else ExitCode.DONE
-            return ExitCode.CLUSTER if result.broke_off else code
-        case AuditResult():
-            return ExitCode.DONE if result.equal else ExitCode.SAYS_NO
-        case FailoverReport() | FailbackReport():
-            return result.exit_code
-        case _:
-            return ExitCode.DONE if result.success else ExitCode.SAYS_NO
 
 
 def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
@@ -123,6 +107,10 @@ def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnSta
             )
             keep_outcome(flow, clusters.target, result)
             return result
+        from twinlog.follow import follow
+        from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
+        from twinlog.follow.report import RunState
+
         runner.warm()  # a run that follows until now goes on meanwhile
         run_state = RunState(request.run_id, round(time.time() * 1000))
         with beside(flow, turns(flow, run_state), _log_error, head_start=HEAD_START_SECONDS):
@@ -149,6 +137,8 @@ def _log_error(step: str, error: TwinlogError) -> None:
 
 
 def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnStart) -> AuditResult:
+    from twinlog.audit import audit
+
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
     with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
@@ -156,6 +146,8 @@ def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnS
 
 
 def _apply_rules(flow: FlowSettings, master: str) -> DataRulesResult:
+    from twinlog.data_rules import ask as data_rules
+
     side = flow.source if flow.data_rules.side is SampledSide.SOURCE else flow.target
     with (
         spark_session.session(master, f"twinlog data rules {flow.name}") as spark,
@@ -172,6 +164,9 @@ def _ask_on_spark(
     partitions: Sequence[SampledPartition],
 ) -> tuple[TopicRules, ...]:
     """Read every partition in a task of its own, then apply the suite topic by topic."""
+    from twinlog.data_rules.suite import ask
+    from twinlog.spark.sample_task import SCHEMA, sample
+
     if not partitions:
         return ()
     read = functools.partial(sample, pickle.dumps((connection, tuple(partitions))), BUILD)

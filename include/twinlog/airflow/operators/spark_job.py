@@ -128,7 +128,7 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
             return self._submit(request, "local[1]")
         from twinlog.spark import application
 
-        return application.outcome(application.run(request, master=master, on_start=self.started))
+        return application.run(request, master=master, on_start=self.started).told
 
     def _choose_master(self, request: Request, configured: str) -> str:
         """Return the Spark master of a step; if `auto` is configured, an Airflow connection to Spark comes first.

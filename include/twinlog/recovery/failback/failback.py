@@ -20,7 +20,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, ExitCode
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import evidence, transitions
 from twinlog.recovery.failback import export, files, rights
@@ -91,6 +91,11 @@ class FailbackReport:
         found: dict[str, Any] = to_json(self)
         del found["exit_code"], found["transient"]
         return found
+
+    @property
+    def told(self) -> Json:
+        """Return what an application tells of it; a scheduler asks whether to try again."""
+        return {**self.document, "transient": self.transient}
 
 
 @dataclass(slots=True)
