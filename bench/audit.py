@@ -24,7 +24,7 @@ from bench.lane import InProcess, data_folder, flow_of
 from bench.topics import BROKER, KINDS, Kind
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.open import open_clusters
 from twinlog.copying import copy
 from twinlog.lab.kafka.broker import EmbeddedKafka

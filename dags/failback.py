@@ -1,7 +1,7 @@
 """One Dag per enabled flow that brings its clients home after a failover: by hand, with a form, approved by a person.
 
 Wiring only: the procedures are twinlog.recovery.failback.failback and .home; `home` runs on Spark as
-twinlog.spark.failing_back.
+twinlog.spark.steps.failback.
 """
 
 from __future__ import annotations

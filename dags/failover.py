@@ -1,6 +1,6 @@
 """One Dag per enabled flow that promotes its target: triggered by hand, with a form, approved by a person.
 
-Wiring only: the procedure is twinlog.recovery.failover; `failover` runs it on Spark as twinlog.spark.failing_over.
+Wiring only: the procedure is twinlog.recovery.failover; `failover` runs it on Spark as twinlog.spark.steps.failover.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.audit.comparison.values import Excerpt
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.config.flow.tiers import SampledSide
 from twinlog.copying.result import CopyResult

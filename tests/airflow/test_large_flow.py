@@ -19,7 +19,7 @@ from twinlog.airflow.operators.copy import failure_of, for_xcom
 from twinlog.airflow.tasks import cycle as tasks
 from twinlog.airflow.tasks import readiness
 from twinlog.airflow.xcom import MOST_BYTES, NOT_SHOWN, WHOLE_IN, shortened
-from twinlog.audit.plan import AuditMode
+from twinlog.audit.request import AuditMode
 from twinlog.audit.result import AuditedPartition, AuditResult
 from twinlog.checks.check import Severity
 from twinlog.cluster.open import Clusters

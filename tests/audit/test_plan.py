@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from twinlog.audit.comparison.map_ranges import sample
 from twinlog.audit.deleted_early import DeletedEarly
-from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
+from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import (
     CopySettings,

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.audit.plan import AuditRequest, plan
+from twinlog.audit.plan import plan
 from twinlog.audit.problems import AuditState
+from twinlog.audit.request import AuditRequest
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (

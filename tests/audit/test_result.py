@@ -6,7 +6,8 @@ import dataclasses
 
 from twinlog.audit.comparison.values import Comparison, Difference, Scope
 from twinlog.audit.lane import AuditSpec, ScopeReport
-from twinlog.audit.plan import AuditMode, AuditRequest, PartitionPlan
+from twinlog.audit.plan import PartitionPlan
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import (
     differences_of,
     gathered,

@@ -33,7 +33,7 @@ from lab import (
 )
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cli.main import main

@@ -28,7 +28,7 @@ from lab import (
 )
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from lab import Seen, ThreadRunner, commit_group, create_topic, cycle, grow_topic, produce, read
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity

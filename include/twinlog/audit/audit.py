@@ -15,8 +15,9 @@ from twinlog import clock
 from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
-from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
+from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import (
     AuditResult,
     coverage_of,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from twinlog.audit.comparison.map_ranges import downstream_range, sample
 from twinlog.audit.comparison.values import Scope
 from twinlog.audit.deleted_early import issue_of
 from twinlog.audit.lane import AuditSpec
 from twinlog.audit.problems import NOTHING_COPIED, AuditState, found_problems, map_lost
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.checks.coverage import left_target, mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
@@ -27,27 +27,6 @@ from twinlog.transforms.chain import Chain
 
 _FOUND_ANEW = frozenset({Unproved.MAP_LOST, Unproved.DELETED_EARLY, Unproved.TARGET_RETENTION})
 """Reasons that each audit finds again for all of the copy, whatever earlier audits said."""
-
-
-class AuditMode(StrEnum):
-    """Name how much is compared: what is new since the last audit, everything, or a share of everything."""
-
-    INCREMENTAL = "incremental"
-    FULL = "full"
-    SAMPLE = "sample"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRequest:
-    """Tell what is asked for.
-
-    `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.
-    """
-
-    mode: AuditMode = AuditMode.INCREMENTAL
-    share: float = 1.0
-    seed: int = 0
-    topics: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from twinlog.audit.comparison.totals import shortened
 from twinlog.audit.comparison.values import Comparison, Difference
 from twinlog.audit.lane import ScopeReport
-from twinlog.audit.plan import AuditMode, AuditRequest, PartitionPlan
+from twinlog.audit.plan import PartitionPlan
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.checks.coverage import (
     PartitionCoverage,

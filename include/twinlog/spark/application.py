@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-import logging
-import pickle
-import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration, FlowSettings
-from twinlog.config.flow.tiers import SampledSide
-from twinlog.config.security.connection import ConnectionSettings, handed_over
-from twinlog.copying import copy
-from twinlog.copying.progress import Lines
-from twinlog.copying.result import CopyResult, keep_outcome
-from twinlog.errors import ExitCode, TwinlogError, UsageError
+from twinlog.config.security.connection import handed_over
+from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import Json
-from twinlog.spark import session as spark_session
-from twinlog.spark.build import BUILD
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import AuditStepRequest, CopyRequest, FailbackRequest, FailoverRequest, Request
-from twinlog.spark.runner import open_audit_runner, open_runner
 from twinlog.spark.running import OnStart, Running
+from twinlog.spark.session import PLANS_AS_THEY_ARE, session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from twinlog.audit.plan import AuditRequest
+    from twinlog.audit.request import AuditRequest
     from twinlog.audit.result import AuditResult
+    from twinlog.copying.result import CopyResult
     from twinlog.data_rules.ask import DataRulesResult
-    from twinlog.data_rules.sample import SampledPartition
-    from twinlog.data_rules.suite import TopicRules
-
-log = logging.getLogger(__name__)
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
@@ -76,13 +58,13 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
         case AuditStepRequest():
             return _audit(flow, request.audit, master, on_start)
         case FailoverRequest():
-            from twinlog.spark import failing_over
+            from twinlog.spark.steps import failover
 
-            return failing_over.run(configuration, flow, request, master, on_start)
+            return failover.run(configuration, flow, request, master, on_start)
         case FailbackRequest():
-            from twinlog.spark import failing_back
+            from twinlog.spark.steps import failback
 
-            return failing_back.run(configuration, flow, request, master, on_start)
+            return failback.run(configuration, flow, request, master, on_start)
         case _:
             return _apply_rules(flow, master)
 
@@ -90,91 +72,44 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
 def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
     """Copy the flow, or follow it for `follow_seconds`."""
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
-    topics = frozenset(request.topics) or None
-    wanted = None if request.follow_seconds is None else flow.copy.lanes
-    with open_runner(master, f"twinlog {flow.name}", wanted) as runner, open_clusters(flow) as clusters:
-        on_start(runner)
-        if request.follow_seconds is None:
-            listener = Lines(log.info).tell
-            result = copy.run(
-                flow,
-                clusters,
-                runner,
-                run_id=request.run_id,
-                until_ms=request.until_ms,
-                topics=topics,
-                on_progress=listener,
-            )
-            keep_outcome(flow, clusters.target, result)
-            return result
-        from twinlog.follow import follow
-        from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
-        from twinlog.follow.report import RunState
+    seconds = request.follow_seconds
+    if seconds is None:
+        with session(
+            master, f"twinlog {flow.name}", settings=PLANS_AS_THEY_ARE, meanwhile="twinlog.spark.steps.copy"
+        ) as spark:
+            from twinlog.spark.steps import copy
 
-        runner.warm()  # a run that follows until now goes on meanwhile
-        run_state = RunState(request.run_id, round(time.time() * 1000))
-        with beside(flow, turns(flow, run_state), _log_error, head_start=HEAD_START_SECONDS):
-            result = follow.run(
-                flow,
-                clusters,
-                runner,
-                run_id=request.run_id,
-                seconds=request.follow_seconds,
-                topics=topics,
-                on_generation=lambda generation: log.info(generation.line),
-                on_refresh=log.info,
-                gives_way_to=lambda rival: (
-                    bool(request.gives_way_to) and rival.startswith(request.gives_way_to)
-                ),
-                run_state=run_state,
-            )
-        keep_outcome(flow, clusters.target, result)
-        return result
+            return copy.run(flow, request, spark, master, on_start)
+    with session(
+        master,
+        f"twinlog {flow.name}",
+        flow.copy.lanes,
+        settings=PLANS_AS_THEY_ARE,
+        meanwhile="twinlog.spark.steps.follow",
+    ) as spark:
+        from twinlog.spark.steps import follow
 
-
-def _log_error(step: str, error: TwinlogError) -> None:
-    log.warning("%s: %s", step, error)
+        return follow.run(flow, request, seconds, spark, master, on_start)
 
 
 def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnStart) -> AuditResult:
-    from twinlog.audit import audit
-
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
-    with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
-        on_start(runner)
-        return audit.run(flow, clusters, runner, request)
+    with session(
+        master,
+        f"twinlog audit {flow.name}",
+        settings=PLANS_AS_THEY_ARE,
+        meanwhile="twinlog.spark.steps.audit",
+    ) as spark:
+        from twinlog.spark.steps import audit
+
+        return audit.run(flow, request, spark, master, on_start)
 
 
 def _apply_rules(flow: FlowSettings, master: str) -> DataRulesResult:
-    from twinlog.data_rules import ask as data_rules
+    with session(master, f"twinlog data rules {flow.name}", meanwhile="twinlog.spark.steps.rules") as spark:
+        from twinlog.spark.steps import rules
 
-    side = flow.source if flow.data_rules.side is SampledSide.SOURCE else flow.target
-    with (
-        spark_session.session(master, f"twinlog data rules {flow.name}") as spark,
-        open_clusters(flow) as clusters,
-    ):
-        return data_rules.run(flow, clusters, functools.partial(_ask_on_spark, spark, side.connection))
-
-
-def _ask_on_spark(
-    spark: SparkSession,
-    connection: ConnectionSettings,
-    suite: Mapping[str, object],
-    path: Path,
-    partitions: Sequence[SampledPartition],
-) -> tuple[TopicRules, ...]:
-    """Read every partition in a task of its own, then apply the suite topic by topic."""
-    from twinlog.data_rules.suite import ask
-    from twinlog.spark.sample_task import SCHEMA, sample
-
-    if not partitions:
-        return ()
-    read = functools.partial(sample, pickle.dumps((connection, tuple(partitions))), BUILD)
-    frame = spark.range(0, len(partitions), 1, len(partitions)).mapInArrow(read, SCHEMA).cache()
-    # Great Expectations runs dozens of small queries: one task each, not Spark's 200.
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    topics = sorted({it.topic for it in partitions})
-    return tuple(ask(suite, path, topic, frame.where(frame.topic == topic).coalesce(1)) for topic in topics)
+        return rules.run(flow, spark)
 
 
 def flow_named(configuration: Configuration, name: str) -> FlowSettings:

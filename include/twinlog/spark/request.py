@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from twinlog.audit.plan import AuditRequest
+from twinlog.audit.request import AuditRequest
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:

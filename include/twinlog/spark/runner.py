@@ -16,12 +16,12 @@ from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
-from twinlog.spark import session as spark_session
 from twinlog.spark.archive.refusal import refusal
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
 from twinlog.spark.protection import require_safe_way
+from twinlog.spark.session import PLANS_AS_THEY_ARE, session
 from twinlog.spark.slots import Slots
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def open_runner(
     master: str, app_name: str = "twinlog", wanted: int | None = None
 ) -> Iterator[SparkRunner[LaneSpec, LaneReport]]:
     """Open a session on `master` and yield a runner of a copy over it, which wants that many slots, None: all."""
-    with spark_session.session(master, app_name, wanted) as spark:
+    with session(master, app_name, wanted, settings=PLANS_AS_THEY_ARE) as spark:
         yield SparkRunner(spark, COPY, master, wanted)
 
 
@@ -165,5 +165,5 @@ def open_audit_runner(
     master: str, app_name: str = "twinlog audit"
 ) -> Iterator[SparkRunner[AuditLaneSpec, AuditLaneReport]]:
     """Open a session on `master` and yield a runner of an audit over it."""
-    with spark_session.session(master, app_name) as spark:
+    with session(master, app_name, settings=PLANS_AS_THEY_ARE) as spark:
         yield SparkRunner(spark, AUDIT, master)

@@ -13,12 +13,14 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark.archive.use import from_archive
 from twinlog.spark.classes.use import submit_options
+from twinlog.spark.head_start import SAME_WORKERS, import_beside, plan_beside, start_worker_beside
 from twinlog.spark.protection import (
     TOKEN_VARIABLE,
     connect_url,
@@ -93,15 +95,33 @@ CONF = {
     # Lanes hold passwords and keys.  PySpark writes a function above this size to a file, in clear, to broadcast it.
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.sql.session.timeZone": "UTC",
+    **SAME_WORKERS,
 }
 
 
+PLANS_AS_THEY_ARE: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""A lane's plan has a row for each lane: to compile it takes half a second, and saves nothing."""
+
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 @contextmanager
-def session(master: str, app_name: str = "twinlog", wanted: int | None = None) -> Iterator[SparkSession]:
+def session(
+    master: str,
+    app_name: str = "twinlog",
+    wanted: int | None = None,
+    *,
+    settings: Mapping[str, str] = NONE,
+    meanwhile: str = "",
+) -> Iterator[SparkSession]:
     """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect); stop it at the end.
 
     An empty `master` leaves it to spark-submit, which has set it already.  Of a standalone master it takes as many
-    cores as `wanted` tasks need, if that is known.
+    cores as `wanted` tasks need, if that is known.  `settings` come on top of CONF; a Connect server, whose sessions
+    others may work in, gets neither.  `meanwhile` is a module to be imported while Spark starts.
 
     Raises UsageError if `master` is not one, TransientError if it cannot be reached, ConfigError if a standalone
     master's secret is missing or a Connect server refuses the token.
@@ -111,7 +131,9 @@ def session(master: str, app_name: str = "twinlog", wanted: int | None = None) -
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     try:
         spark = (
-            _on_connect_server(master) if master.startswith("sc://") else _classic(master, app_name, wanted)
+            _on_connect_server(master)
+            if master.startswith("sc://")
+            else _classic(master, app_name, wanted, {**CONF, **settings}, meanwhile)
         )
     except ConfigError:
         raise
@@ -134,7 +156,10 @@ def session(master: str, app_name: str = "twinlog", wanted: int | None = None) -
     try:
         yield spark
     finally:
-        _stop(spark)
+        if (
+            master
+        ):  # what spark-submit began it ends as this process does; PySpark would wait a second for a thread
+            _stop(spark)
 
 
 def _on_connect_server(master: str) -> SparkSession:
@@ -153,14 +178,18 @@ def _on_connect_server(master: str) -> SparkSession:
     return spark
 
 
-def _classic(master: str, app_name: str, wanted: int | None) -> SparkSession:
+def _classic(
+    master: str, app_name: str, wanted: int | None, settings: dict[str, str], meanwhile: str
+) -> SparkSession:
     """Open a session of this process's own JVM, or of the one that spark-submit has started."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    import_beside("pandas", meanwhile)  # PySpark needs pandas once the JVM is there
     os.environ.update(submit_options(os.environ))
     os.environ.update(local_address(master, os.environ))
-    settings: dict[str, str] = {**CONF, "spark.master": master} if master else dict(CONF)
+    if master:
+        settings = {**settings, "spark.master": master}
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     # PySpark starts a JVM with a command line that every user can see: it must hold no secret.
@@ -171,11 +200,14 @@ def _classic(master: str, app_name: str, wanted: int | None) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = archive.python
         settings |= archive.settings
     settings |= cores_wanted(where, chosen, wanted)
-    guarded = protection(where, chosen)
-    builder: Any = SparkSession.builder
-    for key, value in {**settings, **guarded}.items():
-        builder = builder.config(key, value)
-    return builder.appName(app_name).getOrCreate()
+    settings |= protection(where, chosen)
+    context = SparkContext.getOrCreate(SparkConf().setAll(settings.items()).setAppName(app_name))
+    if not where.startswith("local"):  # a job may have to wait for a slot
+        return SparkSession.builder.getOrCreate()
+    start_worker_beside(context)
+    spark = SparkSession.builder.getOrCreate()
+    plan_beside(spark)
+    return spark
 
 
 def reason_of_no_session(error: Exception) -> str:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.errors import TransientError, UsageError
 

@@ -22,7 +22,7 @@ from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
-    from twinlog.audit.plan import AuditRequest
+    from twinlog.audit.request import AuditRequest
     from twinlog.spark.request import Request
 
 MOST_DIFFERENCES = 100
@@ -53,7 +53,7 @@ def audit_request(params: Mapping[str, Any]) -> AuditRequest:
     if params.get("full") and share is not None:
         raise UsageError("a full audit and a sample are asked for at once", hint="choose one of them")
     # Dag files are parsed every few seconds, without what only tasks need.
-    from twinlog.audit.plan import AuditMode, AuditRequest
+    from twinlog.audit.request import AuditMode, AuditRequest
 
     mode = AuditMode.INCREMENTAL if share is None else AuditMode.SAMPLE
     return AuditRequest(

@@ -24,7 +24,7 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.audit.plan import AuditRequest
+    from twinlog.audit.request import AuditRequest
     from twinlog.audit.result import AuditedDifference, AuditResult
     from twinlog.config.flow.settings import FlowSettings
 
@@ -116,7 +116,7 @@ def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> Aud
 
 
 def _request(full: bool, sample: float | None, seed: int, topics: str | None) -> AuditRequest:
-    from twinlog.audit.plan import AuditMode, AuditRequest
+    from twinlog.audit.request import AuditMode, AuditRequest
 
     if full and sample is not None:
         raise UsageError("audit takes --full or --sample, not both")

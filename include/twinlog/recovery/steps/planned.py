@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from twinlog import clock
 from twinlog.audit import audit
-from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters

@@ -10,10 +10,10 @@ from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import opened_logs
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way, way_home
-from twinlog.spark.failing_over import opened_tools
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailbackRequest
 from twinlog.spark.running import OnStart
+from twinlog.spark.steps.failover import opened_tools
 
 
 def run(

@@ -1,0 +1,27 @@
+"""What is asked of an audit.  It comes with the command line of a Spark application, and imports nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AuditMode(StrEnum):
+    """Name how much is compared: what is new since the last audit, everything, or a share of everything."""
+
+    INCREMENTAL = "incremental"
+    FULL = "full"
+    SAMPLE = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """Tell what is asked for.
+
+    `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.
+    """
+
+    mode: AuditMode = AuditMode.INCREMENTAL
+    share: float = 1.0
+    seed: int = 0
+    topics: frozenset[str] | None = None

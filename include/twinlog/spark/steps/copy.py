@@ -1,0 +1,40 @@
+"""The copy as a Spark application: one micro-batch."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.copying.progress import Lines
+from twinlog.copying.result import CopyResult, keep_outcome
+from twinlog.spark.request import CopyRequest
+from twinlog.spark.runner import COPY, SparkRunner
+from twinlog.spark.running import OnStart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    flow: FlowSettings, request: CopyRequest, spark: SparkSession, master: str, on_start: OnStart
+) -> CopyResult:
+    """Copy what is pending; what became of it is kept in the ledger."""
+    runner = SparkRunner(spark, COPY, master)
+    on_start(runner)
+    with open_clusters(flow) as clusters:
+        result = copy.run(
+            flow,
+            clusters,
+            runner,
+            run_id=request.run_id,
+            until_ms=request.until_ms,
+            topics=frozenset(request.topics) or None,
+            on_progress=Lines(log.info).tell,
+        )
+        keep_outcome(flow, clusters.target, result)
+        return result
