@@ -33,6 +33,9 @@ RIGHTS = {3: "DESCRIBE", 10: "DESCRIBE", 22: "IDEMPOTENT_WRITE"}
 ASKED = {*QUESTIONS, *RIGHTS}
 """Requests that `twinlog check` sends; of others it knows only whether brokers offer them, and what rights say."""
 
+FEATURES_AT_MOST = 3
+"""The most features that one request is for; each has a line."""
+
 NEVER_HIDDEN = "Metadata"
 """No client of Kafka starts without it; librdkafka waits for it in vain at every question."""
 
@@ -115,6 +118,8 @@ def tried(made: World, use: Use, how: How) -> Iterator[str]:
         yield f"fails, copies what has a copy, copies what is new: {seen}"
     if not cost.stops and synced != (cost is not Cost.GROUPS):
         yield f"the group is {'' if synced else 'not '}synced"
+    if len(warned := [it for it in played.lines if it.startswith("warning")]) > FEATURES_AT_MOST:
+        yield f"many lines: {warned}"
     if cost not in UNSEEN and not played.says(use.name, *use.says):
         yield f"no line names it: {played.lines}"
     if cost is Cost.GUARDED or (how is How.DENIED and use.key not in ASKED):

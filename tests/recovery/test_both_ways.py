@@ -60,7 +60,7 @@ def test_killed_at_every_change(make_world: Callable[[], BothWays]) -> None:
     """Another process ends it, with the same places."""
     for at in range(1, 60):
         world = make_world()
-        world.blows = Blows(at, after=True)
+        world.blows = Blows(at)
         try:
             world.fail_over()
         except Killed:

@@ -83,8 +83,7 @@ def test_a_try_tells_how_an_earlier_one_has_ended_it(world: BothWays) -> None:
     assert [it.name for it in first.steps] == [it.name for it in again.steps]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_killed_at_a_change_the_next_try_ends_it(flow, tmp_path, monkeypatch, after: bool) -> None:
+def test_killed_at_a_change_the_next_try_ends_it(flow, tmp_path, monkeypatch) -> None:
     """Whatever it had done, the same approval brings it to the same end, and the report comes: every fifth change."""
     monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
     for at in range(1, 120, 5):
@@ -95,7 +94,7 @@ def test_killed_at_a_change_the_next_try_ends_it(flow, tmp_path, monkeypatch, af
         assert State.PROMOTED is world.fail_over().state
         world.write(world.b, 4)
         approval = approval_of(world)
-        world.blows = Blows(at, after)
+        world.blows = Blows(at)
         try:
             go_home(world, approval)
         except Killed:

@@ -117,13 +117,12 @@ def require_unknown(world: BothWays) -> None:
 
 
 class TestKilled:
-    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-    def test_b_is_lost_at_every_change_of_the_way_home(self, make_promoted, after: bool):
+    def test_b_is_lost_at_every_change_of_the_way_home(self, make_promoted):
         """A can be promoted as soon as its ledger knows of the way home, and only then."""
         refused, promoted = 0, []
         for at in range(1, 120):
             world = make_promoted()
-            world.blows = Blows(at, after)
+            world.blows = Blows(at)
             try:
                 world.home()
             except Killed:

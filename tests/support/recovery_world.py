@@ -54,22 +54,21 @@ class Killed(BaseException):
 
 @dataclass
 class Blows:
-    """Counts what changes a cluster, and kills the process before or after the one chosen."""
+    """Counts what changes a cluster, and kills the process after the one chosen.
+
+    One that dies before a change leaves what one leaves that dies after the change before it.
+    """
 
     at: int | None = None
-    after: bool = False
     count: int = 0
     names: list[str] = field(default_factory=list)
 
     def change(self, name: str, do: Callable[[], Any]) -> Any:
-        """Do it, unless the process dies first."""
+        """Do it; then the process may die."""
         self.count += 1
         self.names.append(name)
-        mine = self.count == self.at
-        if mine and not self.after:
-            raise Killed(name)
         result = do()
-        if mine:
+        if self.count == self.at:
             raise Killed(name)
         return result
 

@@ -11,6 +11,7 @@ from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import make_plan
 from twinlog.policy.selection import NameFilter
+from twinlog.state.internal_topics import internal_topics
 from twinlog.topics.plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -165,6 +166,15 @@ def test_where_that_is_not_allowed_the_cycle_goes_on_and_says_so(flow, clusters,
     done = sync_topics.run(flow, clusters)
     said = "delete.retention.ms of mm2-ledger.A.internal on B should be 86400000 at least: no; grant it"
     assert ((), True, (said,)) == (done.changes, done.complete, done.notes)
+
+
+def test_configurations_that_cannot_be_read_cost_one_line(flow, clusters, with_internal):
+    """Whatever it is that the flow has of its own."""
+    names = [it.name for it in internal_topics(flow)]
+    for name in names:
+        with_internal.refuse("topic_configs", name, ClusterRefused(f"no {name}", hint="grant it"))
+    said = f"cleanup.policy cannot be checked: no {names[0]}; grant it (and {len(names) - 1} more)"
+    assert [said] == [*planned(flow, clusters).notes]
 
 
 def test_expiring_heartbeats_are_only_noted(flow, clusters, with_internal):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.cluster.values import Answers, ConfigValue, TopicDescription
@@ -15,6 +15,7 @@ from twinlog.state.internal_topics import (
     TOMBSTONES_KEPT_MS,
     InternalTopic,
 )
+from twinlog.visible import and_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,23 @@ class InternalState:
     configs: Answers[str, Mapping[str, ConfigValue]]
 
 
+def unchecked(topics: Sequence[InternalTopic], state: InternalState) -> tuple[str, ...]:
+    """Report in one line the topics of which nobody knows whether their records expire."""
+    refused = [state.configs.refused[it.name] for it in topics if it.name in state.configs.refused]
+    if not refused:
+        return ()
+    return (f"cleanup.policy cannot be checked: {refused[0]}{and_more(len(refused))}",)
+
+
 def check_cleanup(
     flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Mapping[str, ConfigValue]]
 ) -> Iterable[str]:
-    """Report a topic whose records expire.
+    """Report a topic whose records expire; one whose configuration cannot be read is left to `unchecked`.
 
     Raises TerminalError `cleanup-policy` for a vital one.
     """
     if topic.name not in configs.found:
-        return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
+        return ()
     policy = configs.found[topic.name]["cleanup.policy"].value
     if policy == COMPACT or topic.keeps_all or (topic.cut and _nothing_expires(configs.found[topic.name])):
         return ()

@@ -20,7 +20,7 @@ from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import InternalTopic, internal_topics
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
-from twinlog.topics.own_topic_rules import InternalState, check_cleanup, lacking
+from twinlog.topics.own_topic_rules import InternalState, check_cleanup, lacking, unchecked
 from twinlog.visible import and_more
 
 
@@ -159,8 +159,9 @@ def plan_internal(
     Raises TerminalError `cleanup-policy` for a vital one, and the error with which the target refuses to describe it.
     """
     changes: list[Change] = []
-    notes: list[str] = []
-    for topic in internal_topics(flow):
+    topics = internal_topics(flow)
+    notes = [*unchecked([it for it in topics if it.name in state.topics.found], state)]
+    for topic in topics:
         error = state.topics.refused.get(topic.name)
         if topic.name in state.topics.found:
             notes.extend(check_cleanup(flow, topic, state.configs))
