@@ -23,6 +23,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from fake_registry import FakeRegistry
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from twinlog.errors import ClusterUnreachable, TerminalError
@@ -78,6 +79,9 @@ west->east.twinlog.spark.master = local[2]
 west->east.twinlog.metadata.approval = true
 west->east.sync.group.offsets.enabled = true
 west->east.groups = readers-submitted-.*
+west.schema.registry.url = {on_west}
+east.schema.registry.url = {on_east}
+west->east.twinlog.schemas.subjects = submitted-.*
 sync.topic.acls.enabled = false
 sync.topic.configs.interval.seconds = 31536000
 twinlog.schedule = 0 0 1 1 *
@@ -265,9 +269,31 @@ def alarm_address(alarms: list[dict[str, Any]]) -> Iterator[str]:
     server.shutdown()
 
 
+@dataclass(frozen=True)
+class Registries:
+    """The schema registries of west and of east, and where they listen."""
+
+    west: FakeRegistry
+    east: FakeRegistry
+    on_west: str
+    on_east: str
+
+
+@pytest.fixture(scope="session")
+def registries() -> Iterator[Registries]:
+    west, east = FakeRegistry(), FakeRegistry()
+    with west.listening() as on_west, east.listening() as on_east:
+        yield Registries(west, east, on_west, on_east)
+
+
 @pytest.fixture(scope="session")
 def scheduler(
-    cluster_a, cluster_b, connect_port: int, alarm_address: str, tmp_path_factory: pytest.TempPathFactory
+    cluster_a,
+    cluster_b,
+    connect_port: int,
+    alarm_address: str,
+    registries: Registries,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Scheduler]:
     """The running Airflow, with its Dags parsed and paused."""
     folder = tmp_path_factory.mktemp("scheduler")
@@ -279,6 +305,8 @@ def scheduler(
             connect_port=connect_port,
             reports=folder / "reports",
             alarm=alarm_address,
+            on_west=registries.on_west,
+            on_east=registries.on_east,
         )
     )
     with AirflowInstance(folder / "airflow", config, settings=PARSED_ONCE) as instance, _held_later(instance):

@@ -13,9 +13,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from fake_registry import FakeRegistry
+import requests
+from fake_registry import Answer, FakeRegistry
 from test_failback import BothWays, write
-from test_failover import Reader, steps_of
+from test_failover import Reader, start_again, steps_of
 
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
@@ -24,6 +25,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import DutyName, DutyState
 from twinlog.duties.run import Duties
 from twinlog.gate import metadata as gate_metadata
+from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport
@@ -132,6 +134,66 @@ def test_schemas_go_over_and_come_home(cluster_a, cluster_b, tmp_path: Path, reg
     assert (DutyState.DONE, "1 changed, 3 subjects") == world.duty(world.there)
     assert (DutyState.DONE, "0 changed, 3 subjects") == world.duty(world.back)
     assert ((), {"READONLY"}) == (world.differing(), set(b.own_modes.values()))
+
+
+def here(_method: str, _path: str) -> None:
+    """Let the registry answer."""
+
+
+def away(_method: str, _path: str) -> None:
+    """Answer like a proxy before a registry that is down."""
+    raise Answer(503, 50301, "no upstream")
+
+
+def step(report: dict, name: str) -> str:
+    """What a step of a failover by the command line said."""
+    return next(it["message"] for it in report["steps"] if it["name"] == name)
+
+
+def schemas_of(registry: FakeRegistry, subject: str) -> set[str]:
+    """The schemas of all versions of a subject."""
+    return {json.loads(it["content"])["schema"] for it in registry.subjects[subject].values()}
+
+
+@pytest.mark.long
+def test_a_dead_source_takes_its_registry_along(cluster_b, tmp_path: Path, registries) -> None:
+    """Clients register on B beyond the last sync; what A alone had is named on the way home, and stops it until it goes."""
+    a, b, on_a, on_b = registries
+    with EmbeddedKafka("A", tmp_path / "kafka") as source:
+        world = World(tmp_path, source, cluster_b, on_a, on_b)
+        a.add("orders-value", '"int"')
+        a.add("orders-key", '"string"')
+        write(source, world.topic, range(20))
+        for flow in (world.there, world.back):
+            world.cycle(flow)
+        assert (DutyState.DONE, "4 changed, 2 subjects") == world.duty(world.there)
+        never_copied = a.add("orders-value", '"long"')
+        source.kill()
+        a.before = away
+        code, report = world.command("failover", "--mode", "source-dead", "--yes")
+        assert (0, "promoted") == (code, report["state"]), report["steps"]
+        assert f"2 subjects of {world.b} are READWRITE" == step(report, "schemas")
+        assert {"orders-key": "READWRITE", "orders-value": "READWRITE"} == b.own_modes
+        assert never_copied == b.add("orders-value", '"float"')
+
+        start_again(source)
+        assert DutyState.FAILED is world.duty(world.back)[0]
+        a.before = here
+        told = f"orders-value: version 2 (id {never_copied}) is another schema on {world.a}"
+        assert (DutyState.FAILED, f"{told} (schema-version-taken); the others are copied") == world.duty(
+            world.back
+        )
+        assert "refused" == world.home().state.value
+        assert {'"int"', '"long"'} == schemas_of(a, "orders-value")
+
+        for permanent in ("", "?permanent=true"):
+            requests.delete(
+                f"{on_a}/subjects/orders-value/versions/2{permanent}", timeout=5
+            ).raise_for_status()
+        report = world.home()
+        assert "following" == report.state.value, steps_of(report)
+        assert {'"int"', '"float"'} == schemas_of(a, "orders-value") == schemas_of(b, "orders-value")
+        assert (a.facts(), {"READONLY"}) == (b.facts(), set(b.own_modes.values()))
 
 
 def test_a_registry_that_does_not_answer_or_differs_is_not_called_equal(

@@ -75,11 +75,11 @@ class FakeRegistry:
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
         """Answer one request."""
         with self.lock:
-            self.before(method, path)
-            if method != "GET":
-                self.asked.append((method, path))
-            parts = [unquote(it) for it in path.strip("/").split("/")]
             try:
+                self.before(method, path)
+                if method != "GET":
+                    self.asked.append((method, path))
+                parts = [unquote(it) for it in path.strip("/").split("/")]
                 return 200, self._route(method, parts, query, body)
             except Answer as refusal:
                 return refusal.status, refusal.body
