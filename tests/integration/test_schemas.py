@@ -157,7 +157,7 @@ def schemas_of(registry: FakeRegistry, subject: str) -> set[str]:
 
 @pytest.mark.long
 def test_a_dead_source_takes_its_registry_along(cluster_b, tmp_path: Path, registries) -> None:
-    """Clients register on B beyond the last sync; what A alone had is named on the way home, and stops it until it goes."""
+    """Clients register on B; what A alone had is named on the way home, and stops it until it is deleted."""
     a, b, on_a, on_b = registries
     with EmbeddedKafka("A", tmp_path / "kafka") as source:
         world = World(tmp_path, source, cluster_b, on_a, on_b)
