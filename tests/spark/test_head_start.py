@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.spark.head_start import import_beside
+from twinlog.spark.head_start import HeadStart
 
 PIDS = """
 import psutil, time
@@ -35,15 +35,20 @@ with session("local[1]", "test") as spark:
 
 def test_an_import_that_fails_beside_fails_where_it_is_needed() -> None:
     """The thread keeps its error to itself."""
-    import_beside("twinlog.no_such_module", "")
+    HeadStart().import_modules("twinlog.no_such_module", "")
     with pytest.raises(ModuleNotFoundError):
         __import__("twinlog.no_such_module")
 
 
 @pytest.mark.spark
 def test_the_workers_that_are_started_beside_are_those_of_the_lanes(tmp_path: Path) -> None:
-    """A lane's task starts no second parent of workers.  Cost: 10 s."""
+    """A lane's task starts no second parent of workers, and a terminal sees nothing of Spark's.  Cost: 10 s."""
     told = subprocess.run(
-        [sys.executable, "-c", PIDS], capture_output=True, text=True, check=True, env=dict(os.environ)
+        [sys.executable, "-c", PIDS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"},
     )
     assert ["True", "1"] == told.stdout.split()
+    assert ["WARNING: Using incubator modules: jdk.incubator.vector"] == told.stderr.splitlines()

@@ -7,14 +7,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from twinlog.spark.classes.use import QUICK_COMPILER, spark_classes, submit_options
+from twinlog.spark.classes.use import ERRORS_ONLY, QUICK_COMPILER, spark_classes, submit_options
 from twinlog.spark.server import Health, start, stop
 from twinlog.spark.session import local_address
 
 
 def test_whoever_has_chosen_options_keeps_them() -> None:
     """Also when there are none; without Java there is no archive of classes."""
-    assert {"SPARK_SUBMIT_OPTS": QUICK_COMPILER} == submit_options({"PATH": "/nowhere"})
+    assert {"SPARK_SUBMIT_OPTS": f"{QUICK_COMPILER} {ERRORS_ONLY}"} == submit_options({"PATH": "/nowhere"})
+    logs_as_it_likes = {"PATH": "/nowhere", "SPARK_CONF_DIR": "/etc/spark"}
+    assert {"SPARK_SUBMIT_OPTS": QUICK_COMPILER} == submit_options(logs_as_it_likes)
     assert {} == submit_options({"SPARK_SUBMIT_OPTS": "-Xmx8g"}) == submit_options({"SPARK_SUBMIT_OPTS": ""})
 
 

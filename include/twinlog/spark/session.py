@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark.archive.use import from_archive
-from twinlog.spark.classes.use import submit_options
-from twinlog.spark.head_start import SAME_WORKERS, import_beside, plan_beside, start_worker_beside
+from twinlog.spark.classes.use import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
+from twinlog.spark.head_start import SAME_WORKERS, HeadStart
 from twinlog.spark.protection import (
     TOKEN_VARIABLE,
     connect_url,
@@ -129,11 +129,13 @@ def session(
     if master:
         check_master(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    beside = HeadStart()
+    beside.import_modules("pandas", meanwhile)  # PySpark needs pandas once the JVM is there
     try:
         spark = (
             _on_connect_server(master)
             if master.startswith("sc://")
-            else _classic(master, app_name, wanted, {**CONF, **settings}, meanwhile)
+            else _classic(master, app_name, wanted, {**CONF, **settings}, beside)
         )
     except ConfigError:
         raise
@@ -156,9 +158,10 @@ def session(
     try:
         yield spark
     finally:
+        beside.wait()
         if (
             master
-        ):  # what spark-submit began it ends as this process does; PySpark would wait a second for a thread
+        ):  # else spark-submit ends it, as this process does; PySpark would wait a second for a thread
             _stop(spark)
 
 
@@ -179,14 +182,15 @@ def _on_connect_server(master: str) -> SparkSession:
 
 
 def _classic(
-    master: str, app_name: str, wanted: int | None, settings: dict[str, str], meanwhile: str
+    master: str, app_name: str, wanted: int | None, settings: dict[str, str], beside: HeadStart
 ) -> SparkSession:
     """Open a session of this process's own JVM, or of the one that spark-submit has started."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    import_beside("pandas", meanwhile)  # PySpark needs pandas once the JVM is there
     os.environ.update(submit_options(os.environ))
+    if ERRORS_ONLY in os.environ[SUBMIT_OPTIONS]:
+        del settings["spark.log.level"]  # Spark would say that it sets it
     os.environ.update(local_address(master, os.environ))
     if master:
         settings = {**settings, "spark.master": master}
@@ -204,9 +208,9 @@ def _classic(
     context = SparkContext.getOrCreate(SparkConf().setAll(settings.items()).setAppName(app_name))
     if not where.startswith("local"):  # a job may have to wait for a slot
         return SparkSession.builder.getOrCreate()
-    start_worker_beside(context)
+    beside.start_worker(context)
     spark = SparkSession.builder.getOrCreate()
-    plan_beside(spark)
+    beside.plan(spark)
     return spark
 
 

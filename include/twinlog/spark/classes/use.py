@@ -17,12 +17,22 @@ QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
 """Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
 
 
+ERRORS_ONLY: Final = (
+    f"-Dlog4j2.configurationFile={Path(__file__).parents[1].joinpath('log4j2.properties').as_uri()}"
+)
+"""By default Spark's JVM writes to the terminal how it logs, and warnings of Hadoop."""
+
+
 def submit_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what to add to an environment for spark-submit; nothing if it is set already."""
+    """Return what to add to an environment for spark-submit; nothing if it is set already.
+
+    Whoever has chosen SPARK_CONF_DIR says there what is logged.
+    """
     if SUBMIT_OPTIONS in environment:
         return {}
     archive = spark_classes(environment)
-    return {SUBMIT_OPTIONS: " ".join((QUICK_COMPILER, *(archive.options() if archive else ())))}
+    logged = () if environment.get("SPARK_CONF_DIR") else (ERRORS_ONLY,)
+    return {SUBMIT_OPTIONS: " ".join((QUICK_COMPILER, *logged, *(archive.options() if archive else ())))}
 
 
 def spark_java(environment: Mapping[str, str]) -> str | None:
