@@ -105,8 +105,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _signal(signal.SIGCONT)
 
 
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Behind its last test Airflow is held, since its loops would cost the other tests a third of a core."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Behind its last test, and what fixtures ask of it then, Airflow is held: its loops would cost the other tests
+    a third of a core.
+    """
+    yield
     if nextitem is not None and Path(__file__).parent not in nextitem.path.parents:
         _signal(signal.SIGSTOP)
 
