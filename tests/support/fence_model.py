@@ -28,6 +28,8 @@ LOOK, CLAIM_WRITE, CLAIM_COMMIT, CHECK = "look", "claim write", "claim commit", 
 INIT_THEIRS_0, INIT_THEIRS_1 = "init theirs 0", "init theirs 1"
 MOVE_WRITE, MOVE_COMMIT = "move write", "move commit"
 
+START_KNOWN, LOOK_BORN, START_BORN = "start known", "look at born", "start born"
+
 FENCE = (INIT_0, INIT_1, GATE_WRITE, GATE_COMMIT, READ_0, READ_1, START)
 NAMED = (
     INIT_0, LOOK, INIT_1, CLAIM_WRITE, CLAIM_COMMIT, CHECK, GATE_WRITE, GATE_COMMIT, READ_0, READ_1, CHECK, START,
@@ -37,12 +39,17 @@ NAMED = (
 MOVED = (INIT_THEIRS_0, INIT_THEIRS_1, MOVE_WRITE, MOVE_COMMIT, *NAMED)
 """Moving the claim (`twinlog claim`) to one's own name: through the gate of the name that has it."""
 
+BORN = (INIT_0, INIT_1, GATE_WRITE, GATE_COMMIT, READ_0, START_KNOWN, LOOK_BORN, START_BORN)
+"""A driver that follows: partition 1 is born while a lane copies partition 0 (twinlog.follow.births)."""
+
 _GATE_RECORD = (-1, -1)
 _LANES_OF_A_NAME = 2
 
 
 class Program(NamedTuple):
     """What a driver does, step by step, under which name, and through how many lanes its tasks write.
+
+    `born_on` is the lane that a born partition is given; the other one copies what was there.
 
     Faults: `blind` checks only what is committed, `moves_by_itself` moves a claim through its own gate.
     """
@@ -53,6 +60,7 @@ class Program(NamedTuple):
     name: int = 0
     blind: bool = False
     moves_by_itself: bool = False
+    born_on: int = 1
 
     def lane(self, number: int) -> int:
         """Which of all lanes one of this name is."""
@@ -172,8 +180,11 @@ def _driver_step(
         partition = int(step[-1])
         seen = _set(driver.seen, partition, len(state.logs[partition]))
         yield _with_driver(state, number, onward._replace(seen=seen))
-    elif step == START:
-        for plan in _plans(driver, program, records):
+    elif step == LOOK_BORN:
+        if not state.logs[1]:  # else it fences anew, and begins with that
+            yield _with_driver(state, number, onward)
+    elif step in {START, START_KNOWN, START_BORN}:
+        for plan in _plans(driver, program, records, step):
             placed = [task._replace(lane=program.lane(task.lane)) for task in plan]
             tasks = [task for task in placed if task.must_init or driver.holds[task.lane]]
             running = tuple(sorted((*state.tasks, *tasks)))
@@ -229,13 +240,20 @@ def _open_before(ledger: tuple[Claim, ...], program: Program) -> bool:
     return any(not claim.committed and claim.name != program.name for claim in ledger[:first])
 
 
-def _plans(driver: Driver, program: Program, records: tuple[int, int]) -> Iterator[list[Task]]:
+def _plans(
+    driver: Driver, program: Program, records: tuple[int, int], step: str = START
+) -> Iterator[list[Task]]:
     """Every way to hand what is left of each partition to a lane: partitions move freely between plans."""
     left = [
         [(partition, offset) for offset in range(driver.seen[partition], count)]
         for partition, count in enumerate(records)
     ]
-    for chosen in set(product(range(program.lanes), repeat=len(left))):
+    if step == START:
+        choices = set(product(range(program.lanes), repeat=len(left)))
+    else:
+        partition, lane = (1, program.born_on) if step == START_BORN else (0, 1 - program.born_on)
+        left, choices = [left[partition]], {(lane,)}
+    for chosen in choices:
         tasks = []
         for lane in range(program.lanes):
             work = tuple(item for items, to in zip(left, chosen, strict=True) if to == lane for item in items)

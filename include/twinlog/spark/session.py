@@ -149,7 +149,7 @@ def session(
                 master=without_options(master),
             ) from None
         raise TransientError(
-            f"no Spark session on {without_options(master)}: {first_line}",
+            f"no Spark session on {without_options(master) or 'the master that it was submitted to'}: {first_line}",
             hint="check that the Spark master or Connect server runs, that a JDK 17 or 21 is found, and that its secret"
             " or token is this one",
             code="spark-session",

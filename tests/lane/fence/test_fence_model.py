@@ -2,6 +2,7 @@
 
 import pytest
 from fence_model import (
+    BORN,
     CHECK,
     FENCE,
     GATE_COMMIT,
@@ -9,11 +10,13 @@ from fence_model import (
     INIT_0,
     INIT_1,
     INIT_THEIRS_1,
+    LOOK_BORN,
     MOVED,
     NAMED,
     READ_0,
     READ_1,
     START,
+    START_BORN,
     Program,
     walk,
 )
@@ -123,5 +126,33 @@ class TestTwoNames:
     def test_without_any_one_rule_a_record_is_copied_twice(self, name):
         """The model finds the fault, so it would find one in the claim."""
         found = walk(BROKEN_CLAIMS[name])
+        print(f"{name}: {found.states} states", *found.violation, sep="\n  ")
+        assert found.violation
+
+
+BROKEN_BIRTHS = {
+    # Another driver has copied it since, and has let its lanes go.
+    "nobody looks at the copy": (Program(tuple(step for step in BORN if step != LOOK_BORN)),) * 2,
+    # Another driver has fenced since it looked: the lane is not its own any more, and it takes it back.
+    "a lane is inited for it": (Program((*BORN[:-1], INIT_1, START_BORN)), SAFE),
+}
+
+
+class TestBirths:
+    """A partition that is born while lanes copy gets a lane of the last fence, without another one."""
+
+    @pytest.mark.parametrize("other", [SAFE, Program(BORN)], ids=["fences", "bears"])
+    @pytest.mark.parametrize("born_on", [0, 1])
+    @pytest.mark.parametrize(("records", "restarts"), [((1, 1), 1), ((1, 2), 1)])
+    def test_it_is_copied_once(self, other, born_on, records, restarts):
+        """Beside any other driver, with crashes anywhere, on either lane."""
+        found = walk((Program(BORN, born_on=born_on), other), records=records, restarts=restarts)
+        print(f"{found.states} states")
+        assert (found.violation, found.copied_all) == ((), True)
+
+    @pytest.mark.parametrize("name", BROKEN_BIRTHS)
+    def test_without_any_one_rule_a_record_is_copied_twice(self, name):
+        """The model finds the fault, so it would find one in the births."""
+        found = walk(BROKEN_BIRTHS[name])
         print(f"{name}: {found.states} states", *found.violation, sep="\n  ")
         assert found.violation
