@@ -92,22 +92,35 @@ def wait_for(happened: Callable[[], bool], *processes: Process) -> None:
         time.sleep(1)
 
 
-def test_flows_take_turns_and_a_process_without_a_slot_waits(
-    standalone: Callable[..., Any],
-    cluster_a: Any,
-    cluster_b: Any,
-    unique_topic: Callable[[str], str],
-    tmp_path: Path,
-) -> None:
-    """Two slots, three flows in one process: each copies what is written, again and again, and each record once.
+@dataclass(frozen=True)
+class World:
+    """Four flows that copy one topic of A to four of B; three of them are followed together."""
 
-    Another process is told that no slot is free, and copies when the first one has ended.
-    """
-    spark = standalone(
-        1, 2, executor__memory="512m", driver__host="127.0.0.1", driver__bindAddress="127.0.0.1"
-    )
-    topic = unique_topic("turns")
-    create_topic(cluster_a, topic, 1)
+    source: Any
+    target: Any
+    topic: str
+    config: Path
+
+    @property
+    def together(self) -> list[str]:
+        """The words that name the three."""
+        return [word for flow in FLOWS if flow != LATER for word in ("--flow", flow)]
+
+    def copied(self, flow: str) -> list[Seen]:
+        return read(self.target, f"{flow[0]}.{self.topic}", 0)
+
+    def write(self, begin: int, end: int) -> None:
+        produce(self.source, self.topic, RECORDS[begin:end])
+
+    def wait_for(self, count: int, *processes: Process) -> None:
+        """Wait until each of the three has copied so many records."""
+        for flow in FLOWS[:3]:
+            wait_for(lambda flow=flow: len(self.copied(flow)) >= count, *processes)  # type: ignore[misc]
+
+
+@pytest.fixture
+def world(cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path) -> World:
+    topic = create_topic(cluster_a, unique_topic("turns"), 1)
     config = configure(
         tmp_path,
         {alias: cluster_b if alias == "B" else cluster_a for alias in "AXYZB"},
@@ -120,29 +133,49 @@ def test_flows_take_turns_and_a_process_without_a_slot_waits(
         assert flow is not None
         with open_clusters(flow) as clusters:
             sync_topics.run(flow, clusters)
-    together = [word for flow in FLOWS if flow != LATER for word in ("--flow", flow)]
-    place = ["--config", str(config), "--master", spark.url]
+    return World(cluster_a, cluster_b, topic, config)
 
-    def copied(flow: str) -> list[Seen]:
-        return read(cluster_b, f"{flow[0]}.{topic}", 0)
 
-    with run("--for", "10m", *place, *together) as first:
+TOLD = "3 slots are wanted at least, one for each flow, and 2 are there: the flows take turns"
+
+
+def test_flows_take_turns_and_a_process_without_a_slot_waits(
+    standalone: Callable[..., Any], world: World
+) -> None:
+    """Two slots, three flows in one process: each copies what is written, again and again, and each record once.
+
+    Another process is told that no slot is free, and copies when the first one has ended.
+    """
+    spark = standalone(
+        1, 2, executor__memory="512m", driver__host="127.0.0.1", driver__bindAddress="127.0.0.1"
+    )
+    place = ["--config", str(world.config), "--master", spark.url]
+    with run("--for", "10m", *place, *world.together) as first:
         for end in (1000, 2000):
-            produce(cluster_a, topic, RECORDS[end - 1000 : end])
-            for flow in FLOWS[:3]:
-                wait_for(lambda flow=flow, end=end: len(copied(flow)) >= end, first)  # type: ignore[misc]
-        assert first.says(
-            "3 slots are wanted at least, one for each flow, and 2 are there: the flows take turns"
-        )
+            world.write(end - 1000, end)
+            world.wait_for(end, first)
+        assert first.says(TOLD)
         with run("--once", *place, "--flow", LATER) as second:
             wait_for(lambda: second.says("no free slot: "), first, second)
             assert second.says(f"{spark.url}: 1 slot is wanted, 0 are free; the run waits for one")
-            produce(cluster_a, topic, RECORDS[2000:])
-            for flow in FLOWS[:3]:
-                wait_for(lambda flow=flow: len(copied(flow)) >= 3000, first, second)  # type: ignore[misc]
+            world.write(2000, 3000)
+            world.wait_for(3000, first, second)
             states = {it["flow"]: it["records"] for it in first.end()}
             (later,) = second.flows()
     assert dict.fromkeys(FLOWS[:3], 3000) == states, "".join(first.lines)
     assert (LATER, "done", 3000) == (later["flow"], later["state"], later["records"])
     assert second.says("has a free slot after")
-    assert [RECORDS] * 4 == [copied(flow) for flow in FLOWS]
+    assert [RECORDS] * 4 == [world.copied(flow) for flow in FLOWS]
+
+
+def test_flows_take_turns_on_a_connect_server(connect_server: str, world: World) -> None:
+    """As on a master of one's own: the server has two slots."""
+    place = ["--config", str(world.config), "--master", connect_server]
+    with run("--for", "10m", *place, *world.together) as process:
+        for end in (1000, 3000):
+            world.write(0 if end == 1000 else 1000, end)
+            world.wait_for(end, process)
+        assert process.says(TOLD)
+        states = {it["flow"]: it["records"] for it in process.end()}
+    assert dict.fromkeys(FLOWS[:3], 3000) == states, "".join(process.lines)
+    assert [RECORDS] * 3 == [world.copied(flow) for flow in FLOWS[:3]]
