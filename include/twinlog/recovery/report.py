@@ -122,7 +122,7 @@ class FailoverReport:
 
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
     lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
-    `estimated_records` rest on.  `transient` says that running it again may be all that is needed.
+    `estimated_records` rest on.
     """
 
     flow: str
@@ -141,6 +141,7 @@ class FailoverReport:
     estimate: str = ""
     exit_code: ExitCode = field(default=ExitCode.DONE)
     transient: bool = False
+    """Running it again may be all that is needed; not in the document."""
 
     @property
     def document(self) -> dict[str, Any]:

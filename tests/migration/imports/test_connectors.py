@@ -142,12 +142,12 @@ def test_every_shape_of_the_rest_api(tmp_path: Path, documents: list[Any]) -> No
 
 def test_what_was_not_running_stays_off(tmp_path: Path) -> None:
     """Only a source connector: no checkpoints, no heartbeats, and none on the way back."""
-    path = write(tmp_path, "f", equivalent([write(tmp_path, "s.json", POSTED[0])]).text)
+    path = write(tmp_path, "f", equivalent([write(tmp_path, "s.json", POSTED[0])], "connect-offsets").text)
     configuration = load(path, environ={})
     flow = configuration.flows["us-east->us-west"]
     assert ["us-east->us-west"] == list(configuration.flows)
     assert (True, False, False) == (flow.enabled, flow.emit_checkpoints, flow.emit_heartbeats)
-    assert "mm2-offsets.us-east.internal" == flow.offsets_topic
+    assert "connect-offsets" == flow.offsets_topic
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_what_is_left_out_is_named_with_its_reason(
 ) -> None:
     """What somebody wrote and the file does not say, key by key."""
     files = [write(tmp_path, f"{index}.json", document) for index, document in enumerate(documents)]
-    found = {it.key: it.why for it in equivalent(files).left_out}
+    found = {it.key: it.why for it in equivalent(files, "connect-offsets").left_out}
     assert expected == found
 
 

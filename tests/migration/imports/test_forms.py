@@ -13,7 +13,7 @@ from twinlog.cli.main import main
 from twinlog.config.flow.load import resolve_text
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError
-from twinlog.migration.imports.forms import NO_POSITIONS, Imported, import_files
+from twinlog.migration.imports.forms import NO_POSITIONS, NO_TOPIC, Imported, import_files
 
 V1BETA2 = """\
 apiVersion: kafka.strimzi.io/v1beta2
@@ -253,6 +253,19 @@ def test_connect_standalone(tmp_path: Path) -> None:
     assert ["false", "orders", "mirror"] == [lines[f"east->west.{name}"] for name in names]
     assert {"bootstrap.servers", "offset.storage.file.filename"} == set(reasons(imported))
     assert (NO_POSITIONS,) == imported.warnings
+
+
+@pytest.mark.parametrize(
+    ("topic", "enabled", "warnings"), [("", "false", (NO_TOPIC,)), ("connect-offsets", "true", ())]
+)
+def test_connectors_without_the_topic_of_their_positions(
+    tmp_path: Path, topic: str, enabled: str, warnings: tuple[str, ...]
+) -> None:
+    """If it is not named, where they stopped is not found, so the flow is off."""
+    connector = json.dumps({**javaproperties.loads(CONNECTOR), "enabled": "true"})
+    imported = import_files(written(tmp_path, mirror_json=connector), topic)
+    assert enabled == javaproperties.loads(imported.file.text)["east->west.enabled"]
+    assert (warnings, not topic) == (imported.warnings, "enabled" in reasons(imported))
 
 
 CONSUMER = """\

@@ -134,8 +134,7 @@ class CopySettings:
     """`exactly_once` (transactions on the target) or `at_least_once` ([two rhythms](architecture.md#two-rhythms))"""
     lanes: int | None = setting(optional(Kind.INT), "twinlog.lanes", None)
     """transactional writers at once; default: one for each 256 MiB there is to copy, at most as many as the Spark job
-    has slots. A Connect server counts as two slots unless its master is `local[N]`. A followed flow never has more
-    than its share of the slots"""
+    has slots. A followed flow never has more than its share of the slots"""
     transaction_bytes: int = setting(whole(Kind.LONG, 1024), "twinlog.transaction.bytes", "67108864")
     """bytes after which a lane commits"""
     transaction_ms: int = setting(POSITIVE_LONG, "twinlog.transaction.ms", "10000")

@@ -200,6 +200,8 @@ def _why(key: str, connector: Connector, by_kind: Mapping[str, Connector]) -> st
     owner = _owner(key)
     if owner not in _working(by_kind):
         return f"no {owner} that is enabled is among the connectors, and no other reads it"
+    if key == "enabled" and connector.kind == SOURCE:
+        return "where it stopped is not found, so the flow is switched off"
     if key == "enabled" and connector.kind == HEARTBEAT:
         return "a heartbeat connector writes heartbeats whatever it says"
     if key == "enabled":

@@ -30,6 +30,11 @@ NO_POSITIONS = (
     "the flow is switched off: twinlog does not find where the other tool stopped, and would copy everything again"
     " behind its copies. Switch it on when the copies on the target are deleted"
 )
+NO_TOPIC = (
+    "the flow is switched off: without --offset-storage-topic twinlog does not find where the connectors stopped, and"
+    " would copy everything again behind their copies. Name that topic, or switch the flow on when the copies on the"
+    " target are deleted"
+)
 _WORKER_FILE = "offset.storage.file.filename"
 
 
@@ -149,10 +154,8 @@ def _of_strimzi(
 
 
 def _of_connect(connectors: Iterable[Connector], offset_storage_topic: str) -> Imported:
-    missing = "without --offset-storage-topic twinlog does not find where the connectors stopped"
-    return Imported(
-        equivalent_file(connectors, offset_storage_topic), () if offset_storage_topic else (missing,)
-    )
+    made = equivalent_file(connectors, offset_storage_topic, enabled=bool(offset_storage_topic))
+    return Imported(made, () if offset_storage_topic else (NO_TOPIC,))
 
 
 def _of_properties(

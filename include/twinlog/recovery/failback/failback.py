@@ -58,7 +58,6 @@ class FailbackReport:
     """The contract of docs/failover.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
-    `transient` says that running it again may be all that is needed.
     """
 
     flow: str
@@ -84,6 +83,7 @@ class FailbackReport:
     notes: tuple[str, ...] = ()
     exit_code: ExitCode = field(default=ExitCode.DONE)
     transient: bool = False
+    """Running it again may be all that is needed; not in the document."""
 
     @property
     def document(self) -> dict[str, Any]:
