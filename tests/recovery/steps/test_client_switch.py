@@ -36,14 +36,22 @@ def test_a_command_that_does_not_exist_is_an_answer(event):
     assert ("the command cannot be run" in why, 3) == (True, attempts)
 
 
-def test_a_call_is_tried_again(event):
-    """The first answer is an error, the second is well."""
-    got: list[dict] = []
+def answers(*statuses: int) -> tuple[HTTPServer, list[tuple[str, dict]]]:
+    """Serve these answers, the last one for ever, on a free port; the list gets each call, by method."""
+    got: list[tuple[str, dict]] = []
 
     class Answers(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(503 if len(got) == 1 else 204)
+            got.append((self.command, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            self.answer()
+
+        def do_GET(self) -> None:
+            got.append((self.command, {}))
+            self.answer()
+
+        def answer(self) -> None:
+            self.send_response(statuses[min(len(got), len(statuses)) - 1])
+            self.send_header("Location", "/login")
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -51,12 +59,31 @@ def test_a_call_is_tried_again(event):
 
     server = HTTPServer(("127.0.0.1", 0), Answers)
     Thread(target=server.serve_forever, daemon=True).start()
+    return server, got
+
+
+def test_a_call_is_tried_again(event):
+    """The first answer is an error, the second is well."""
+    server, got = answers(503, 204)
     try:
         url = Secret(f"http://127.0.0.1:{server.server_port}/token")
         assert ("", 2) == switch(FailoverSettings(hook_url=url), event, lambda _: None)
     finally:
         server.shutdown()
-    assert [event, event] == got
+    assert [("POST", event), ("POST", event)] == got
+
+
+def test_a_redirect_is_no_success(event):
+    """Followed, it would be a GET without the event, whose page says 200."""
+    server, got = answers(302, 200)
+    try:
+        settings = FailoverSettings(
+            hook_url=Secret(f"http://127.0.0.1:{server.server_port}/"), hook_attempts=1
+        )
+        assert ("the answer was 302", 1) == switch(settings, event, lambda _: None)
+    finally:
+        server.shutdown()
+    assert [("POST", event)] == got
 
 
 def test_a_call_that_fails_does_not_tell_the_address(event):

@@ -189,6 +189,14 @@ def _line_of(key: str, source: str, target: str) -> str:
     return f"{source}->{target}.{key}"
 
 
+_ENABLED = {
+    SOURCE: "where it stopped is not found, so the flow is switched off",
+    CHECKPOINT: "its checkpoints are switched by emit.checkpoints.enabled",
+    HEARTBEAT: "a heartbeat connector writes heartbeats whatever it says",
+}
+"""Why `enabled` of a connector is not in the file as it was written."""
+
+
 def _why(key: str, connector: Connector, by_kind: Mapping[str, Connector]) -> str:
     side = next((it for it in _SIDES if key.startswith(it)), "")
     name = key.removeprefix(side)
@@ -200,12 +208,8 @@ def _why(key: str, connector: Connector, by_kind: Mapping[str, Connector]) -> st
     owner = _owner(key)
     if owner not in _working(by_kind):
         return f"no {owner} that is enabled is among the connectors, and no other reads it"
-    if key == "enabled" and connector.kind == SOURCE:
-        return "where it stopped is not found, so the flow is switched off"
-    if key == "enabled" and connector.kind == HEARTBEAT:
-        return "a heartbeat connector writes heartbeats whatever it says"
     if key == "enabled":
-        return "its checkpoints are switched by emit.checkpoints.enabled"
+        return _ENABLED[connector.kind]
     return f"that of {by_kind[owner].name} counts"
 
 

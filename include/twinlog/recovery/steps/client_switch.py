@@ -100,11 +100,18 @@ def _command(command: str, event: Mapping[str, Any], seconds: int) -> str:
     return f"the command ended with {process.returncode}" + (f": {words_said}" if words_said else "")
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Takes a redirect for an error: following it would make a GET of the POST, and its 2xx a success."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""
+
+
 def _post(url: str, event: Mapping[str, Any], seconds: int) -> str:
     body = json.dumps(event).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=seconds):
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds):
             return ""
     except urllib.error.HTTPError as error:
         return f"the answer was {error.code}"
