@@ -79,12 +79,20 @@ def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int,
 
 
 def send(url: Secret, flow: str, text: str, run: str) -> str:
-    """Post an alarm as JSON; return why the address did not take it, "" if it did."""
+    """Post an alarm as JSON; return why the address did not take it, "" if it did.
+
+    A redirect is not followed: it would become a GET without the alarm, whose page says 200.
+    """
     import requests
 
     body = {"text": f"twinlog {flow}: {text}", "flow": flow, "run": run}
     try:
-        requests.post(reveal(url), json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
+        answer = requests.post(reveal(url), json=body, timeout=TIMEOUT_SECONDS, allow_redirects=False)
+        answer.raise_for_status()
+        if answer.is_redirect:
+            return (
+                f"the alarm was not taken by twinlog.alert.url: it answers {answer.status_code}, a redirect"
+            )
     except requests.RequestException as error:
         # The address itself may be a secret, and requests puts it into its messages.
         return f"the alarm was not taken by twinlog.alert.url: {type(error).__name__}"
