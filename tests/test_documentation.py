@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 from pathlib import Path
@@ -43,6 +44,25 @@ def test_every_code_of_the_page_exists_in_the_code() -> None:
     """A code in a table is a string somewhere in the package."""
     code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
     assert [] == [name for name in _rows(ERRORS) if f'"{name}"' not in code]
+
+
+def _codes_raised() -> set[str]:
+    """Codes that calls give as a word (`code="port"`), and those that classes of errors have."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
+                    found.add(code)
+                case ast.Assign(targets=[ast.Name(id="code")], value=ast.Constant(value=str(code))):
+                    found.add(code)
+    return found
+
+
+def test_every_code_that_is_raised_is_on_a_page() -> None:
+    """On the page of errors, or, of metadata, on the page that it leads to."""
+    pages = ERRORS + (ROOT / "docs" / "metadata.md").read_text(encoding="utf-8")
+    assert [] == sorted(code for code in _codes_raised() if f"`{code}`" not in pages)
 
 
 def test_every_blocking_problem_has_its_row() -> None:

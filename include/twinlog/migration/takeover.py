@@ -117,7 +117,7 @@ def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[Fl
     if phase not in allowed:
         raise TerminalError(
             f"flow {flow.name} is {phase.value}",
-            hint="a later release of twinlog failed it over: go on with that one",
+            hint="`twinlog recovery status` says what can be done",
             code="phase",
         )
 

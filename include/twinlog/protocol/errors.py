@@ -175,9 +175,14 @@ def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
     if code in AUTHORIZATION:
         return ClusterRefused(message, hint="run `twinlog check` to see which ACL is missing", **data)
     if code == Code.UNSUPPORTED_VERSION:
-        return ClusterRefused(message, hint="brokers from 2.8 on are supported", **data)
-    if code in {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INVALID_TRANSACTION_TIMEOUT}:
-        return TerminalError(message, code=Code(code).name.lower().replace("_", "-"), **data)
+        return ClusterRefused(
+            message, hint="a source may be Kafka 2.0 or later, a target 2.8 or later", **data
+        )
+    if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return TerminalError(message, code=UNKNOWN_TOPIC, **data)
+    if code == Code.INVALID_TRANSACTION_TIMEOUT:
+        hint = f"raise transaction.max.timeout.ms on the brokers of {cluster}"
+        return TerminalError(message, hint=hint, code="invalid-transaction-timeout", **data)
     return TransientError(message, hint="the state is as it was; the next cycle tries again", **data)
 
 
