@@ -10,7 +10,8 @@ from test_copy_lane import agree, copy, source_of
 from test_cutter import Log
 
 from batches import Rec, encode
-from twinlog.protocol.errors import DEFAULT, TABLE, Code, ErrorAction, Request, error_action
+from twinlog.errors import TerminalError
+from twinlog.protocol.errors import DEFAULT, TABLE, Code, ErrorAction, Request, error_action, error_for
 from twinlog.protocol.retry import until
 
 RECORDS = [Rec(b"%d" % n) for n in range(9)]
@@ -67,6 +68,14 @@ def test_a_code_nobody_knows_is_a_doubt_or_ends_a_range() -> None:
     }
     with pytest.raises(KeyError):
         error_action(Request.FETCH, 0)
+
+
+def test_a_transaction_that_may_not_last_so_long_is_a_matter_of_two_settings() -> None:
+    """The error names both, and no retry changes it."""
+    error = error_for(Code.INVALID_TRANSACTION_TIMEOUT, "InitProducerId", "B")
+    assert (TerminalError, "invalid-transaction-timeout") == (type(error), error.code)
+    assert "twinlog.transaction.timeout.ms" in error.hint
+    assert "transaction.max.timeout.ms" in error.hint
 
 
 def test_the_page_has_the_table(repository: Path) -> None:

@@ -181,7 +181,7 @@ def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
     if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return TerminalError(message, code=UNKNOWN_TOPIC, **data)
     if code == Code.INVALID_TRANSACTION_TIMEOUT:
-        hint = f"raise transaction.max.timeout.ms on the brokers of {cluster}"
+        hint = "lower twinlog.transaction.timeout.ms, or raise the brokers' transaction.max.timeout.ms"
         return TerminalError(message, hint=hint, code="invalid-transaction-timeout", **data)
     return TransientError(message, hint="the state is as it was; the next cycle tries again", **data)
 
