@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic
 
@@ -116,8 +116,26 @@ def failed_by(error: TwinlogError) -> Outcome:
     return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient)
 
 
+class Documented:
+    """A report whose JSON document says nothing of how the process ends."""
+
+    __slots__ = ()
+    transient: bool
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document that other programs rely on."""
+        found: dict[str, Any] = to_json(self)
+        return {key: it for key, it in found.items() if key not in {"exit_code", "transient"}}
+
+    @property
+    def told(self) -> Json:
+        """Return what an application tells of it; a scheduler asks whether to try again."""
+        return {**self.document, "transient": self.transient}
+
+
 @dataclass(frozen=True, slots=True)
-class FailoverReport:
+class FailoverReport(Documented):
     """The contract of docs/failover.md: what was done, in which state the flow is, and what it cost.
 
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
@@ -139,21 +157,9 @@ class FailoverReport:
     by: str = ""
     next: str = ""
     estimate: str = ""
-    exit_code: ExitCode = field(default=ExitCode.DONE)
+    exit_code: ExitCode = ExitCode.DONE
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document that other programs rely on."""
-        found: dict[str, Any] = to_json(self)
-        del found["exit_code"], found["transient"]
-        return found
-
-    @property
-    def told(self) -> Json:
-        """Return what an application tells of it; a scheduler asks whether to try again."""
-        return {**self.document, "transient": self.transient}
 
 
 def at_risk(topics: tuple[TopicAtRisk, ...]) -> int:

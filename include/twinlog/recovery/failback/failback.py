@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -20,7 +19,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, ExitCode
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
-from twinlog.jsonable import Json, to_json
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import evidence, transitions
 from twinlog.recovery.failback import export, files, rights
@@ -28,7 +26,7 @@ from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, co
 from twinlog.recovery.failback.files import WrittenFile
 from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
-from twinlog.recovery.report import Outcome, PlacedGroup, State, StepReport, done, failed, skipped
+from twinlog.recovery.report import Documented, Outcome, PlacedGroup, State, StepReport, done, failed, skipped
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger, require_own
@@ -54,7 +52,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class FailbackReport:
+class FailbackReport(Documented):
     """The contract of docs/failover.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
@@ -81,21 +79,9 @@ class FailbackReport:
     tail_topics: tuple[str, ...] = ()
     files: tuple[WrittenFile, ...] = ()
     notes: tuple[str, ...] = ()
-    exit_code: ExitCode = field(default=ExitCode.DONE)
+    exit_code: ExitCode = ExitCode.DONE
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document that other programs rely on."""
-        found: dict[str, Any] = to_json(self)
-        del found["exit_code"], found["transient"]
-        return found
-
-    @property
-    def told(self) -> Json:
-        """Return what an application tells of it; a scheduler asks whether to try again."""
-        return {**self.document, "transient": self.transient}
 
 
 @dataclass(slots=True)
