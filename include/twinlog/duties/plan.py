@@ -81,13 +81,19 @@ D = TypeVar("D")
 
 def every(flow: FlowSettings) -> dict[DutyName, float]:
     """Return the seconds between two turns of each duty that is on, by MM2's keys where it has them."""
+    found = syncs_every(flow)
+    if flow.audit.schedule != NEVER:
+        found[DutyName.AUDIT] = AUDIT_LOOK_SECONDS
+    return {**found, DutyName.ALARMS: ALARM_SECONDS}
+
+
+def syncs_every(flow: FlowSettings) -> dict[DutyName, float]:
+    """Return the seconds between two syncs of what is no record; schemas have the interval of configs."""
     syncs = intervals(flow)
     found = {name: float(syncs[subject]) for name, subject in SUBJECTS.items() if subject in syncs}
     if flow.metadata.schemas.copied:
         found[DutyName.SCHEMAS] = float(flow.sync_topic_configs_interval_seconds)
-    if flow.audit.schedule != NEVER:
-        found[DutyName.AUDIT] = AUDIT_LOOK_SECONDS
-    return {**found, DutyName.ALARMS: ALARM_SECONDS}
+    return found
 
 
 def turned_off(flow: FlowSettings) -> tuple[DutyReport, ...]:

@@ -31,7 +31,7 @@ from twinlog.monitoring import alarm
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.schemas import sync as schemas
 from twinlog.schemas.sync import SchemaSync
-from twinlog.state.ledger import read_ledger, require_own
+from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.visible import and_more
 
 OnFailure = Callable[[DutyName, str], None]
@@ -104,9 +104,7 @@ class Duties:
 
     def _sync(self, clusters: Clusters, subject: Subject) -> Outcome:
         """Bring one subject to the target, as the Dag sync_metadata__A__B does."""
-        flow = self.flow
-        ledger = read_ledger(flow, clusters.target)
-        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
+        flow, ledger = self.flow, self._own_ledger(clusters)
         if ledger.phase is not FlowPhase.ACTIVE:
             return Outcome(DutyState.SKIPPED, f"the flow is {ledger.phase.value}")
         plan = sync.make_plan(flow, clusters, frozenset({subject}), ledger)
@@ -124,12 +122,15 @@ class Duties:
 
     def _schemas(self, clusters: Clusters) -> Outcome:
         """Bring subjects to the target's schema registry; what is in the way is a failure that names it."""
-        flow = self.flow
-        ledger = read_ledger(flow, clusters.target)
-        require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
-        if ledger.phase is not FlowPhase.ACTIVE:
-            return Outcome(DutyState.SKIPPED, f"the flow is {ledger.phase.value}")
-        return schemas_outcome(schemas.run(flow, clusters))
+        phase = self._own_ledger(clusters).phase
+        if phase is not FlowPhase.ACTIVE:
+            return Outcome(DutyState.SKIPPED, f"the flow is {phase.value}")
+        return schemas_outcome(schemas.run(self.flow, clusters))
+
+    def _own_ledger(self, clusters: Clusters) -> Ledger:
+        ledger = read_ledger(self.flow, clusters.target)
+        require_own(self.flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
+        return ledger
 
     def _audit(self, clusters: Clusters) -> Outcome | None:
         """Compare what is new since the last audit, as the Dag audit__A__B does; None if that is not due yet."""

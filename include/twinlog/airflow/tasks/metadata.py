@@ -18,6 +18,7 @@ from twinlog.airflow.tasks.frame import flow_of, opened_own
 from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.duties.plan import syncs_every
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.jsonable import NOT_SHOWN, Json, to_json
 from twinlog.metadata.read import Subject, intervals
@@ -165,13 +166,8 @@ def _due(flow: FlowSettings) -> frozenset[Subject]:
 
 
 def run_every(flow: FlowSettings) -> dt.timedelta | None:
-    """Return the interval of the Dag: that of its most frequent subject, None if there is none.  Pure.
-
-    Schemas have the interval of configs.
-    """
-    every = [*intervals(flow).values()]
-    every += [flow.sync_topic_configs_interval_seconds] if flow.metadata.schemas.copied else []
-    seconds = min(every, default=None)
+    """Return the interval of the Dag: that of its most frequent subject, None if there is none.  Pure."""
+    seconds = min(syncs_every(flow).values(), default=None)
     return None if seconds is None else dt.timedelta(seconds=seconds)
 
 
