@@ -27,6 +27,9 @@ from twinlog.recovery.transitions import Actor, Move
 from twinlog.schemas import sync as schemas
 from twinlog.state.ledger import Ledger, read_ledger
 
+Decide = Callable[[str, Ledger, Actor, str, int], Move]
+"""A move, of the name of a flow, its ledger, who moves it, why, and the time (epoch ms)."""
+
 
 @dataclass(frozen=True, slots=True)
 class AbortResult:
@@ -58,11 +61,19 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Abor
 
 def _on_its_way_home_again(flow: FlowSettings, clusters: Clusters, by: str, reason: str) -> AbortResult:
     """Give up to promote the target without the source: what was made for the way home stays."""
-    actor = Actor(by, f"aborted-{uuid.uuid4().hex[:12]}")
-    journal = Journal(flow, clusters, actor, ask_source=False)
-    ended = journal.move(lambda now: transitions.abort(flow.name, now, actor, reason, clock.now_ms()))
-    assert ended is not None
+    ended = _decided(_journal(flow, clusters, by, RunState.ABORTED), transitions.abort, reason)
     return AbortResult(flow.name, ended.run, FlowPhase.FAILING_OVER.value, ())
+
+
+def _journal(flow: FlowSettings, clusters: Clusters, by: str, state: RunState) -> Journal:
+    """Return what this process writes by; its name says which state it brings."""
+    return Journal(flow, clusters, Actor(by, f"{state.value}-{uuid.uuid4().hex[:12]}"), ask_source=False)
+
+
+def _decided(journal: Journal, decide: Decide, reason: str) -> RecoveryRun:
+    ended = journal.move(lambda now: decide(journal.flow.name, now, journal.actor, reason, clock.now_ms()))
+    assert ended is not None
+    return ended
 
 
 def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
@@ -95,16 +106,15 @@ def turn_back(
         return None
     _require_reason(reason, "not today")
     lost_target.require_not_promoted(flow, reverse, runs[-1])
-    actor = Actor(by, f"aborted-{uuid.uuid4().hex[:12]}")
-    journal = Journal(flow, clusters, actor, ask_source=False)
+    journal = _journal(flow, clusters, by, RunState.ABORTED)
     if here:
-        journal.move(lambda now: transitions.abort(flow.name, now, actor, reason.strip(), clock.now_ms()))
+        _decided(journal, transitions.abort, reason.strip())
     ended = read_ledger(flow, clusters.target).recovery(runs[-1].run)
     assert ended is not None
     undone = bool(ended.denied)
-    left = still_denied(flow.target.alias, clusters.target, journal, ended)
+    left = still_denied(clusters.target, journal, ended)
     if not left:
-        released, left = _release(flow, reverse, actor, ended.run, reason.strip())
+        released, left = _release(flow, reverse, journal.actor, ended.run, reason.strip())
         undone = undone or released
     if not here and not undone and not left:
         return None
@@ -127,9 +137,7 @@ def _release(
         lent = transitions.open_run(read_ledger(flow, clusters.target))
         if lent is None or lent.run != run_name:
             return False, []
-        Journal(flow, clusters, actor, ask_source=False).move(
-            lambda now: transitions.abort(flow.name, now, actor, reason, clock.now_ms())
-        )
+        _decided(Journal(flow, clusters, actor, ask_source=False), transitions.abort, reason)
     except TwinlogError as error:
         why = f"{error.message}; do this again once {home.source.alias} answers"
         return False, [f"{name} may still stand by: {why}"]
@@ -146,18 +154,13 @@ def follow(
     `not-promoted`, `failing-back` for one that is on its way home, and errors of the clusters.
     """
     _require_reason(reason, "clients are back on A")
-    actor = Actor(by, f"returned-{uuid.uuid4().hex[:12]}")
-    ended = lost_target.end(flow, clusters, reverse, actor, reason.strip())
+    journal = _journal(flow, clusters, by, RunState.RETURNED)
+    ended = lost_target.end(journal, reverse, reason.strip())
     if ended is not None:
-        journal = Journal(flow, clusters, actor, ask_source=False)
-        left = lost_target.denials(flow, clusters, journal, ended)
-        return AbortResult(
-            flow.name,
-            ended.run,
-            RunState.RETURNED.value,
-            (*left, *_rights(flow, clusters), *_schemas(flow, clusters)),
-        )
-    result = _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
+        left = (*lost_target.denials(journal, ended), *_rights(flow, clusters))
+        result = AbortResult(flow.name, ended.run, RunState.RETURNED.value, left)
+    else:
+        result = _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
     return replace(result, left=(*result.left, *_schemas(flow, clusters)))
 
 
@@ -167,21 +170,14 @@ def _require_reason(reason: str, example: str) -> None:
 
 
 def _end(
-    flow: FlowSettings,
-    clusters: Clusters,
-    by: str,
-    reason: str,
-    state: RunState,
-    decide: Callable[[str, Ledger, Actor, str, int], Move],
+    flow: FlowSettings, clusters: Clusters, by: str, reason: str, state: RunState, decide: Decide
 ) -> AbortResult:
-    actor = Actor(by, f"{state.value}-{uuid.uuid4().hex[:12]}")
-    journal = Journal(flow, clusters, actor, ask_source=False)
+    journal = _journal(flow, clusters, by, state)
     ledger = read_ledger(flow, clusters.target)
     ended = half_ended(ledger.recoveries, state) if ledger.phase is FlowPhase.ACTIVE else None
     if ended is None:
-        ended = journal.move(lambda now: decide(flow.name, now, actor, reason, clock.now_ms()))
-    assert ended is not None
-    denials = still_denied(flow.source.alias, clusters.source, journal, ended)
+        ended = _decided(journal, decide, reason)
+    denials = still_denied(clusters.source, journal, ended)
     left = [*denials, *_rights(flow, clusters)]
     return AbortResult(flow.name, ended.run, state.value, tuple(left))
 

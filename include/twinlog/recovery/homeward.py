@@ -24,9 +24,9 @@ from twinlog.formats.ledger.recovery import (
     StepState,
 )
 from twinlog.recovery.transitions import (
-    MOST_RUNS,
     Actor,
     Move,
+    forgotten_for_one,
     is_lent,
     open_run,
     refuse_paused,
@@ -110,8 +110,7 @@ def lend(
         else None
     )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"the way home of {home}", run_name)
-    forgotten = ledger.recoveries[: max(0, len(ledger.recoveries) - MOST_RUNS + 1)]
-    return Move(lent, state, forgotten, left_over)
+    return Move(lent, state, forgotten_for_one(ledger), left_over)
 
 
 def arrive(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:

@@ -7,7 +7,6 @@ source, and says who has promoted it.
 from __future__ import annotations
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.records import FlowPhase
@@ -16,7 +15,6 @@ from twinlog.recovery import homeward, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import still_denied
-from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger
 
 
@@ -41,15 +39,14 @@ def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryR
         raise homeward.promoted_without(reverse.flow.name, flow.name, found)
 
 
-def end(
-    flow: FlowSettings, clusters: Clusters, reverse: Way | None, actor: Actor, reason: str
-) -> RecoveryRun | None:
+def end(journal: Journal, reverse: Way | None, reason: str) -> RecoveryRun | None:
     """Let the flow follow, and return its way home; also one that was ended so, and whose denials are left.
 
     The result is None if the flow is not on its way home.  Raises TerminalError `failing-back` if its source was not
     promoted without the target, and errors of both clusters.
     """
-    ledger = read_ledger(flow, clusters.target)
+    flow = journal.flow.name
+    ledger = read_ledger(journal.flow, journal.clusters.target)
     if ledger.phase is FlowPhase.ACTIVE:
         ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
         half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])
@@ -58,10 +55,9 @@ def end(
     if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
         return None
     if promoted_without(reverse, run) is None:
-        raise transitions.on_its_way_home(flow.name, ledger)
-    journal = Journal(flow, clusters, actor, ask_source=False)
+        raise transitions.on_its_way_home(flow, ledger)
     return journal.move(
-        lambda now: homeward.end_without(flow.name, now, actor, run.run, reason, clock.now_ms())
+        lambda now: homeward.end_without(flow, now, journal.actor, run.run, reason, clock.now_ms())
     )
 
 
@@ -70,10 +66,11 @@ def _denied(ledger: Ledger, run: RecoveryRun) -> bool:
     return bool(run.denied or (failover is not None and failover.denied))
 
 
-def denials(flow: FlowSettings, clusters: Clusters, journal: Journal, run: RecoveryRun) -> list[str]:
+def denials(journal: Journal, run: RecoveryRun) -> list[str]:
     """Remove those of the way home from the target, and those of its failover from the source; say what stays."""
-    left = still_denied(flow.target.alias, clusters.target, journal, run)
+    flow, clusters = journal.flow, journal.clusters
+    left = still_denied(clusters.target, journal, run)
     failover = read_ledger(flow, clusters.target).recovery(run.failover)
     if failover is not None:
-        left += still_denied(flow.source.alias, clusters.source, journal, failover)
+        left += still_denied(clusters.source, journal, failover)
     return left

@@ -142,7 +142,12 @@ def begin(
         groups_at_ms=groups_at_ms,
     )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)
-    return Move(run, state, ledger.recoveries[: max(0, len(ledger.recoveries) - MOST_RUNS + 1)])
+    return Move(run, state, forgotten_for_one(ledger))
+
+
+def forgotten_for_one(ledger: Ledger) -> tuple[RecoveryRun, ...]:
+    """Return the runs that a ledger forgets when one begins.  Pure."""
+    return ledger.recoveries[: 1 - MOST_RUNS]
 
 
 def note(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:

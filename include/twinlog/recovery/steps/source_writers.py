@@ -117,7 +117,7 @@ def take_back(source: Cluster, ledger: Ledger, made: Collection[DeniedWrite]) ->
         remove_denials(source, left)
 
 
-def still_denied(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
+def still_denied(cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[str]:
     """Remove the ACLs of the run from the cluster on which it made them; say what stays, and why."""
     try:
         why = forget_denials(cluster, journal, run)
@@ -126,7 +126,7 @@ def still_denied(alias: str, cluster: Cluster, journal: Journal, run: RecoveryRu
     if not why:
         return []
     return [
-        f"{len(run.denied):,} topics of {alias} still deny WRITE to {run.denied[0].principal}: {why};"
+        f"{len(run.denied):,} topics of {cluster.alias} still deny WRITE to {run.denied[0].principal}: {why};"
         " do this again once it answers"
     ]
 
