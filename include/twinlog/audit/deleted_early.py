@@ -21,7 +21,7 @@ from twinlog.checks.map_holes import bounds_of
 from twinlog.checks.risk import CLOCKS_APART_MS
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import ConfigValue
+from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -169,9 +169,9 @@ def _keeps_ms(configs: Mapping[str, ConfigValue]) -> int | None:
 
     With LogAppendTime a record's age counts from when it was copied, which nobody has noted.
     """
-    if not _deletes(configs) or _value(configs, "message.timestamp.type") == "LogAppendTime":
+    if not _deletes(configs) or value_of(configs, "message.timestamp.type") == "LogAppendTime":
         return None
-    milliseconds = int(_value(configs, "retention.ms") or -1)
+    milliseconds = int(value_of(configs, "retention.ms") or -1)
     return milliseconds if milliseconds >= 0 else None
 
 
@@ -182,7 +182,7 @@ def _explained_by_size(
     most: dict[TopicPartition, int] = {}
     for it in missing:
         own = configs.get(it.remote.topic, {})
-        limit = int(_value(own, "retention.bytes") or -1)
+        limit = int(value_of(own, "retention.bytes") or -1)
         if _deletes(own) and limit >= 0:
             most[it.remote] = limit
     if not most:
@@ -199,12 +199,7 @@ def _explained_by_size(
 
 
 def _deletes(configs: Mapping[str, ConfigValue]) -> bool:
-    return "delete" in (_value(configs, "cleanup.policy") or "")
-
-
-def _value(configs: Mapping[str, ConfigValue], name: str) -> str | None:
-    entry = configs.get(name)
-    return entry.value if entry is not None else None
+    return "delete" in (value_of(configs, "cleanup.policy") or "")
 
 
 def _early(it: _Missing, start: int | None) -> DeletedEarly | None:

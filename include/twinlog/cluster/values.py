@@ -91,6 +91,11 @@ class ConfigValue:
     sensitive: bool = False
 
 
+def value_of(configs: Mapping[str, ConfigValue], name: str) -> str | None:
+    """Return the value of one of a topic's configuration entries; None if it is not set, or not there."""
+    return configs[name].value if name in configs else None
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created; `replication_factor` -1 leaves it to the broker's default.

@@ -12,7 +12,7 @@ import numpy as np
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import ConfigValue
+from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
@@ -294,7 +294,7 @@ def deletion_cause(
     """
     if not configs:
         return GapCause.RETENTION
-    if "delete" not in (_value(configs, "cleanup.policy") or "delete"):
+    if "delete" not in (value_of(configs, "cleanup.policy") or "delete"):
         return GapCause.DELETE_RECORDS
     most, keeps_ms = _limit(configs, "retention.bytes"), _limit(configs, "retention.ms")
     if most >= 0 and (size is None or size >= most):
@@ -305,7 +305,7 @@ def deletion_cause(
 
 
 def _limit(configs: Mapping[str, ConfigValue], name: str) -> int:
-    return int(_value(configs, name) or -1)
+    return int(value_of(configs, name) or -1)
 
 
 def _size(cluster: ClusterReader, partition: TopicPartition) -> int | None:
@@ -338,8 +338,3 @@ def first_time(cluster: ClusterReader, partition: TopicPartition, offset: int) -
 
 def _configs(cluster: ClusterReader, topic: str) -> Mapping[str, ConfigValue]:
     return cluster.topic_configs([topic]).found.get(topic, {})
-
-
-def _value(configs: Mapping[str, ConfigValue], name: str) -> str | None:
-    entry = configs.get(name)
-    return entry.value if entry is not None else None

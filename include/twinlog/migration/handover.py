@@ -19,6 +19,7 @@ from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset
 from twinlog.groups import checkpoints as checkpoints_step
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
+from twinlog.lifecycle.records import noted
 from twinlog.migration.copier import require_stopped
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.places import discover_all, places
@@ -125,5 +126,4 @@ def _pause(state: StateTopics, origin: Origin) -> StateRecord:
     """Pause the flow in the same transaction, so that no cycle of twinlog begins to copy meanwhile."""
     now = clock.now_ms()
     reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog takeover` takes it back"
-    record = FlowState(FlowPhase.PAUSED, now, HANDOVER, reason)
-    return StateRecord.of_ledger(state.ledger_topic, record)
+    return noted(state, FlowState(FlowPhase.PAUSED, now, HANDOVER, reason))

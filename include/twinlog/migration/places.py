@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import ConfigValue
+from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.kafka_types import TopicPartition
@@ -114,7 +114,7 @@ def _sorted(
     source: Configs,
     target: Configs,
 ) -> Iterator[Place | PartitionProof]:
-    compacted = any("compact" in _value(configs, "cleanup.policy") for configs in (source, target))
+    compacted = any("compact" in (value_of(configs, "cleanup.policy") or "") for configs in (source, target))
     for it in topic.partitions:
         said = said_of.get(it.partition)
         reason = (problem.message, problem.hint) if problem else _against(topic, it, said)
@@ -130,7 +130,7 @@ def _sorted(
                 target_offsets=it.target,
                 said=said,
                 compacted=compacted,
-                timestamps=_value(target, "message.timestamp.type") != "LogAppendTime",
+                timestamps=value_of(target, "message.timestamp.type") != "LogAppendTime",
             )
     seen = {it.partition for it in topic.partitions}
     for number in sorted({*range(topic.partition_count), *said_of} - seen):
@@ -192,8 +192,3 @@ def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) 
             "wait until it has ended (a killed MirrorMaker's ends after transaction.timeout.ms), and try again",
         )
     return None
-
-
-def _value(configs: Configs, name: str) -> str:
-    entry = configs.get(name)
-    return (entry.value or "") if entry is not None else ""

@@ -11,6 +11,7 @@ from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.kafka_types import TopicPartition
 from twinlog.migration.alignment import Alignment, Verdict, Window, align
+from twinlog.state.progress import SourceIncarnation
 
 FIRST_RECORDS = 50
 """Of the source's first records before the position, how many at most compaction may have removed from the copy."""
@@ -38,6 +39,11 @@ class Place:
     def name(self) -> str:
         """`topic-partition` on the source, for messages."""
         return f"{self.source.topic}-{self.source.partition}"
+
+    @property
+    def life(self) -> SourceIncarnation:
+        """The source partition of the incarnation that is copied."""
+        return SourceIncarnation(self.source.topic, self.topic_id, self.source.partition)
 
 
 def prove(clusters: Clusters, place: Place, depth: int) -> Alignment:

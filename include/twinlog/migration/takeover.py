@@ -19,13 +19,13 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
-from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
+from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
+from twinlog.lifecycle.records import noted, piece
 from twinlog.migration.alignment import Alignment
 from twinlog.migration.copier import Copier, read_positions, require_stopped, require_unmoved, traces
 from twinlog.migration.places import discover_all, places
@@ -49,6 +49,10 @@ DEPTH = 10_000
 
 RUNS_PER_PIECE = 4_000
 PARTITIONS_AT_ONCE = 4
+
+Known = Mapping[SourceIncarnation, PackedMap]
+Pieces = Sequence[tuple[Place, tuple[MapSegment, ...]]]
+"""The map segments that each partition is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ def run(
     report = replace(report, notes=tuple(_notes(copier, discovery, positions, syncs, topics)))
     if report.refused:
         return report
-    pieces = _pieces(flow, clusters, proved)
+    known = read_packed(flow, clusters.target)
+    pieces = _pieces(dict(known), proved)  # without maps that cannot be read
     report = _with_map(report, pieces)
     if owned is None:
         return replace(report, state="dry-run")
@@ -103,10 +108,10 @@ def run(
         *_progress(state, progress, proved),
         *left_as_they_are(state, progress, copier, positions, topics),
     ]
-    kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
     left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
-    known = read_packed(flow, clusters.target)
-    kept += [_noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
+    before = read_ledger(flow, clusters.target).taken_over
+    kept = [noted(state, it) for it in _taken_over(known, before, discovery, proved)]
+    kept += [noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
     owned.write([*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
@@ -202,21 +207,15 @@ def _notes(
         yield f"{syncs.unreadable} record(s) of {syncs.topic} on {syncs.cluster} are no offset-syncs"
 
 
-def _pieces(
-    flow: FlowSettings, clusters: Clusters, proved: Sequence[Proved]
-) -> list[tuple[Place, tuple[MapSegment, ...]]]:
+def _pieces(known: Known, proved: Sequence[Proved]) -> Pieces:
     """Make map segments of what was proved, after what the map knows already."""
-    known = {
-        (incarnation.topic, incarnation.topic_id, incarnation.partition): it
-        for incarnation, it in read_packed(flow, clusters.target).items()
-    }
-    result = []
-    for it in proved:
-        place, found = it.place, it.found
-        map_of = known.get((place.source.topic, place.topic_id, place.source.partition))
-        floor = map_of.end_upstream if map_of is not None else 0
-        result.append((place, tuple(segments_of(found, floor))))
-    return result
+    return [(it.place, tuple(segments_of(it.found, _end(known, it.place)))) for it in proved]
+
+
+def _end(known: Known, place: Place) -> int:
+    """Return the upstream offset at which a partition's map ends, 0 without one."""
+    packed = known.get(place.life)
+    return packed.end_upstream if packed is not None else 0
 
 
 def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
@@ -239,9 +238,7 @@ def _above(run: Extent, floor: int) -> Extent:
     return Extent(run.upstream + cut, run.downstream + cut, run.length - cut)
 
 
-def _with_map(
-    report: TakeoverReport, pieces: Sequence[tuple[Place, tuple[MapSegment, ...]]]
-) -> TakeoverReport:
+def _with_map(report: TakeoverReport, pieces: Pieces) -> TakeoverReport:
     mapped = {
         place.source: sum(run.length for piece in found for run in piece.runs) for place, found in pieces
     }
@@ -254,10 +251,9 @@ def _progress(
 ) -> Iterator[StateRecord]:
     """Yield positions that differ from the stored ones."""
     for it in proved:
-        topic, partition = it.place.source
         last = it.found.last_upstream
-        if last >= 0 and progress.get(TopicPartition(topic, partition)) != last:
-            yield progress_record(state, topic, partition, last)
+        if last >= 0 and progress.get(it.place.source) != last:
+            yield progress_record(state, *it.place.source, last)
 
 
 def left_as_they_are(
@@ -276,37 +272,31 @@ def left_as_they_are(
     """
     if topics is None or copier.keeps_progress_as(state):
         return
-    for (topic, partition), last in positions.items():
-        if topic not in topics and last > progress.get(TopicPartition(topic, partition), -1):
-            yield progress_record(state, topic, partition, last)
+    for at, last in positions.items():
+        if at.topic not in topics and last > progress.get(at, -1):
+            yield progress_record(state, *at, last)
 
 
-def _map_records(
-    state: StateTopics, pieces: Sequence[tuple[Place, tuple[MapSegment, ...]]]
-) -> Iterator[StateRecord]:
+def _map_records(state: StateTopics, pieces: Pieces) -> Iterator[StateRecord]:
     for place, found in pieces:
-        topic, partition = place.source
-        for piece in found:
-            key = MapKey(topic, place.topic_id, partition, piece.first_upstream)
-            yield map_record(state, key, encode_segment(piece))
+        for it in found:
+            yield piece(state, place.life, it.first_upstream, it)
 
 
 def _taken_over(
-    flow: FlowSettings, clusters: Clusters, discovery: Discovery, proved: Sequence[Proved]
+    known: Known, before: Sequence[TakenOver], discovery: Discovery, proved: Sequence[Proved]
 ) -> Iterator[TakenOver]:
     """Yield records for the reverse flow about copies that keep their names: how much of them is the source's.
 
     What an earlier migration left uncompared counts as compared as far as this one reached.
     """
-    known = read_packed(flow, clusters.target)
-    before = read_ledger(flow, clusters.target).taken_over
     ids = {it.topic: it.remote.topic_id for it in discovery.topics if it.remote is not None}
     now = clock.now_ms()
     for it in proved:
         topic, partition = it.place.target
         if topic != it.place.source.topic:
             continue
-        packed = known.get(SourceIncarnation(topic, it.place.topic_id, partition))
+        packed = known.get(it.place.life)
         first = packed.open().end_downstream if packed is not None else 0
         end = it.place.target_offsets.end
         compared = min((downstream for _, downstream in it.found.pairs), default=end)
@@ -319,33 +309,23 @@ def _taken_over(
 
 
 def left_unmapped(
-    known: Mapping[SourceIncarnation, PackedMap],
-    pieces: Sequence[tuple[Place, tuple[MapSegment, ...]]],
-    left: Mapping[TopicPartition, int],
-    now_ms: int,
+    known: Known, pieces: Pieces, left: Mapping[TopicPartition, int], now_ms: int
 ) -> Iterator[MapHole]:
     """Yield what the map leaves out of MirrorMaker 2's copies: from the map's end up to what could be proved. Pure.
 
     For partitions that are `left` as they are, the range reaches up to MirrorMaker 2's position.
     """
     for place, found in pieces:
-        incarnation = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
-        packed = known.get(incarnation)
-        start = packed.end_upstream if packed is not None else 0
+        start = _end(known, place)
         if found and start < found[0].first_upstream:
-            yield MapHole(*incarnation, start, found[0].first_upstream, now_ms)
+            yield MapHole(*place.life, start, found[0].first_upstream, now_ms)
     for incarnation, packed in known.items():
         last = left.get(incarnation.topic_partition, -1)
         if packed.end_upstream <= last:
             yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 
 
-def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
-    return StateRecord.of_ledger(state.ledger_topic, record)
-
-
 def _active(state: StateTopics) -> StateRecord:
     """Make the flow active again, also if it was paused by a migration to MM2."""
     now = clock.now_ms()
-    record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "migrated from MirrorMaker 2")
-    return StateRecord.of_ledger(state.ledger_topic, record)
+    return noted(state, FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "migrated from MirrorMaker 2"))
