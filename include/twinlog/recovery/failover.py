@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -162,6 +162,17 @@ def require_time(flow: FlowSettings, ledger: Ledger, at_ms: int) -> None:
 
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
     """Do the steps in their order, until one ends it."""
+    last = walk_noted(scene, todo, lambda name: _DEEDS[scene.mode, name](scene), steps)
+    return _report(scene, steps, last)
+
+
+def walk_noted(
+    scene: Scene,
+    todo: Iterable[StepName],
+    do: Callable[[StepName], Outcome],
+    steps: list[StepReport[StepName]],
+) -> Outcome | None:
+    """Do what comes after the beginning; keep each step's row, and write it into the journal of the scene."""
 
     def noted(row: StepReport[StepName], outcome: Outcome) -> None:
         steps.append(row)
@@ -169,13 +180,7 @@ def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepNa
             note(scene, row)
 
     behind: list[StepName] = [it for it in todo if it is not StepName.BEGIN]
-    last = timed.walk(
-        behind,
-        lambda name: _DEEDS[scene.mode, name](scene),
-        scene.tools.told,
-        noted,
-    )
-    return _report(scene, steps, last)
+    return timed.walk(behind, do, scene.tools.told, noted)
 
 
 def note(scene: Scene, step: StepReport[StepName]) -> None:

@@ -26,7 +26,7 @@ from twinlog.recovery.failback.home_steps import Journey
 from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, Tail, left, steps_of
-from twinlog.recovery.report import Outcome, State, StepReport, done
+from twinlog.recovery.report import State, StepReport, done
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import timed
 from twinlog.recovery.steps.scene import Scene, Tools
@@ -154,23 +154,17 @@ def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
     began = time.monotonic()
     tools.told(StepName.BEGIN, None)
     taken = home_steps.begin(journey)
-
-    def noted(row: StepReport[StepName], outcome: Outcome) -> None:
-        steps.append(row)
-        if row.name not in failover.WRITES_ITSELF or outcome.ends:
-            failover.note(there, row)
-
     if taken.promoted_ms is not None:
         steps += failover.done_before(taken)
     else:
         word = "began" if under_way is None else "goes on with"
         outcome = done(f"{word} {taken.run}; {there.flow.name} is failing back")
         seconds = round(time.monotonic() - began, 3)
-        noted(StepReport(StepName.BEGIN, outcome.state, seconds, outcome.message), outcome)
+        steps.append(StepReport(StepName.BEGIN, outcome.state, seconds, outcome.message))
         failover.note(there, steps[0])
         tools.told(StepName.BEGIN, outcome)
-    todo: list[StepName] = [it for it in left(FAILBACK, taken) if it is not StepName.BEGIN]
-    last = timed.walk(todo, lambda name: home_steps.DEEDS[name](journey), tools.told, noted)
+    todo = left(FAILBACK, taken)
+    last = failover.walk_noted(there, todo, lambda name: home_steps.DEEDS[name](journey), steps)
     return home_steps.report(journey, last)
 
 

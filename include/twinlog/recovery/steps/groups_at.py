@@ -18,7 +18,7 @@ from twinlog.groups.time_machine import Past, Stood, Then, mapped_between, past
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_dead import waived
+from twinlog.recovery.steps.source_dead import commit, waived
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import and_more, listed
 
@@ -111,11 +111,8 @@ def put_back(scene: Scene) -> Outcome:
             changes.setdefault(it.key.group, {})[it.key.topic_partition] = OffsetChange(
                 it.write, expected, metadata
             )
-    refused = target.alter_offsets(changes).refused if changes else {}
-    if refused:
-        key, error = next(iter(refused.items()))
-        why = f"{error.message}{and_more(len(refused))}"
-        return waiting(f"group {key.group} on {key.topic}-{key.partition}: {why}; run it again")
+    if (refused := commit(target, changes)) is not None:
+        return refused
     scene.groups = returned(flow, target, ledger, found, scene.groups)
     scene.put_back = {
         it.key: it.then.downstream_offset

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
-from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import Waiver
@@ -80,12 +80,10 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
             expected = it.there.offset if it.there is not None else None
             change = OffsetChange(it.write, expected, it.checkpoint.checkpoint.metadata)
             changes.setdefault(it.key.group, {})[it.key.topic_partition] = change
-    refused = target.alter_offsets(changes).refused if changes else {}
+    refused = commit(target, changes)
     scene.groups = shown(placings)
-    if refused:
-        key, error = next(iter(refused.items()))
-        why = f"{error.message}{and_more(len(refused))}"
-        return waiting(f"group {key.group} on {key.topic}-{key.partition}: {why}; run it again")
+    if refused is not None:
+        return refused
     groups = {it.key.group for it in placings}
     left = sorted({it.key.group for it in placings if it.trouble})
     unplaced = f"; left where they are, by waiver: {listed(left)}" if left else ""
@@ -95,6 +93,15 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     return done(
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
     )
+
+
+def commit(target: Cluster, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]) -> Outcome | None:
+    """Commit positions of groups; return the outcome of a step that was refused one, else None."""
+    refused = target.alter_offsets(changes).refused if changes else {}
+    for key, error in refused.items():
+        why = f"{error.message}{and_more(len(refused))}"
+        return waiting(f"group {key.group} on {key.topic}-{key.partition}: {why}; run it again")
+    return None
 
 
 def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> tuple[Placing, ...]:

@@ -101,12 +101,10 @@ def remove_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
 
 def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
     """Remove the denials of a run, and forget them; return what the cluster refused, "" if it refused nothing."""
-    if not run.denied:
-        return ""
-    if why := remove_denials(cluster, run.denied):
-        return why
-    journal.move(lambda ledger: transitions.without_denials(ledger, run.run, clock.now_ms()))
-    return ""
+    why = remove_denials(cluster, run.denied) if run.denied else ""
+    if run.denied and not why:
+        journal.move(lambda ledger: transitions.without_denials(ledger, run.run, clock.now_ms()))
+    return why
 
 
 def take_back(source: Cluster, ledger: Ledger, made: Collection[DeniedWrite]) -> None:
@@ -133,12 +131,10 @@ def still_denied(cluster: Cluster, journal: Journal, run: RecoveryRun) -> list[s
 
 def forget_denials_on_target(target: Cluster, journal: Journal, run: RecoveryRun) -> str:
     """Remove what keeps producers from the target of a flow that copies home, and forget it; as `forget_denials`."""
-    if not run.denied_on_target:
-        return ""
-    if why := remove_denials(target, run.denied_on_target):
-        return why
-    journal.move(lambda ledger: transitions.without_denials_on_target(ledger, run.run))
-    return ""
+    why = remove_denials(target, run.denied_on_target) if run.denied_on_target else ""
+    if run.denied_on_target and not why:
+        journal.move(lambda ledger: transitions.without_denials_on_target(ledger, run.run))
+    return why
 
 
 def denied_to_everybody(target: ClusterReader, topics: Collection[str]) -> tuple[str, ...]:
