@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from twinlog.recovery.report import StepReport
 
 Cell = str | int | float | bool | None
-Column = str | Callable[[Any], Cell]
-"""A column shows the field of this name, or what this makes of an item."""
 
 PIPE_WIDTH = 200
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
@@ -47,18 +45,26 @@ class Grid:
     empty: str = ""
 
     @classmethod
-    def of(cls, title: str, columns: Mapping[str, Column], items: Iterable[Any], empty: str = "") -> Grid:
-        """Show items, results or JSON documents, a row each; a partition is a name, not a number."""
-        return cls(
-            title, tuple(columns), [tuple(_cell(it, of) for of in columns.values()) for it in items], empty
+    def of(
+        cls, title: str, columns: str, items: Iterable[Any], empty: str = "", **made: Callable[[Any], Cell]
+    ) -> Grid:
+        """Show items, results or JSON documents, a row each; a partition is a name, not a number.
+
+        `columns` is the head of the table: the fields to show, each behind its heading if that says more, as in
+        `topic | partition | goes on at: next_offset`.  `made` gives fields that items do not have as they are shown.
+        """
+        heads = [part.rpartition(":") for part in columns.split("|")]
+        fields = [field.strip() for _, _, field in heads]
+        rows = [tuple(made[it](item) if it in made else _cell(item, it) for it in fields) for item in items]
+        headings = (
+            heading.strip() if colon else field.replace("_", " ").strip() for heading, colon, field in heads
         )
+        return cls(title, tuple(headings), rows, empty)
 
 
-def _cell(item: Any, column: Column) -> Cell:
-    if callable(column):
-        return column(item)
-    found: Cell = item[column] if isinstance(item, Mapping) else getattr(item, column)
-    return str(found) if column == "partition" else found
+def _cell(item: Any, field: str) -> Cell:
+    found: Cell = item[field] if isinstance(item, Mapping) else getattr(item, field)
+    return str(found) if field == "partition" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +200,7 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
 
 def steps_grid(title: str, steps: Iterable[StepReport[Any]]) -> Grid:
     """Return the table of the steps of a procedure."""
-    columns = {"step": "name", "": "state", "seconds": "seconds", "what": "message"}
-    return Grid.of(title, columns, steps, empty="none")
+    return Grid.of(title, "step: name | : state | seconds | what: message", steps, empty="none")
 
 
 def notes_grid(notes: Iterable[str], title: str = "notes", heading: str = "what", empty: str = "") -> Grid:

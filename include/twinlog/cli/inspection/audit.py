@@ -19,7 +19,7 @@ from twinlog.cli.options import (
     TopicsOption,
     parse_topics,
 )
-from twinlog.cli.render import Column, Grid, Lines, show
+from twinlog.cli.render import Grid, Lines, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
@@ -127,23 +127,17 @@ def _request(full: bool, sample: float | None, seed: int, topics: str | None) ->
 
 
 def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "copy": "remote_topic",
-        "partition": "partition",
-        "looked at": "records",
-        "proved %": lambda it: 100 * it.coverage,
-        "as bytes": "equal_bytes",
-        "one by one": "equal_records",
-        "others'": "others",
-        "differences": "differences",
-    }
+    columns = (
+        "topic | copy: remote_topic | partition | looked at: records | proved %: proved"
+        " | as bytes: equal_bytes | one by one: equal_records | others': others | differences"
+    )
     yield Grid.of(
         f"{result.flow}: {_verdict(result)}; {result.records:,} records looked at in {result.seconds:,.1f} s,"
         f" {100 * result.coverage:.1f} % of the copy proved",
         columns,
         result.partitions,
         "no copied partition",
+        proved=lambda it: 100 * it.coverage,
     )
     if result.differences:
         yield Grid(
@@ -164,10 +158,10 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
             for span in row.unproved
         ],
     )
-    yield Grid(
+    yield Grid.of(
         f"{result.flow}: could not be audited",
-        ("topic", "code", "what", "what to do"),
-        [(it.topic, it.code, it.message, it.hint) for it in result.problems],
+        "topic | code | what: message | what to do: hint",
+        result.problems,
     )
 
 

@@ -261,10 +261,10 @@ def _all_there(report: FlowCheck) -> str:
 def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
     if report.error is not None:
         return
-    yield Grid(
+    yield Grid.of(
         f"{report.flow}: clusters ({report.topics:,} topics selected)",
-        ("alias", "cluster id", "brokers"),
-        [(it.alias, it.cluster_id, it.brokers) for it in report.clusters],
+        "alias | cluster_id | brokers",
+        report.clusters,
     )
     yield Grid(
         f"{report.flow}: permissions that are missing or could not be asked about",

@@ -17,7 +17,7 @@ from twinlog.cli.options import (
     StrictOption,
     parse_moment,
 )
-from twinlog.cli.render import Column, Grid, notes_grid, show
+from twinlog.cli.render import Grid, notes_grid, show
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
@@ -97,38 +97,30 @@ def _past_grids(report: dict[str, Any]) -> Iterator[Grid]:
     from twinlog.checks.risk import iso
 
     title = f"{report['flow']}: groups at {iso(report['at_ms'])}; the history begins at {iso(report['begins_ms'])}"
-    columns: dict[str, Column] = {
-        "group": "group",
-        "topic": "remote_topic",
-        "partition": "partition",
-        "upstream": "upstream_offset",
-        "downstream": "downstream_offset",
-        "exact": "exact",
-        "": "stood",
-        "seen": lambda it: iso(it["as_of_ms"]),
-        "next look": lambda it: None if it["until_ms"] is None else iso(it["until_ms"]),
-        "why": "text",
-    }
-    yield Grid.of(title, columns, report["rows"], "no group had committed offsets of what is replicated")
+    columns = (
+        "group | topic: remote_topic | partition | upstream: upstream_offset"
+        " | downstream: downstream_offset | exact | : stood | seen | next_look | why: text"
+    )
+    yield Grid.of(
+        title,
+        columns,
+        report["rows"],
+        "no group had committed offsets of what is replicated",
+        seen=lambda it: iso(it["as_of_ms"]),
+        next_look=lambda it: None if it["until_ms"] is None else iso(it["until_ms"]),
+    )
     yield notes_grid(report["untold"], "not told by the source around then", "group")
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:
-    columns = {
-        "group": "group",
-        "topic": "remote_topic",
-        "partition": "partition",
-        "upstream": "upstream_offset",
-        "downstream": "downstream_offset",
-        "exact": "exact",
-        "committed there": "committed_there",
-        "state": "state",
-        "again": "expected_duplicates",
-        "why": "text",
-    }
+    columns = (
+        "group | topic: remote_topic | partition | upstream: upstream_offset"
+        " | downstream: downstream_offset | exact | committed_there | state"
+        " | again: expected_duplicates | why: text"
+    )
     nothing = "no group has committed offsets of what is replicated"
     yield Grid.of(_title(report), columns, report["rows"], nothing)
-    columns = {"group": "group", "type": "type", "why": "reason"}
+    columns = "group | type | why: reason"
     yield Grid.of(f"{report['flow']}: not covered", columns, report["uncovered"])
     yield notes_grid(report["notes"])
 

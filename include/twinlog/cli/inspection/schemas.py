@@ -109,11 +109,7 @@ def grids(sync: SchemaSync, flow: FlowSettings) -> Iterator[Grid]:
             *((None, None, note) for note in sync.plan.notes),
         ],
     )
-    yield Grid(
-        f"{sync.flow}: schemas left alone",
-        ("subject", "why"),
-        [(it.subject, it.reason) for it in sync.plan.left_out],
-    )
+    yield Grid.of(f"{sync.flow}: schemas left alone", "subject | why: reason", sync.plan.left_out)
 
 
 def rows(plan: SchemaPlan) -> Iterator[tuple[str, str, str | None, str | None]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -72,21 +72,22 @@ def status_of(flow: FlowSettings) -> FlowStatus:
         return step.run(flow, clusters)
 
 
-_OF_TOPIC: dict[str, Column] = {
-    "topic": "topic",
-    "to topic": "remote_topic",
-    "partitions": lambda it: len(it.partitions),
-    "lag (records)": "lag_records",
-    "undecided": "undecided_records",
-    "bytes, about": "lag_bytes",
-    "oldest not copied (s)": "rpo_seconds",
-    "RPO (s)": "rpo_budget_seconds",
-    "": lambda it: "over its RPO" if it.over_budget else "",
-}
+_OF_TOPIC = (
+    "topic | to topic: remote_topic | partitions | lag (records): lag_records"
+    " | undecided: undecided_records | bytes, about: lag_bytes | oldest not copied (s): rpo_seconds"
+    " | RPO (s): rpo_budget_seconds | : mark"
+)
 
 
 def _grids(status: FlowStatus) -> Iterator[Grid]:
-    copied = Grid.of(_title(status), _OF_TOPIC, status.topics, "no topic")
+    copied = Grid.of(
+        _title(status),
+        _OF_TOPIC,
+        status.topics,
+        "no topic",
+        partitions=lambda it: len(it.partitions),
+        mark=lambda it: "over its RPO" if it.over_budget else "",
+    )
     stopped = [
         (it.topic, it.remote_topic, it.partitions, *(None,) * 5, f"stopped: {it.message}")
         for it in status.stopped
@@ -99,10 +100,10 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         ("", "host", "process", "version", "configuration", "run"),
         [(it.role, it.host, it.pid, it.version, it.config[:12], it.run_id) for it in status.members],
     )
-    yield Grid(
+    yield Grid.of(
         f"{status.flow}: undecided, not copied before a transaction of the source ends",
-        ("what", "what to do"),
-        [(it.message, it.hint) for it in status.undecided],
+        "what: message | what to do: hint",
+        status.undecided,
     )
     yield Grid(
         f"{status.flow}: heartbeats in the target's topics",
@@ -145,21 +146,13 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         ],
     )
     yield gap_grid(status.flow, status.gaps)
-    yield Grid(
-        f"{status.flow}: paused topics",
-        ("topic", "since", "by", "reason"),
-        [(it.topic, it.since, it.by, it.reason) for it in status.paused],
-    )
-    yield Grid(
+    yield Grid.of(f"{status.flow}: paused topics", "topic | since | by | reason", status.paused)
+    yield Grid.of(
         f"{status.flow}: copies that nothing is copied into",
-        ("copy", "source topic", "why", "reason"),
-        [(it.remote_topic, it.topic, it.kind, it.reason) for it in status.orphans],
+        "copy: remote_topic | source topic: topic | why: kind | reason",
+        status.orphans,
     )
-    yield Grid(
-        f"{status.flow}: in the way",
-        ("topic", "what", "what to do"),
-        [(it.topic, it.message, it.hint) for it in status.problems],
-    )
+    yield Grid.of(f"{status.flow}: in the way", "topic | what: message | what to do: hint", status.problems)
 
 
 def _title(status: FlowStatus) -> str:

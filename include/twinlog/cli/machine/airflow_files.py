@@ -47,10 +47,8 @@ def install(dags: DagsOption, plugins: PluginsOption, output: OutputOption = Out
                 f"{path} is not twinlog's", hint="move it away, or choose another folder", code="foreign-file"
             )
     done = [_install(path, text) for path, text in contents.items()]
-    grid = Grid(
-        "restart Airflow's scheduler, Dag processor and API server to load the plugin",
-        ("file", "state"),
-        [(it.file, it.state) for it in done],
+    grid = Grid.of(
+        "restart Airflow's scheduler, Dag processor and API server to load the plugin", "file | state", done
     )
     show({"version": __version__, "files": done}, output, [grid])
     return int(ExitCode.DONE)

@@ -163,25 +163,17 @@ def _document(report: TakeoverReport) -> dict[str, Any]:
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:
-    columns = {
-        "topic": "topic",
-        "partition": "partition",
-        "ends": "state",
-        "position": "position",
-        "last offset": "last_upstream",
-        "compared": "compared",
-        "beyond": "beyond",
-        "twice": "duplicates",
-        "mapped": "mapped",
-    }
+    columns = (
+        "topic | partition | ends: state | position | last offset: last_upstream | compared | beyond"
+        " | twice: duplicates | mapped"
+    )
     yield Grid.of(_title(report), columns, report["partitions"], "nothing is replicated")
-    columns = {"topic": "topic", "partition": "partition", "what": "message", "what to do": "hint"}
+    columns = "topic | partition | what: message | what to do: hint"
     yield Grid.of("to look at", columns, (it for it in report["partitions"] if it["message"]))
     review = report["checkpoints"]
     if review["partitions"]:
-        headings = ("positions", "groups", "exact", "early", "most records early", "beyond", "not compared")
-        names = ("partitions", "groups", "exact", "early", "most_early", "beyond", "not_compared")
-        yield Grid.of(f"checkpoints in {review['topic']}", dict(zip(headings, names, strict=True)), [review])
+        columns = "positions: partitions | groups | exact | early | most records early: most_early | beyond"
+        yield Grid.of(f"checkpoints in {review['topic']}", f"{columns} | not_compared", [review])
     yield notes_grid(report["notes"])
 
 

@@ -12,7 +12,7 @@ import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Column, Grid, show, steps_grid
+from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.say import say, say_step
 from twinlog.jsonable import to_json
 
@@ -70,19 +70,10 @@ def _grids(report: DrillReport) -> Iterator[Grid]:
         f" {_seconds(report.rpo_seconds)}",
         report.steps,
     )
-    columns = {
-        "group": "group",
-        "topic": "topic",
-        "partition": "partition",
-        "upstream": "upstream_offset",
-        "began at": "downstream_offset",
-        "read": "read_offset",
-        "is there": "read_upstream",
-        "again": "again",
-        "skipped": "skipped",
-        "": "found",
-        "what": "message",
-    }
+    columns = (
+        "group | topic | partition | upstream: upstream_offset | began at: downstream_offset"
+        " | read: read_offset | is there: read_upstream | again | skipped | : found | what: message"
+    )
     yield Grid.of(f"{report.flow}: groups", columns, report.groups)
 
 
@@ -96,16 +87,13 @@ def _history(flow: FlowSettings, output: Output) -> int:
 
     with clusters_with_ledger(flow) as clusters:
         drills = tuple(reversed(read_ledger(flow, clusters.target).drills))
-    columns: dict[str, Column] = {
-        "run": "run",
-        "began": lambda it: iso(it.started_ms),
-        "state": "state",
-        "by": "by",
-        "RTO (s)": "rto_seconds",
-        "RPO (s)": "rpo_seconds",
-        "groups": "groups",
-        "what": "message",
-    }
+    columns = (
+        "run | began | state | by | RTO (s): rto_seconds | RPO (s): rpo_seconds | groups | what: message"
+    )
     document = {"flow": flow.name, "runs": to_json(drills)}
-    show(document, output, [Grid.of(f"{flow.name}: drills", columns, drills, "none")])
+    show(
+        document,
+        output,
+        [Grid.of(f"{flow.name}: drills", columns, drills, "none", began=lambda it: iso(it.started_ms))],
+    )
     return 0

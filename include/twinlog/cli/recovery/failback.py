@@ -150,5 +150,5 @@ def _grids(report: FailbackReport) -> Iterator[Grid]:
     columns_of_rows = ("topic", "copy", "partition", *there, *here, "comes home")
     yield Grid(f"{report.flow}: on one side alone", columns_of_rows, rows)
     yield groups_grid(report.flow, report.groups)
-    columns = {"file": "path", "records": "records", "SHA-256": "sha256"}
+    columns = "file: path | records | SHA-256: sha256"
     yield Grid.of(f"{report.flow}: files", columns, report.files)

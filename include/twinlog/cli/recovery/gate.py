@@ -11,7 +11,7 @@ import typer
 from twinlog.checks.evaluate import NOTHING_TO_JUDGE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Column, Grid, refuse_unwritable, show, written
+from twinlog.cli.render import Grid, refuse_unwritable, show, written
 from twinlog.cli.say import say
 from twinlog.errors import ExitCode, UsageError
 from twinlog.gate.suites.suites import Mode
@@ -104,17 +104,17 @@ def _grids(result: GateResult) -> Iterator[Grid]:
             for it in sorted(result.checks, key=lambda it: (not it.blocks, it.passed))
         ],
     )
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "tier": lambda it: it.tier or "-",
-        "records": "records",
-        "of them undecided": "undecided",
-        "bytes, about": "bytes",
-        "oldest (s)": "seconds",
-        "RPO (s)": "rpo_seconds",
-        "": lambda it: "still written to" if it.moving else "",
-    }
-    yield Grid.of(f"{result.flow}: at risk", columns, result.topics)
+    columns = (
+        "topic | tier | records | of them undecided: undecided | bytes, about: bytes"
+        " | oldest (s): seconds | RPO (s): rpo_seconds | : mark"
+    )
+    yield Grid.of(
+        f"{result.flow}: at risk",
+        columns,
+        result.topics,
+        tier=lambda it: it.tier or "-",
+        mark=lambda it: "still written to" if it.moving else "",
+    )
     yield Grid(
         f"{result.flow}: waivers",
         ("check", "for", "reason", "by", "counts"),

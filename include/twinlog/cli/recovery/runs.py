@@ -11,7 +11,7 @@ import typer
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.recovery.failover import YesOption
-from twinlog.cli.render import Column, Grid, notes_grid, show
+from twinlog.cli.render import Grid, notes_grid, show
 from twinlog.cli.say import confirm, say
 from twinlog.jsonable import to_json
 
@@ -51,20 +51,16 @@ def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputO
     _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = step.history(chosen, clusters)
-    columns: dict[str, Column] = {
-        "run": "run",
-        "mode": "mode",
-        "state": "state",
-        "by": "by",
-        "began": lambda it: iso(it.started_ms),
-        "seconds": "seconds",
-        "RTO (s)": "rto_seconds",
-        "RPO (s)": "rpo_seconds",
-        "lost": "at_risk_records",
-        "evidence": "evidence",
-    }
+    columns = (
+        "run | mode | state | by | began | seconds | RTO (s): rto_seconds | RPO (s): rpo_seconds"
+        " | lost: at_risk_records | evidence"
+    )
     document = {"flow": chosen.name, "runs": to_json(found)}
-    show(document, output, [Grid.of(f"{chosen.name}: failovers", columns, found, "none")])
+    show(
+        document,
+        output,
+        [Grid.of(f"{chosen.name}: failovers", columns, found, "none", began=lambda it: iso(it.started_ms))],
+    )
     return 0
 
 

@@ -17,7 +17,7 @@ from twinlog.cli.options import (
     parse_duration,
     parse_moment,
 )
-from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.render import Grid, show
 from twinlog.cli.say import warn
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
@@ -171,13 +171,14 @@ def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Ou
     from twinlog.gate.record import moment
 
     shown = [waived_by(it, now_ms) for it in waivers]
-    columns: dict[str, Column] = {
-        "check": "check",
-        "for": lambda it: it.subject or "all of it",
-        "reason": "reason",
-        "by": "by",
-        "until": lambda it: moment(it.until_ms),
-        "counts": lambda it: not it.expired,
-    }
-    grid = Grid.of(f"{flow.name}: waivers", columns, shown, "none")
+    columns = "check | for: subject_of | reason | by | until | counts"
+    grid = Grid.of(
+        f"{flow.name}: waivers",
+        columns,
+        shown,
+        "none",
+        subject_of=lambda it: it.subject or "all of it",
+        until=lambda it: moment(it.until_ms),
+        counts=lambda it: not it.expired,
+    )
     show({"flow": flow.name, "waivers": to_json(shown)}, output, [grid])

@@ -45,10 +45,10 @@ def claim(
 
 def _grids(done: ClaimResult) -> Iterator[Grid]:
     claims = [done.before, done.claim] if done.before is not None and done.changed else [done.claim]
-    yield Grid(
+    yield Grid.of(
         f"{done.flow}: whose the state is",
-        ("flow", "source cluster", "target cluster", "by", "reason"),
-        [(it.flow, it.source_cluster_id, it.target_cluster_id, it.by, it.reason) for it in claims],
+        "flow | source cluster: source_cluster_id | target cluster: target_cluster_id | by | reason",
+        claims,
     )
 
 

@@ -9,7 +9,7 @@ import typer
 from twinlog import clock
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ByOption, ConfigOption, OneFlowOption, Output, OutputOption
-from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.render import Grid, show
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 
@@ -145,22 +145,14 @@ def _named(
 
 def grid(flow: str, gaps: Sequence[GapReport], empty: str = "") -> Grid:
     """Show gaps as a table."""
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "partition": "partition",
-        "from offset": "first_offset",
-        "to offset": "last_offset",
-        "at most": "records",
-        "from": "since",
-        "to": "until",
-        "cause": "cause",
-        "copied on": "copied_past",
-        "state": "state",
-        "expires": lambda it: it.expires or "never",
-        "by": "acknowledged_by",
-        "reason": "acknowledged_reason",
-    }
-    return Grid.of(f"{flow}: gaps, never to be copied", columns, gaps, empty)
+    columns = (
+        "topic | partition | from offset: first_offset | to offset: last_offset | at most: records"
+        " | from: since | to: until | cause | copied on: copied_past | state | expires"
+        " | by: acknowledged_by | reason: acknowledged_reason"
+    )
+    return Grid.of(
+        f"{flow}: gaps, never to be copied", columns, gaps, empty, expires=lambda it: it.expires or "never"
+    )
 
 
 def _show(flow: FlowSettings, gaps: Sequence[GapReport], output: Output) -> None:

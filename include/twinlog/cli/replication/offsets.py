@@ -19,7 +19,7 @@ from twinlog.cli.options import (
     ReasonOption,
     SourceTopicOption,
 )
-from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -90,39 +90,23 @@ def alter(
 def _positions(found: CopyPositions) -> Iterator[Grid]:
     from twinlog.checks.risk import iso
 
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "partition": "partition",
-        "next": "next_offset",
-        "log start": "log_start",
-        "end": "end",
-        "at most to copy": "lag",
-        "map ends": "map_end",
-        "never copied": "never_copied",
-        "why not": "why",
-    }
+    columns = (
+        "topic | partition | next: next_offset | log_start | end | at most to copy: lag"
+        " | map ends: map_end | never_copied | why not: why"
+    )
     title = f"{found.flow}: where the copies stand (upstream offsets)"
     yield Grid.of(title, columns, found.partitions, "it replicates no topic")
-    columns = {
-        "topic": "topic",
-        "partition": "partition",
-        "from": "from_offset",
-        "to": "to_offset",
-        "at": lambda it: iso(it.at_ms),
-        "by": "by",
-        "reason": "reason",
-    }
-    yield Grid.of("moved by a person", columns, found.altered)
+    columns = "topic | partition | from: from_offset | to: to_offset | at | by | reason"
+    yield Grid.of("moved by a person", columns, found.altered, at=lambda it: iso(it.at_ms))
 
 
 def _moved(done: AlterResult) -> Iterator[Grid]:
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "partition": "partition",
-        "from": "from_offset",
-        "to": "to_offset",
-        "never copied": lambda _: sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
-        "copied after all": lambda it: it.again[1] - it.again[0] if it.again is not None else 0,
-    }
+    columns = "topic | partition | from: from_offset | to: to_offset | never_copied | copied_after_all"
     title = f"{done.flow}: {'moved' if done.changed else 'would be moved'} (upstream offsets)"
-    yield Grid.of(title, columns, [done.move])
+    yield Grid.of(
+        title,
+        columns,
+        [done.move],
+        never_copied=lambda _: sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
+        copied_after_all=lambda it: it.again[1] - it.again[0] if it.again is not None else 0,
+    )

@@ -93,9 +93,9 @@ def _grids(it: PauseOf) -> Iterator[Grid]:
         return
     if not it.paused.changed:
         say(f"{it.flow}: was so already")
-    yield Grid(
+    yield Grid.of(
         f"{it.flow}: {it.paused.state.value}",
-        ("paused topic", "by", "reason"),
-        [(pause.topic, pause.by, pause.reason) for pause in it.paused.topics],
-        empty="no topic is paused by itself",
+        "paused topic: topic | by | reason",
+        it.paused.topics,
+        "no topic is paused by itself",
     )

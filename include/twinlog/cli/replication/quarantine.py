@@ -18,7 +18,7 @@ from twinlog.cli.options import (
     ReasonOption,
     SourceTopicOption,
 )
-from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -41,18 +41,17 @@ def list_quarantined(
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = listed(chosen, clusters)
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "partition": "partition",
-        "offset": lambda it: it.offset if it.last_offset is None else f"{it.offset} to {it.last_offset}",
-        "reason": "reason",
-        "since": lambda it: moment(it.at_ms) if it.at_ms is not None else "",
-        "bytes": "size",
-        "where": "place",
-        "state": lambda it: it.state.value,
-        "replayed to": lambda it: ", ".join(it.replayed_to),
-    }
-    grid = Grid.of(f"{chosen.name}: written aside, not in the copies", columns, found, "nothing")
+    columns = "topic | partition | offset | reason | since | bytes: size | where: place | state | replayed_to"
+    grid = Grid.of(
+        f"{chosen.name}: written aside, not in the copies",
+        columns,
+        found,
+        "nothing",
+        offset=lambda it: it.offset if it.last_offset is None else f"{it.offset} to {it.last_offset}",
+        since=lambda it: moment(it.at_ms) if it.at_ms is not None else "",
+        state=lambda it: it.state.value,
+        replayed_to=lambda it: ", ".join(it.replayed_to),
+    )
     show({"flow": chosen.name, "records": to_json(found)}, output, [grid])
     return int(ExitCode.DONE)
 
@@ -86,15 +85,10 @@ def skip(
         warn(f"{chosen.name} may copy {topic} now: {done.before}")
     elif not execute:
         say("nothing was changed: --execute does it")
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "partition": "partition",
-        "from offset": "first_offset",
-        "to offset": "last_offset",
-        "bytes": "bytes",
-        "reason": "why",
-        "written aside": "changed",
-    }
+    columns = (
+        "topic | partition | from offset: first_offset | to offset: last_offset | bytes | reason: why"
+        " | written aside: changed"
+    )
     show({**to_json(done), "dry_run": not execute}, output, [Grid.of(chosen.name, columns, [done])])
     return int(ExitCode.DONE)
 

@@ -23,7 +23,7 @@ from twinlog.cli.options import (
     parse_moment,
     parse_topics,
 )
-from twinlog.cli.render import Column, Grid, show
+from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.config_watch import ConfigWatch
 from twinlog.cli.replication.cycle import FlowRun, Request, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
@@ -127,34 +127,33 @@ def new_run_id() -> str:
 
 def _by_partition(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per partition."""
-    columns: dict[str, Column] = {
-        "topic": lambda it: it[0].topic,
-        "to topic": lambda it: it[0].remote_topic,
-        "partition": lambda it: it[1].partition,
-        "copied": lambda it: it[1].copied_records,
-        "last offset": lambda it: it[1].last_upstream_offset,
-        "lag": lambda it: it[1].lag_records,
-        "undecided": lambda it: it[1].undecided_records,
-    }
-    rows = ((topic, it) for topic in report.topics for it in topic.partitions)
-    return Grid.of(title, columns, rows, "the flow replicates no topic yet")
+    columns = ("topic", "to topic", "partition", "copied", "last offset", "lag", "undecided")
+    rows = [
+        (
+            *(topic.topic, topic.remote_topic, it.partition, it.copied_records),
+            *(it.last_upstream_offset, it.lag_records, it.undecided_records),
+        )
+        for topic in report.topics
+        for it in topic.partitions
+    ]
+    return Grid(title, columns, rows, "the flow replicates no topic yet")
 
 
 def _by_topic(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per topic."""
-    columns: dict[str, Column] = {
-        "topic": "topic",
-        "to topic": "remote_topic",
-        "partitions": lambda it: len(it.partitions),
-        "copied": lambda it: sum(part.copied_records for part in it.partitions),
-        "lag": lambda it: sum(part.lag_records for part in it.partitions),
-        "undecided": "undecided_records",
-    }
-    return Grid.of(title, columns, report.topics)
+    columns = "topic | to topic: remote_topic | partitions | copied | lag | undecided: undecided_records"
+    return Grid.of(
+        title,
+        columns,
+        report.topics,
+        partitions=lambda it: len(it.partitions),
+        copied=lambda it: sum(part.copied_records for part in it.partitions),
+        lag=lambda it: sum(part.lag_records for part in it.partitions),
+    )
 
 
 def _grids(run: FlowRun) -> Iterator[Grid]:
-    columns = {"duty": "name", "state": "state", "seconds": "seconds", "": "message"}
+    columns = "duty: name | state | seconds | : message"
     yield Grid.of(f"{run.flow}: duties", columns, run.duties)
     report = run.report
     if report is None:
