@@ -13,8 +13,9 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from twinlog.cli.options import Output, OutputOption
@@ -157,18 +158,7 @@ def doctor(output: OutputOption = Output.TABLE) -> int:
 
 def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
     """Judge the facts.  `pins` maps a distribution to the version specifier twinlog needs ("==4.1.3")."""
-    checks = (
-        _python(machine),
-        _java(machine),
-        *(_package(name, version, pins.get(name, "")) for name, version in machine.packages.items()),
-        _one_spark(machine.packages),
-        _memory(machine),
-        _disk(machine),
-        *(_port(port, what, port in machine.taken_ports) for port, what in PORTS.items()),
-        _jars(machine),
-        _compiled(machine),
-        _classes(machine),
-    )
+    checks = (*_needed(machine, pins), *_advised(machine))
     return Diagnosis(all(check.passed for check in checks if check.severity == "critical"), checks)
 
 
@@ -185,8 +175,9 @@ def pins_of_twinlog() -> dict[str, str]:
     }
 
 
-def _python(machine: Machine) -> Check:
-    return Check(
+def _needed(machine: Machine, pins: Mapping[str, str]) -> Iterator[Check]:
+    """Yield what twinlog does not run without."""
+    yield Check(
         "python",
         "critical",
         PYTHON_FROM <= machine.python[:2] < PYTHON_BELOW,
@@ -194,21 +185,25 @@ def _python(machine: Machine) -> Check:
         "3.11, 3.12 or 3.13",
         "install a supported Python and make the virtual environment with it",
     )
-
-
-def _java(machine: Machine) -> Check:
     version = machine.java_version
-    if machine.java is None:
-        observed = "none"
-    else:
-        observed = f"{version} ({machine.java})" if version else f"{machine.java} does not answer"
-    return Check(
+    seen = f"{version} ({machine.java})" if version else f"{machine.java} does not answer"
+    yield Check(
         "java",
         "critical",
         version in JAVA_VERSIONS,
-        observed,
+        "none" if machine.java is None else seen,
         "JDK 17 or 21",
         "apt install openjdk-17-jdk-headless (Debian, Ubuntu), or set JAVA_HOME to a JDK 17 or 21",
+    )
+    yield from (_package(name, version, pins.get(name, "")) for name, version in machine.packages.items())
+    spark, client = machine.packages.get("pyspark"), machine.packages.get("pyspark-client")
+    yield Check(
+        "pyspark = pyspark-client",
+        "critical",
+        spark is not None and spark == client,
+        f"{spark} and {client}",
+        "equal versions",
+        "both install into one folder: make their versions equal with make setup",
     )
 
 
@@ -228,82 +223,53 @@ def _package(name: str, version: str | None, specifier: str) -> Check:
     )
 
 
-def _one_spark(packages: Mapping[str, str | None]) -> Check:
-    spark, client = packages.get("pyspark"), packages.get("pyspark-client")
-    return Check(
-        "pyspark = pyspark-client",
-        "critical",
-        spark is not None and spark == client,
-        f"{spark} and {client}",
-        "equal versions",
-        "both install into one folder: make their versions equal with make setup",
-    )
-
-
-def _memory(machine: Machine) -> Check:
-    return Check(
+def _advised(machine: Machine) -> Iterator[Check]:
+    """Yield what twinlog is slow without, or may come to need."""
+    warning = partial(Check, severity="warning")
+    yield warning(
         "memory",
-        "warning",
-        machine.memory_available >= MEMORY_WANTED,
-        f"{machine.memory_available // MIB:,} MB free",
-        f"{MEMORY_WANTED // MIB:,} MB",
-        "Spark and the embedded brokers may be killed for want of memory",
+        passed=machine.memory_available >= MEMORY_WANTED,
+        observed=f"{machine.memory_available // MIB:,} MB free",
+        expected=f"{MEMORY_WANTED // MIB:,} MB",
+        message="Spark and the embedded brokers may be killed for want of memory",
     )
-
-
-def _disk(machine: Machine) -> Check:
-    return Check(
+    yield warning(
         "disk",
-        "warning",
-        machine.temporary_free >= DISK_WANTED,
-        f"{machine.temporary_free // MIB:,} MB free in {machine.temporary_folder}",
-        f"{DISK_WANTED // MIB:,} MB",
-        "free some, or point TMPDIR to a larger disk",
+        passed=machine.temporary_free >= DISK_WANTED,
+        observed=f"{machine.temporary_free // MIB:,} MB free in {machine.temporary_folder}",
+        expected=f"{DISK_WANTED // MIB:,} MB",
+        message="free some, or point TMPDIR to a larger disk",
     )
-
-
-def _port(port: int, what: str, taken: bool) -> Check:
-    return Check(
-        f"port {port}",
-        "warning",
-        not taken,
-        "taken" if taken else "free",
-        "free",
-        f"{what} usually listens here: fine if that is what runs, else choose another port for it",
-    )
-
-
-def _jars(machine: Machine) -> Check:
-    return Check(
+    for port, what in PORTS.items():
+        taken = port in machine.taken_ports
+        yield warning(
+            f"port {port}",
+            passed=not taken,
+            observed="taken" if taken else "free",
+            expected="free",
+            message=f"{what} usually listens here: fine if that is what runs, else choose another port for it",
+        )
+    yield warning(
         "broker jars",
-        "warning",
-        machine.jar_count > 0,
-        f"{machine.jar_count} in {machine.jar_folder}",
-        "present",
-        "the demo and the integration tests fetch them once from Maven Central (44 MB)",
+        passed=machine.jar_count > 0,
+        observed=f"{machine.jar_count} in {machine.jar_folder}",
+        expected="present",
+        message="the demo and the integration tests fetch them once from Maven Central (44 MB)",
     )
-
-
-def _compiled(machine: Machine) -> Check:
-    return Check(
+    yield warning(
         "compiled modules",
-        "warning",
-        not machine.uncompiled,
-        f"none of {', '.join(machine.uncompiled)}" if machine.uncompiled else "kept",
-        "kept",
-        "each command compiles for 2 s, each Airflow task for 5: install with pip or "
+        passed=not machine.uncompiled,
+        observed=f"none of {', '.join(machine.uncompiled)}" if machine.uncompiled else "kept",
+        expected="kept",
+        message="each command compiles for 2 s, each Airflow task for 5: install with pip or "
         "`uv pip install --compile-bytecode`, or unset PYTHONDONTWRITEBYTECODE",
     )
-
-
-def _classes(machine: Machine) -> Check:
-    return Check(
+    yield warning(
         "Spark's classes",
-        "warning",
-        machine.classes_kept,
-        "archived" if machine.classes_kept else "not archived",
-        "archived",
-        "each start of Spark takes twice the CPU time without: twinlog spark cds",
+        passed=machine.classes_kept,
+        observed="archived" if machine.classes_kept else "not archived",
+        expected="archived",
+        message="each start of Spark takes twice the CPU time without: twinlog spark cds",
     )
 
 
