@@ -195,6 +195,11 @@ class Session:
         self._trouble_since = self._trouble_since or time.monotonic()
 
 
+def refused_by(answer: Any, asked: Asked) -> TwinlogError:
+    """Make our error of an answer, or a part of one, to a request of our own: it has a code and a text."""
+    return refusal(KafkaError(answer.error_code, answer.error_message), asked)
+
+
 def kafka_error(future: Future[Any]) -> KafkaError | None:
     """Return the KafkaError a finished future failed with, None if it succeeded."""
     failure = future.exception()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -73,13 +73,14 @@ def run(
     remotes = _require_gone(flow, clusters, ledger, topic)
     if dry_run:
         state, stored = state_topics(flow, clusters), read_progress(flow, clusters.target)
-        return _result(flow, topic, remotes, True, _records(flow, clusters, state, topic, remotes, stored))
+        records = _records(flow, clusters, state, topic, remotes, stored)
+        return ForgetResult(flow.name, topic, remotes, True, _by_kind(records))
     owned = Ownership.taken(flow, clusters, "forget", run_id)
     ledger = read_ledger(flow, clusters.target)
     remotes = _require_gone(flow, clusters, ledger, topic)
     records = _records(flow, clusters, owned.state, topic, remotes, owned.progress)
     owned.write([record for _, record in records])
-    return _result(flow, topic, remotes, False, records)
+    return ForgetResult(flow.name, topic, remotes, False, _by_kind(records))
 
 
 def forget_due(
@@ -238,11 +239,5 @@ def tombstones(
             yield kind, StateRecord(state.ledger_topic, LEDGER_PARTITION, key, None)
 
 
-def _result(
-    flow: FlowSettings,
-    topic: str,
-    remotes: tuple[str, ...],
-    dry_run: bool,
-    records: list[tuple[str, StateRecord]],
-) -> ForgetResult:
-    return ForgetResult(flow.name, topic, remotes, dry_run, dict(Counter(kind for kind, _ in records)))
+def _by_kind(records: Iterable[tuple[str, StateRecord]]) -> dict[str, int]:
+    return dict(Counter(kind for kind, _ in records))

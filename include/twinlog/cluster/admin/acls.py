@@ -9,10 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError
-
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.session import Asked, refusal
+from twinlog.cluster.session import Asked, refused_by
 from twinlog.cluster.values import Answers
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
@@ -73,7 +71,7 @@ def describe_acls(settings: ConnectionSettings) -> tuple[AclBinding, ...]:
         )
     if answer.error_code:
         asked = Asked(settings.alias, "read", "the ACLs", "DESCRIBE on the cluster")
-        raise _refusal(answer, asked)
+        raise refused_by(answer, asked)
     return tuple(
         sorted(
             AclBinding(
@@ -148,17 +146,15 @@ def _change(
             for it, result in zip(part, ask(brokers.any_broker(), part), strict=True):
                 if result.error_code:
                     what = f"the ACL {it.permission} {it.right} on {it.resource}"
-                    refused[it] = _refusal(result, Asked(settings.alias, deed, what, "ALTER on the cluster"))
+                    refused[it] = refused_by(
+                        result, Asked(settings.alias, deed, what, "ALTER on the cluster")
+                    )
     return Answers({it: None for it in wanted if it not in refused}, refused)
 
 
 def _worst(result: Any) -> Any:
     """Return the failure of one filter: of the filter itself, or of a deletion of an ACL that it matched."""
     return next((it for it in (result, *result.matching_acls) if it.error_code), result)
-
-
-def _refusal(answer: Any, asked: Asked) -> TwinlogError:
-    return refusal(KafkaError(answer.error_code, answer.error_message), asked)
 
 
 def _name(table: Mapping[int, str], code: int) -> str:

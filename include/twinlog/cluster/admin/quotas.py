@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError
-
 from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
-from twinlog.cluster.session import Asked, refusal
+from twinlog.cluster.session import Asked, refused_by
 from twinlog.cluster.values import Answers
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
@@ -28,7 +26,7 @@ def describe_quotas(settings: ConnectionSettings) -> Quotas:
         answer = brokers.any_broker().call(kafka_python.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False)
     if answer.error_code:
         asked = Asked(settings.alias, "read", "the client quotas", "DESCRIBE_CONFIGS on the cluster")
-        raise refusal(KafkaError(answer.error_code, answer.error_message), asked)
+        raise refused_by(answer, asked)
     return {
         _entity(entry.entity): {item.key: item.value for item in entry.values}
         for entry in sorted(answer.entries or (), key=lambda entry: str(_entity(entry.entity)))
@@ -49,8 +47,7 @@ def alter_quotas(
             for result in answer.entries:
                 if result.error_code:
                     item = next(item for item in part if item[0] == _entity(result.entity))
-                    error = KafkaError(result.error_code, result.error_message)
-                    refused[item] = refusal(error, _asked(settings.alias, item))
+                    refused[item] = refused_by(result, _asked(settings.alias, item))
     items = [(entity, key) for entity, quotas in changes.items() for key in quotas]
     return Answers({item: None for item in items if item not in refused}, refused)
 

@@ -11,10 +11,8 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import KafkaError
-
 from twinlog.cluster.admin.access_values import ScramCredential, ScramUser
-from twinlog.cluster.session import Asked, refusal
+from twinlog.cluster.session import Asked, refused_by
 from twinlog.cluster.values import Answers
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
@@ -35,7 +33,7 @@ def describe_scram_users(settings: ConnectionSettings) -> Mapping[str, tuple[Scr
         answer = brokers.any_broker().call(kafka_python.DESCRIBE_SCRAM, users=[])
     if answer.error_code:
         asked = Asked(settings.alias, "list", "the SCRAM users", "DESCRIBE on the cluster")
-        raise refusal(KafkaError(answer.error_code, answer.error_message), asked)
+        raise refused_by(answer, asked)
     return {
         found.user: tuple(
             sorted(
@@ -68,8 +66,8 @@ def upsert_scram_users(settings: ConnectionSettings, users: Sequence[ScramUser])
     with Brokers(settings) as brokers:
         answer = brokers.any_broker().call(kafka_python.ALTER_SCRAM, deletions=[], upsertions=upsertions)
     refused: dict[str, TwinlogError] = {
-        result.user: refusal(
-            KafkaError(result.error_code, result.error_message),
+        result.user: refused_by(
+            result,
             Asked(settings.alias, "give", f"user {result.user} a SCRAM credential", "ALTER on the cluster"),
         )
         for result in answer.results

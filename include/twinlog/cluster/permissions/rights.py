@@ -234,7 +234,7 @@ def _described_topics(
         if error.code == "unauthorised":
             rights[Resource(Kind.TOPIC, name)] = Rights(denied=IMPLYING_DESCRIBE)
         elif error.code == NO_SUCH_TOPIC:
-            rights[Resource(Kind.TOPIC, name)] = Rights(granted=frozenset({"DESCRIBE"}))
+            rights[Resource(Kind.TOPIC, name)] = _DESCRIBED
         else:
             raise error
     return rights, tuple(names if not told else answers.refused)
@@ -248,10 +248,8 @@ def _missing_topics(
     for operation, ask in ASKING.items():
         if operation not in wanted or not names:
             continue
-        one = frozenset({operation})
         for name, denied in _denied(session, ask(session.admin, names)).items():
-            resource = Resource(Kind.TOPIC, name)
-            more = Rights(denied=one) if denied else Rights(granted=one)
+            resource, more = Resource(Kind.TOPIC, name), _answer(frozenset({operation}), denied=denied)
             rights[resource] = _both(rights.get(resource, Rights()), more)
     return rights
 
@@ -293,29 +291,20 @@ def _groups(session: Session, names: Sequence[str], *, told: bool) -> dict[Resou
     answers = session.answers(
         futures, lambda name: Asked(session.alias, "describe", f"group {name}", "DESCRIBE")
     )
-    rights = {}
+    both, rights = frozenset({"READ", "DESCRIBE"}), {}
     for name, found in answers.found.items():
-        allowed = _operations(found.authorized_operations)
-        denied_here = frozenset({"READ", "DESCRIBE"}) - allowed
-        rights[Resource(Kind.GROUP, name)] = Rights(allowed, denied_here) if told else _DESCRIBED
+        allowed = frozenset(operation.name for operation in found.authorized_operations or ())
+        rights[Resource(Kind.GROUP, name)] = Rights(allowed, both - allowed) if told else _DESCRIBED
     for name, error in answers.refused.items():
         # Any other refusal, such as of a group that does not exist, comes after the permission was checked.
         denied = error.code == "unauthorised"
-        rights[Resource(Kind.GROUP, name)] = (
-            Rights(denied=frozenset({"READ", "DESCRIBE"}))
-            if denied
-            else Rights(granted=frozenset({"DESCRIBE"}))
-        )
+        rights[Resource(Kind.GROUP, name)] = Rights(denied=both) if denied else _DESCRIBED
     return rights
 
 
 def _cluster(session: Session) -> Rights:
     allowed = describe_cluster(session, operations=True).operations
     return Rights(allowed, CLUSTER_OPERATIONS - allowed)
-
-
-def _operations(listed: Iterable[kafka_admin.AclOperation] | None) -> frozenset[str]:
-    return frozenset(operation.name for operation in listed or ())
 
 
 def _denied(session: Session, futures: Futures) -> dict[str, bool]:
