@@ -1,4 +1,4 @@
-"""Open the two clusters of a flow together."""
+"""Open the two clusters of a flow together, and wait for one of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,14 @@ class Clusters:
 def open_clusters(flow: FlowSettings) -> Iterator[Clusters]:
     """Yield the flow's two clusters; each connects at its first question and disconnects when it is dropped."""
     yield Clusters(KafkaCluster(flow.source), KafkaCluster(flow.target, written=True))
+
+
+@contextmanager
+def awaited(alias: str, hint: str, **data: str) -> Iterator[None]:
+    """Tell a person what to do while a cluster does not answer: this hint, and more data, go into its error."""
+    try:
+        yield
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != alias:
+            raise
+        raise ClusterUnreachable(error.message, hint=hint, **{**error.data, **data}) from None

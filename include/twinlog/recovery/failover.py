@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.open import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TwinlogError, UsageError
+from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
@@ -91,19 +91,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
         return _run(flow, clusters, request, tools)
 
 
-@contextmanager
-def source_needed(flow: FlowSettings, mode: Mode) -> Iterator[None]:
+def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None]:
     """Name the other mode to a person whose planned failover finds that the source does not answer."""
-    try:
-        yield
-    except ClusterUnreachable as error:
-        if mode is not Mode.PLANNED or error.data.get("cluster") != flow.source.alias:
-            raise
-        raise ClusterUnreachable(
-            error.message,
-            hint="if it is lost: twinlog failover --mode source-dead",
-            **{**error.data, "flow": flow.name},
-        ) from None
+    if mode is not Mode.PLANNED:
+        return nullcontext()
+    return awaited(flow.source.alias, "if it is lost: twinlog failover --mode source-dead", flow=flow.name)
 
 
 def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:

@@ -9,7 +9,7 @@ cycles of `B->A` stay as they are, and nothing passes the records that came home
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import ClusterReader
@@ -53,13 +53,14 @@ def way_home(configuration: Configuration, flow: FlowSettings) -> FlowSettings:
 
     Raises TerminalError `no-way-home` if there is none.
     """
-    found = configuration.flows.get(_name(flow))
+    name = _name(flow)
+    found = configuration.flows.get(name)
     if _keeps_names(flow):
         return require_reverse(flow, found)
     if found is None:
         raise TerminalError(
-            f"{flow.name} cannot go home: the file has no flow {_name(flow)}, so how to copy home is not known",
-            hint=f"{_name(flow)}.enabled = true, or {_name(flow)}.emit.heartbeats.enabled = true if it is to copy"
+            f"{flow.name} cannot go home: the file has no flow {name}, so how to copy home is not known",
+            hint=f"{name}.enabled = true, or {name}.emit.heartbeats.enabled = true if it is to copy"
             " nothing else",
             code="no-way-home",
             flow=flow.name,
@@ -129,10 +130,9 @@ def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSet
     """Return the flow that copies home.  Raises TerminalError `no-way-home` if the file enables none."""
     if reverse is not None and reverse.enabled:
         return reverse
-    here, there = flow.source.alias, flow.target.alias
     raise TerminalError(
-        f"no flow {there}->{here} is enabled: nothing brings home what was written on {there}",
-        hint=f"{there}->{here}.enabled = true, and run it once",
+        f"no flow {_name(flow)} is enabled: nothing brings home what was written on {flow.target.alias}",
+        hint=f"{_name(flow)}.enabled = true, and run it once",
         code="no-way-home",
         flow=flow.name,
     )
@@ -147,27 +147,23 @@ def _keeps_names(flow: FlowSettings) -> bool:
     return flow.policy.format_remote_topic(flow.source.alias, "orders") == "orders"
 
 
-@contextmanager
-def opened_reverse(configuration: Configuration, flow: FlowSettings) -> Iterator[Way | None]:
+def opened_reverse(configuration: Configuration, flow: FlowSettings) -> AbstractContextManager[Way | None]:
     """Open the clusters of the enabled flow in the other direction; None if the file has none."""
-    reverse = reverse_of(configuration, flow)
-    if reverse is None:
-        yield None
-        return
-    with open_clusters(reverse) as clusters:
-        yield Way(reverse, clusters)
+    return _opened(reverse_of(configuration, flow))
+
+
+def opened_way_home(configuration: Configuration, flow: FlowSettings) -> AbstractContextManager[Way | None]:
+    """Open the clusters of the flow by which this one goes home; None if there is none."""
+    try:
+        return _opened(way_home(configuration, flow) if flow.homes is None else None)
+    except TerminalError:
+        return _opened(None)
 
 
 @contextmanager
-def opened_way_home(configuration: Configuration, flow: FlowSettings) -> Iterator[Way | None]:
-    """Open the clusters of the flow by which this one goes home; None if there is none."""
-    if flow.homes is not None:
+def _opened(flow: FlowSettings | None) -> Iterator[Way | None]:
+    if flow is None:
         yield None
         return
-    try:
-        back = way_home(configuration, flow)
-    except TerminalError:
-        yield None
-        return
-    with open_clusters(back) as clusters:
-        yield Way(back, clusters)
+    with open_clusters(flow) as clusters:
+        yield Way(flow, clusters)

@@ -5,8 +5,8 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog import clock
 from twinlog.checks.data_docs import reports_folder
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.open import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode
+from twinlog.errors import ExitCode
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.monitoring.heartbeats import own_heartbeats
@@ -144,17 +144,9 @@ def require_both(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> None
         require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
 
 
-@contextmanager
-def source_awaited(flow: FlowSettings) -> Iterator[None]:
+def source_awaited(flow: FlowSettings) -> AbstractContextManager[None]:
     """Tell a person whose source does not answer to wait for it."""
-    try:
-        yield
-    except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
-            raise
-        raise ClusterUnreachable(
-            error.message, hint=f"run it again once {flow.source.alias} is back", **error.data
-        ) from None
+    return awaited(flow.source.alias, f"run it again once {flow.source.alias} is back")
 
 
 def _do(work: Work, name: StepName, deed: Callable[[Work], Outcome]) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from twinlog import clock
+from twinlog.cluster.open import awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError
+from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover, homeward, preview, transitions
@@ -60,20 +61,10 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
         return _run(there, back, request, tools, read)
 
 
-@contextmanager
-def target_awaited(flow: FlowSettings, back: FlowSettings) -> Iterator[None]:
+def target_awaited(flow: FlowSettings, back: FlowSettings) -> AbstractContextManager[None]:
     """Tell a person who finds that the target does not answer how the source is promoted without it."""
-    try:
-        yield
-    except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.target.alias:
-            raise
-        raise ClusterUnreachable(
-            error.message,
-            hint=f"if it is lost: twinlog failover --mode source-dead --flow '{back.name}' promotes"
-            f" {flow.source.alias}",
-            **error.data,
-        ) from None
+    instead = f"twinlog failover --mode source-dead --flow '{back.name}' promotes {flow.source.alias}"
+    return awaited(flow.target.alias, f"if it is lost: {instead}")
 
 
 def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
