@@ -11,7 +11,6 @@ from twinlog.cluster.admin.groups import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
-    GroupMember,
     GroupPartition,
     GroupState,
     GroupType,
@@ -29,7 +28,7 @@ class FakeGroup:
     type: GroupType = GroupType.CLASSIC
     state: GroupState = GroupState.EMPTY
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[str, ...] = ()
 
 
 class FakeGroups:

@@ -190,17 +190,9 @@ def _report(seen: Seen | None, folder: Path, output: Output) -> int:
         found = SparkStatus(
             seen.health.value, seen.why, it.address, it.process.pid, it.master, it.build, seen.memory_mib, log
         )
-    columns = ("state", "address", "pid", "tasks run on", "version", "memory, MiB", "log")
-    row = (
-        found.state,
-        found.address,
-        found.pid,
-        found.master,
-        found.build,
-        found.memory_mib or None,
-        found.log,
-    )
-    show(found, output, [Grid("warm Spark", columns, [row])])
+    columns = "state | address | pid | tasks run on: master | version: build | memory, MiB: memory | log"
+    grid = Grid.of("warm Spark", columns, [found], memory=lambda it: it.memory_mib or None)
+    show(found, output, [grid])
     if found.message:
         say(found.message)
     return ExitCode.DONE if found.state == "ready" else ExitCode.SAYS_NO

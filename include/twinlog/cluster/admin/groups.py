@@ -60,32 +60,21 @@ class GroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """One group of a cluster; `simple` if its offsets are committed without ever joining it."""
+    """One group of a cluster."""
 
     group: str
     type: GroupType
     state: GroupState
-    simple: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """A member; `instance_id` is set for static membership (KIP-345)."""
-
-    member_id: str
-    client_id: str
-    host: str
-    instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members."""
+    """A group with the ids of its members."""
 
     group: str
     type: GroupType
     state: GroupState
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +138,7 @@ def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
 def _listing(it: Any) -> GroupListing:
     kind = _type(getattr(it, "group_type", None), it.protocol_type)
     state = _state(getattr(it, "group_state", None))
-    return GroupListing(it.group_id, kind, state, simple=not it.protocol_type and kind is GroupType.CLASSIC)
+    return GroupListing(it.group_id, kind, state)
 
 
 def _type(group_type: str | None, protocol: str) -> GroupType:
@@ -206,8 +195,5 @@ def _description(it: ConsumerGroupDescription) -> GroupDescription:
         it.group_id,
         GroupType.CONSUMER if it.type is ConsumerGroupType.CONSUMER else GroupType.CLASSIC,
         _DESCRIBED_STATES.get(it.state, GroupState.REBALANCING),
-        tuple(
-            GroupMember(member.member_id, member.client_id, member.host, member.group_instance_id)
-            for member in it.members
-        ),
+        tuple(member.member_id for member in it.members),
     )
