@@ -320,20 +320,23 @@ def newest_time(cluster: ClusterReader, partition: TopicPartition) -> int | None
     """Return the timestamp of the last record of a partition; None if there is no record near its end."""
     try:
         bounds = cluster.offsets([partition]).require()[partition]
-        start = max(bounds.log_start, bounds.stable_end - LOOK_BACK)
-        records = cluster.read_records({partition: start}, LOOK_BACK).get(partition, ())
     except TwinlogError:
         return None
-    return records[-1].timestamp if records and records[-1].timestamp >= 0 else None
+    return _time(cluster, partition, max(bounds.log_start, bounds.stable_end - LOOK_BACK), LOOK_BACK)
 
 
 def first_time(cluster: ClusterReader, partition: TopicPartition, offset: int) -> int | None:
     """Return the timestamp of the first record from `offset` on; None if there is none."""
+    return _time(cluster, partition, offset, 1)
+
+
+def _time(cluster: ClusterReader, partition: TopicPartition, offset: int, limit: int) -> int | None:
+    """Return the timestamp of the last of `limit` records from `offset` on; None if there is none to be read."""
     try:
-        records = cluster.read_records({partition: offset}, 1).get(partition, ())
+        records = cluster.read_records({partition: offset}, limit).get(partition, ())
     except TwinlogError:
         return None
-    return records[0].timestamp if records and records[0].timestamp >= 0 else None
+    return records[-1].timestamp if records and records[-1].timestamp >= 0 else None
 
 
 def _configs(cluster: ClusterReader, topic: str) -> Mapping[str, ConfigValue]:

@@ -151,8 +151,7 @@ def _rights(snapshot: FlowSnapshot) -> str:
 
 
 def _hook(flow: FlowSettings) -> str:
-    way = way_of(flow.failover)
-    return way or "no hook is set (twinlog.failover.hook.*)"
+    return way_of(flow.failover) or "no hook is set (twinlog.failover.hook.*)"
 
 
 def _counted(count: Callable[[], int]) -> str:

@@ -61,7 +61,7 @@ def preview(flow_name: str) -> Json:
     told = shortened({**found.document, "last_turned_back": turned_back}, "`twinlog failback --dry-run`")
     if homeward and found.exit_code is not ExitCode.DONE:
         context["ti"].xcom_push("return_value", told)
-        failure = not_home({**found.document, "transient": found.transient})
+        failure = not_home(found.told)
         assert failure is not None
         raise failure
     if params["dry_run"]:
@@ -181,7 +181,7 @@ def save(flow_name: str) -> Json:
     with opened(flow) as clusters, opened_logs(flow) as read:
         found = failback.run(flow, clusters, _asked(configuration, flow, by=by, dry_run=False), read)
     told = shortened(found.document, WHOLE)
-    failure = not_saved({**found.document, "transient": found.transient})
+    failure = not_saved(found.told)
     if failure is not None:
         context["ti"].xcom_push("return_value", told)
         raise failure

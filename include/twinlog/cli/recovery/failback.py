@@ -111,9 +111,7 @@ def _home(
         opened_logs(chosen) as read,
         WarmSpark() as spark,
     ):
-        tools = tools_of(
-            configuration, lambda: spark.runner(master or chosen.copy.spark_master), key, yes=yes
-        )
+        tools = tools_of(configuration, spark, master or chosen.copy.spark_master, key, yes=yes)
         report = home.run(
             Way(chosen, clusters),
             Way(back, reversed_ones),

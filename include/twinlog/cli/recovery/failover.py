@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from twinlog.config.flow.settings import Configuration
-    from twinlog.copying.rounds import LaneRunner
     from twinlog.recovery.report import FailoverReport, PlacedGroup
     from twinlog.recovery.steps.scene import Answer, Tools
 
@@ -85,9 +84,7 @@ def failover(
         opened_reverse(configuration, chosen) as reverse,
         WarmSpark() as spark,
     ):
-        tools = tools_of(
-            configuration, lambda: spark.runner(master or chosen.copy.spark_master), key, yes=yes
-        )
+        tools = tools_of(configuration, spark, master or chosen.copy.spark_master, key, yes=yes)
         asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms)
         report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
     show(report.document, output, _grids(report))
@@ -97,17 +94,13 @@ def failover(
 
 
 def tools_of(
-    configuration: Configuration,
-    copies: Callable[[], LaneRunner],
-    key: Ed25519PrivateKey | None,
-    *,
-    yes: bool,
+    configuration: Configuration, spark: WarmSpark, master: str, key: Ed25519PrivateKey | None, *, yes: bool
 ) -> Tools:
     """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step."""
     from twinlog.recovery.steps.scene import Tools
 
     return Tools(
-        copies=copies,
+        copies=lambda: spark.runner(master),
         approve=lambda question: answer(question, yes=yes),
         sleep=time.sleep,
         configuration=configuration.path,
