@@ -94,6 +94,7 @@ def test_ivy_is_asked_for_every_coordinate():
     description = _module_description(mirror_maker_jars("4.3.1"))
     names = ("connect-mirror", "connect-runtime", "connect-json", "slf4j-simple")
     assert [True] * 4 == [f'name="{name}"' in description for name in names]
+    assert '<exclude module="slf4j-log4j12"/>' in description, "it would print nothing"
 
 
 def test_the_reason_is_ivys_own_line():

@@ -41,6 +41,9 @@ _FETCH_TIMEOUT_S = 600
 _SLF4J_SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
 """A logging back end, which Kafka's jars lack; this one writes to stderr, which is kept as the log."""
 
+_OTHER_LOGGING = ("slf4j-log4j12", "slf4j-reload4j")
+"""Logging back ends that Connect before 4.0 brings along: which of two is used depends on the order of files."""
+
 _LOG4J = ("ch.qos.reload4j", "reload4j", "1.2.25")
 """Log4j 1.2, whose classes brokers before 3.3 load to let their log levels be changed."""
 
@@ -196,8 +199,11 @@ def _module_description(jars: JarSet) -> str:
         f'<dependency org="{organisation}" name="{name}" rev="{version}" conf="default"/>'
         for organisation, name, version in jars.coordinates
     )
+    unwanted = "".join(f'<exclude module="{module}"/>' for module in _OTHER_LOGGING)
     info = f'<info organisation="twinlog" module="{jars.name}"/>'
-    return f'<ivy-module version="2.0">{info}<dependencies>{dependencies}</dependencies></ivy-module>'
+    return (
+        f'<ivy-module version="2.0">{info}<dependencies>{dependencies}{unwanted}</dependencies></ivy-module>'
+    )
 
 
 def ivy_jar() -> Path:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from twinlog.errors import TerminalError
-from twinlog.lab.kafka.jars import class_path, mirror_maker_jars
+from twinlog.lab.kafka.jars import KAFKA_VERSION, class_path, mirror_maker_jars
 from twinlog.lab.kafka.java import find_java
 from twinlog.lab.kafka.node import JVM, cause_of_death
 from twinlog.lab.kafka.process import JavaProcess
@@ -31,15 +31,18 @@ _AS_ITS_SCRIPT = (
 
 
 class MirrorMaker:
-    """MM2 4.3.1 with `properties_text` as its mm2.properties, living in `folder`; it dies with us.
+    """MM2 with `properties_text` as its mm2.properties, living in `folder`; it dies with us.
+
+    The present `version` speaks to brokers from 2.1 on (KIP-896), 2.8 and 3.9 to older ones, too.
 
     Raises on `start`: TerminalError (`java`), TransientError (`jars`).
     """
 
-    def __init__(self, properties_text: str, folder: Path) -> None:
+    def __init__(self, properties_text: str, folder: Path, version: str = KAFKA_VERSION) -> None:
         self.folder = folder
         self.log = folder / "mirror-maker.log"
         self._text = properties_text
+        self._version = version
         self._process: JavaProcess | None = None
 
     def __enter__(self) -> Self:
@@ -62,9 +65,8 @@ class MirrorMaker:
         properties = self.folder / "mm2.properties"
         properties.write_text(self._text)
         java = (find_java().path, *_AS_ITS_SCRIPT, *JVM)
-        self._process = JavaProcess(
-            (*java, "-cp", class_path(mirror_maker_jars()), _MAIN, properties), self.log
-        )
+        jars = class_path(mirror_maker_jars(self._version))
+        self._process = JavaProcess((*java, "-cp", jars, _MAIN, properties), self.log)
 
     def require_running(self) -> None:
         """Raise TerminalError (code `mirror-maker`) with its last error if it has died."""
