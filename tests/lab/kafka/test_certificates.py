@@ -76,6 +76,7 @@ def test_all_stores_hold_the_same_key_and_authority(certificates):
 @pytest.mark.parametrize(
     ("store", "kind"),
     [
+        ("server.p12", "PrivateKeyEntry"),
         ("client.p12", "PrivateKeyEntry"),
         ("client.jks", "PrivateKeyEntry"),
         ("truststore.p12", "trustedCertEntry"),

@@ -11,6 +11,7 @@ from twinlog.lab.kafka.server_properties import (
     Listener,
     NodePlan,
     scram_arguments,
+    scram_entry,
     server_properties,
 )
 
@@ -72,6 +73,14 @@ def test_tls_listeners_get_the_certificates(tmp_path):
     assert str(tmp_path / "ca.pem") == properties["ssl.truststore.location"]
 
 
+def test_brokers_before_2_7_read_no_pem(tmp_path):
+    """They get the same certificate and authority as PKCS12 stores."""
+    plan = ClusterPlan((node(1, Listener.SSL),), certificates=make_certificates(tmp_path), version="2.4.1")
+    properties = server_properties(plan, plan.nodes[0])
+    assert ["PKCS12"] * 2 == [properties[f"ssl.{store}.type"] for store in ("keystore", "truststore")]
+    assert str(tmp_path / "server.p12") == properties["ssl.keystore.location"]
+
+
 def test_every_user_gets_both_scram_credentials():
     """Formatting writes SCRAM-SHA-256 and SCRAM-SHA-512 for each user."""
     assert [
@@ -80,6 +89,7 @@ def test_every_user_gets_both_scram_credentials():
         "--add-scram",
         "SCRAM-SHA-512=[name=alice,password=secret]",
     ] == scram_arguments({"alice": "secret"})
+    assert "SCRAM-SHA-256=[password=secret],SCRAM-SHA-512=[password=secret]" == scram_entry("secret")
 
 
 def test_cluster_ids_look_like_kafkas():

@@ -6,6 +6,7 @@
 | server.pem, server.key | the broker's certificate and PKCS#8 key, unencrypted: Java 17 reads no PBES2 PEM |
 | client.pem, client.key | the client's, unencrypted |
 | client.encrypted.key | the client's key, PBES2 with the password |
+| server.p12 | the broker's key store, for brokers before 2.7, which read no PEM (KIP-651) |
 | client.p12, truststore.p12 | key store and trust store, PKCS#12, PBE-SHA1-3DES: every Java reads it |
 | client.jks, truststore.jks | the same two as JKS |
 
@@ -52,6 +53,7 @@ class Certificates:
     server, server_key = _File("server.pem"), _File("server.key")
     client, client_key = _File("client.pem"), _File("client.key")
     client_encrypted_key = _File("client.encrypted.key")
+    server_pkcs12 = _File("server.p12")
     client_pkcs12, truststore_pkcs12 = _File("client.p12"), _File("truststore.p12")
     client_jks, truststore_jks = _File("client.jks"), _File("truststore.jks")
 
@@ -83,7 +85,7 @@ def make_certificates(folder: Path, hosts: Sequence[str] = ("localhost", "127.0.
     server = _issue(hosts[0], signer=authority, hosts=hosts)
     client = _issue("client", signer=authority)
     _write_pem(made, authority, server, client)
-    _write_pkcs12(made, authority, client)
+    _write_pkcs12(made, authority, server, client)
     _write_jks(made, authority, client)
     return made
 
@@ -131,7 +133,7 @@ def _write_pem(made: Certificates, authority: _Identity, server: _Identity, clie
     made.client_encrypted_key.write_bytes(client.key_bytes(pem, encrypted))
 
 
-def _write_pkcs12(made: Certificates, authority: _Identity, client: _Identity) -> None:
+def _write_pkcs12(made: Certificates, authority: _Identity, server: _Identity, client: _Identity) -> None:
     encryption = (
         serialization.PrivateFormat.PKCS12
         .encryption_builder()
@@ -139,11 +141,12 @@ def _write_pkcs12(made: Certificates, authority: _Identity, client: _Identity) -
         .hmac_hash(hashes.SHA1())
         .build(made.password.encode())
     )
-    keys = pkcs12.serialize_key_and_certificates(
-        _ALIAS.encode(), client.key, client.certificate, [authority.certificate], encryption
-    )
+    for file, owner in ((made.server_pkcs12, server), (made.client_pkcs12, client)):
+        keys = pkcs12.serialize_key_and_certificates(
+            _ALIAS.encode(), owner.key, owner.certificate, [authority.certificate], encryption
+        )
+        file.write_bytes(keys)
     trusted = pkcs12.PKCS12Certificate(authority.certificate, _ALIAS.encode())
-    made.client_pkcs12.write_bytes(keys)
     made.truststore_pkcs12.write_bytes(pkcs12.serialize_java_truststore([trusted], encryption))
 
 

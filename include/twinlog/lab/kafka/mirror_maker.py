@@ -33,7 +33,7 @@ _AS_ITS_SCRIPT = (
 class MirrorMaker:
     """MM2 with `properties_text` as its mm2.properties, living in `folder`; it dies with us.
 
-    The present `version` speaks to brokers from 2.1 on (KIP-896), 2.8 and 3.9 to older ones, too.
+    The present `version` speaks to brokers from 2.1 on (KIP-896), that of 3.9 to older ones, too.
 
     Raises on `start`: TerminalError (`java`), TransientError (`jars`).
     """

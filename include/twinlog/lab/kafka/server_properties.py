@@ -21,6 +21,7 @@ SESSION_S = 3
 """Seconds that ZooKeeper keeps the id of a killed broker taken."""
 
 _CONTROLLER = "CONTROLLER"
+_FIRST_WITH_PEM = (2, 7)
 _LOGIN_MODULES = "org.apache.kafka.common.security"
 
 
@@ -87,7 +88,8 @@ def server_properties(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
     role = _with_zookeeper if needs_zookeeper(cluster.version) else _with_kraft
     properties = _identity(cluster, node) | role(cluster, node) | _small_and_quick(cluster)
     if cluster.certificates:
-        properties |= _tls(cluster.certificates)
+        reads_pem = release(cluster.version) >= _FIRST_WITH_PEM
+        properties |= (_tls if reads_pem else _tls_without_pem)(cluster.certificates)
     for listener in (Listener.SASL_PLAINTEXT, Listener.SASL_SSL):
         if listener in node.ports:
             properties |= _sasl(listener, cluster.users)
@@ -172,6 +174,20 @@ def _tls(certificates: Certificates) -> dict[str, str]:
     }
 
 
+def _tls_without_pem(certificates: Certificates) -> dict[str, str]:
+    """Return the same settings with PKCS12 stores: brokers before 2.7 read no PEM (KIP-651)."""
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(certificates.server_pkcs12),
+        "ssl.keystore.password": certificates.password,
+        "ssl.key.password": certificates.password,
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": str(certificates.truststore_pkcs12),
+        "ssl.truststore.password": certificates.password,
+        "ssl.client.auth": "requested",
+    }
+
+
 def _sasl(listener: Listener, users: Mapping[str, str]) -> dict[str, str]:
     prefix = f"listener.name.{listener.lower()}"
     known = "".join(f" user_{name}={_quoted(password)}" for name, password in users.items())
@@ -201,3 +217,8 @@ def scram_arguments(users: Mapping[str, str]) -> list[str]:
         for mechanism in SCRAM_MECHANISMS
         for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
     ]
+
+
+def scram_entry(password: str) -> str:
+    """Return a user's config entries by which `kafka-configs --zookeeper` writes SCRAM credentials, before KIP-900."""
+    return ",".join(f"{mechanism}=[password={password}]" for mechanism in SCRAM_MECHANISMS)

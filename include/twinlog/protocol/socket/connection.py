@@ -207,11 +207,16 @@ class Connection:
             _block_for(self._socket, timeout_ms)
 
     def _login(self) -> None:
-        """Run the SASL exchange, then learn the broker's versions.
+        """Learn the broker's versions, which may be asked before a login, then run the SASL exchange.
 
         Repeated on the live connection before the session's lifetime ends (KIP-368): a broker closes connections that
         stay beyond it.
         """
+        if not self._spans:
+            answer = self.call(kafka_python.API_VERSIONS)
+            spans = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
+            kafka_python.require(spans, self._settings.alias, self._address)
+            self._spans = spans
         self._reauthenticate_at = float("inf")
         sasl = self._settings.sasl
         if self._settings.protocol.sasl and sasl is not None:
@@ -227,11 +232,6 @@ class Connection:
                     cluster=self._settings.alias,
                 )
             self._authenticate(mechanism, sasl.mechanism)
-        if not self._spans:
-            answer = self.call(kafka_python.API_VERSIONS)
-            spans = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
-            kafka_python.require(spans, self._settings.alias, self._address)
-            self._spans = spans
 
     def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
         while not mechanism.is_done():
