@@ -138,7 +138,7 @@ def test_it_is_checked_copied_audited_and_its_groups_translated(
     code, document = run_cli(capsys, "check", *config)
     assert 0 == code, json.dumps(document, indent=1)
     code, document = run_cli(capsys, "run", "--once", *config)
-    assert (0, len(RECORDS)) == (code, document["flows"][0]["records"]), document
+    assert (0, len(RECORDS)) == (code, document["flows"][0]["records"]), json.dumps(document, indent=1)
     assert RECORDS == read(cluster_b, stage.remote)
     assert 33 == committed(cluster_b, stage.group, stage.remote)
     code, audit = run_cli(capsys, "audit", *config)
@@ -164,11 +164,7 @@ def test_a_wrong_password_and_a_wrong_authority_get_one_line_each(
     """Exit code 3, without the password; nothing is copied."""
     stage = staged("SCRAM-SHA-256")
     other = make_certificates(tmp_path / "other")
-    wrong = {
-        "refused the SCRAM-SHA-256 login": stage.changed(PASSWORD, "hunter2"),
-    }
-    for said, config in wrong.items():
-        assert_refused(capsys, said, config)
+    assert_refused(capsys, "does not accept the login", stage.changed(PASSWORD, "hunter2"))
     assert_refused(capsys, "certificate", stage.changed(str(old.certificates.ca), str(other.ca)))
 
 
