@@ -31,8 +31,13 @@ def test_brokers_that_do_not_answer_a_new_producer_are_an_error_of_ours(
         writer.write("t", [InternalRecord(b"k", b"v")])
 
 
+NO_ID = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id"))
+
+
 class WithoutId:
     """A producer to which the broker gives no id: the client library says so at the end, and by an exception."""
+
+    raised: Exception = NO_ID
 
     def __init__(self, _properties: object) -> None: ...
 
@@ -44,12 +49,22 @@ class WithoutId:
     def flush(self, _seconds: float) -> int:
         for code in (KafkaError._FATAL, KafkaError._PURGE_QUEUE):
             self.on_delivery(KafkaError(code), None)
-        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id"))
+        raise self.raised
 
 
-def test_a_refused_producer_id_is_a_refusal_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+class WithoutIdAndReportsBehind(WithoutId):
+    """The same where a delivery report runs in the same call, behind the error: as Python then puts it."""
+
+    raised = SystemError("returned a result with an exception set")
+    raised.__cause__ = NO_ID
+
+
+@pytest.mark.parametrize("without_id", [WithoutId, WithoutIdAndReportsBehind])
+def test_a_refused_producer_id_is_a_refusal_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, without_id: type[WithoutId]
+) -> None:
     """A person can give the right; nobody can do anything with a stack trace."""
-    monkeypatch.setattr(records, "Producer", WithoutId)
+    monkeypatch.setattr(records, "Producer", without_id)
     monkeypatch.setattr(records.topics, "describe_topics", lambda *_: Answers({}))
     writer = records.RecordWriter(SimpleNamespace(alias="B"), {})
     with pytest.raises(ClusterRefused, match="B does not allow this user"):

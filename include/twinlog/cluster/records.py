@@ -73,18 +73,30 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
         for record in records:
             if not failures:
                 _enqueue(producer, topic, record, delivered)
-    except KafkaException as error:
-        failures.append(error.args[0])
+    except (KafkaException, SystemError) as error:
+        failures.append(_reason(error))
     unsent = 0
     try:
         unsent = producer.flush(REQUEST_SECONDS + 1)
-    except KafkaException as error:  # fatal: such as a broker that gives no producer id
-        failures.append(error.args[0])
+    except (KafkaException, SystemError) as error:  # fatal: such as a broker that gives no producer id
+        failures.append(_reason(error))
     if failures:
         told = next((it for it in failures if it.code() not in _NO_REASON), failures[0])
         raise refusal(told, _asked_to_write(session, topic))
     if unsent:
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
+
+
+def _reason(error: KafkaException | SystemError) -> KafkaError:
+    """Return the error that the client library raised.
+
+    It raises a fatal error inside a callback.  If delivery reports follow in the same call, they run with that
+    exception set, and Python makes a SystemError of it, with the exception as its cause.
+    """
+    raised = error if isinstance(error, KafkaException) else error.__cause__
+    if not isinstance(raised, KafkaException):
+        raise error
+    return raised.args[0]
 
 
 def _enqueue(producer: Producer, topic: str, record: InternalRecord, delivered: Callable[..., None]) -> None:

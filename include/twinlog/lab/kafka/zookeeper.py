@@ -48,7 +48,7 @@ def launch_zookeeper(folder: Path, plan: ClusterPlan, class_path: str, *, watche
 
 def _write_user(plan: ClusterPlan, class_path: str, name: str, password: str) -> None:
     """Write one user's SCRAM credentials, as kafka-configs.sh does; it waits for ZooKeeper."""
-    command = [find_java().path, "-Xmx128m", "-cp", class_path, "kafka.admin.ConfigCommand"]
+    command: list[str | Path] = [find_java().path, "-Xmx128m", "-cp", class_path, "kafka.admin.ConfigCommand"]
     command += ["--zookeeper", f"{HOST}:{plan.nodes[0].controller_port}", "--alter"]
     command += ["--entity-type", "users", "--entity-name", name, "--add-config", scram_entry(password)]
     answer = run(command, _WRITTEN_WITHIN_S)
