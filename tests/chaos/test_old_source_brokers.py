@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ElectionType
+from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from test_source_brokers import Watched, create, followed_until, in_background, leader_of, wait_for
 
 from lab import cycle, flow_of, read

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol
+from twinlog.config.security.connection import ConnectionSettings, SaslSettings, SecurityProtocol
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.kafka_python import METADATA, NEEDED, NEEDED_OF_TARGET
@@ -71,6 +71,31 @@ def test_a_peer_that_refuses_the_handshake_is_a_refusal() -> None:
         with pytest.raises(ClusterRefused, match="TLS handshake with cluster A") as caught:
             Connection(TLS, host, port)
         assert "tls" == caught.value.code
+
+
+def test_a_login_keeps_to_what_the_broker_knows() -> None:
+    """Kafka 2.0 and 2.1 end the connection at SaslAuthenticate v1, so versions are asked before."""
+    spans = dict.fromkeys(NEEDED, (0, 12)) | {17: (0, 1), 36: (0, 0)}
+    asked: list[tuple[int, int]] = []
+
+    def answers(there: socket.socket) -> None:
+        versions = b"".join(struct.pack(">hhh", key, *span) for key, span in spans.items())
+        answer = struct.pack(">hi", 0, len(spans)) + versions
+        for correlation, behind in (
+            (1, answer),
+            (2, struct.pack(">hi", 0, 0)),
+            (3, struct.pack(">hhi", 0, -1, 0)),
+        ):
+            if correlation > 1:
+                asked.append(struct.unpack_from(">hh", there.recv(4096), 4))
+            there.sendall(struct.pack(">ii", len(behind) + 4, correlation) + behind)
+        there.recv(4096)
+
+    sasl = SaslSettings("PLAIN", username="alice", password="a")
+    settings = ConnectionSettings("A", (), protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=sasl)
+    with listener(answers) as (host, port):
+        Connection(settings, host, port).close()
+    assert [(17, 1), (36, 0)] == asked
 
 
 def test_a_connection_that_was_lost_with_a_request_is_not_handed_out_again() -> None:
