@@ -1,6 +1,6 @@
 """A source of three brokers of Kafka 2.4 or 2.0 that dies in parts, while it is written to and copied.
 
-Two minutes a version.
+Five minutes a version on a loaded machine.
 """
 
 from __future__ import annotations
