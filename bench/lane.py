@@ -1,6 +1,6 @@
 """Measure the relay alone: one lane in this process, without Spark, on real brokers.
 
-    python -m bench.lane ["1 KB" ...] [--profile] [--records N]
+    python -m bench.lane ["1 KB" ...] [--profile] [--records N] [--compression zstd]
 
 Prints records and MB per CPU-second of this process for each kind of topic, commits included.
 """
@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import load
@@ -23,6 +23,7 @@ from bench.topics import BROKER, KINDS, MANY_PARTITIONS, Kind
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.values import Compression
 from twinlog.copying import copy
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.copy.copy_lane import copy_lane
@@ -61,6 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kinds", nargs="*", help="kinds of topics; default: all")
     parser.add_argument("--records", type=int, help="instead of each kind's own number")
+    parser.add_argument("--compression", type=Compression, default=Compression.PRODUCER, help="on the way")
     parser.add_argument("--profile", action="store_true", help="print the functions that take most")
     given = parser.parse_args()
     kinds = [kind for kind in (*KINDS, MANY_PARTITIONS) if not given.kinds or kind.name in given.kinds]
@@ -70,11 +72,19 @@ def main() -> None:
         EmbeddedKafka("B", settings=BROKER) as target,
     ):
         for kind in kinds:
-            measure(kind, given.records or kind.twinlog_records, Path(folder), source, target, given.profile)
+            records = given.records or kind.twinlog_records
+            measure(kind, records, Path(folder), source, target, given.compression, profiled=given.profile)
 
 
 def measure(
-    kind: Kind, records: int, folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, profiled: bool
+    kind: Kind,
+    records: int,
+    folder: Path,
+    source: EmbeddedKafka,
+    target: EmbeddedKafka,
+    compression: Compression,
+    *,
+    profiled: bool,
 ) -> None:
     """Copy one kind and print a line."""
     topic = f"{kind.slug}-{uuid.uuid4().hex[:6]}"
@@ -82,7 +92,8 @@ def measure(
     began = time.monotonic()
     count = load.fill(source.bootstrap_servers, kind, topic, records, data_folder(source))
     loading = time.monotonic() - began
-    flow = flow_of(folder, source, target, topic)
+    found = flow_of(folder, source, target, topic)
+    flow = replace(found, copy=replace(found.copy, compression=compression))
     runner = InProcess(profile=cProfile.Profile() if profiled else None)
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)

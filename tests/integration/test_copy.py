@@ -29,6 +29,7 @@ from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.values import Compression
 from twinlog.groups import checkpoints
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
@@ -65,6 +66,28 @@ def test_all_kinds_of_records_in_every_codec(
     result = cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic]))
     assert (result.state, result.records) == ("done", len(records))
     assert read(cluster_b, f"A.{topic}") == records
+
+
+def test_batches_are_compressed_on_their_way(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """All records arrive as they are, in a tenth of the bytes; the map and the audit do not notice."""
+    topic = create_topic(cluster_a, unique_topic("packed"), 2)
+    for partition, codec in enumerate(("none", "gzip")):
+        produce(cluster_a, topic, VARIED + many(2000), partition, compression_type=codec)
+    produce_transaction(cluster_a, topic, many(20), 0, commit=False)
+    produce_transaction(cluster_a, topic, many(20), 0)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__compression__type="zstd")
+    plain = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    assert (Compression.ZSTD, Compression.PRODUCER) == (flow.copy.compression, plain.copy.compression)
+    result = cycle(flow)
+    assert ("done", 2 * len(VARIED) + 4020) == (result.state, result.records)
+    assert result.bytes < 4020 * 100 / 10
+    for partition in range(2):
+        assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
+    with open_clusters(flow) as clusters:
+        proved = audit.run(flow, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+    assert (True, result.records) == (proved.equal, proved.records)
 
 
 def test_append_time_is_what_the_copy_shows(

@@ -26,6 +26,7 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+NUMBERS: Final = {name: codec for codec, name in NAMES.items()}
 
 MAX_DECOMPRESSED: Final = 128 * 1024 * 1024
 """The most bytes that one batch may decompress to, if it has to be read: half of a worker's memory."""

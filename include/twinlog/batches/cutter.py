@@ -48,6 +48,7 @@ from twinlog.batches.merge import (
     uncompressed,
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
+from twinlog.batches.recompress import recompressed
 from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
 
@@ -98,9 +99,9 @@ class Cutter:
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
     `loopback` tells loopback records, which came from the target and are not sent back.  `transform` is what is made of
-    each record before it is sent.  `most_bytes` limits a batch of several
-    records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit, because
-    the target compresses differently.
+    each record before it is sent.  `codec` is what all batches are compressed with, None: what each has.  `most_bytes`
+    limits a batch of several records; the limit is less than `max_message_bytes` once the target has refused a batch
+    within that limit, because the target compresses differently.
     """
 
     end: int
@@ -111,6 +112,7 @@ class Cutter:
     arena: Arena = field(default_factory=Arena)
     loopback: LoopbackRecords | None = None
     transform: Transform | None = None
+    codec: int | None = None
     most_bytes: int = field(init=False)
     _asks: bool = field(init=False, default=True)
 
@@ -137,6 +139,8 @@ class Cutter:
         `aborted` None means read_uncommitted: aborted records are copied like any other, but markers never are.
         """
         done = self._cut(block, position, aborted)
+        if self.codec is not None:
+            _recompress(done, self.codec)
         if done.poison is not None:  # in a run; batches behind the poison were read too
             done.leader_epoch = epoch_at(block, position, done.next_upstream)
         return done
@@ -401,3 +405,16 @@ class Cutter:
 def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
     stretch = ((header.base_offset, header.record_count),)
     return Outgoing(block[start : start + header.size], header, stretch)
+
+
+def _recompress(done: Cut, codec: int) -> None:
+    """Compress the batches to send with this codec; the first that cannot be unpacked is poison."""
+    for number, batch in enumerate(done.outgoing):
+        try:
+            done.outgoing[number] = recompressed(batch, codec)
+        except FormatError as error:
+            first, _ = batch.stretches[0]
+            del done.outgoing[number:]
+            done.next_upstream = first
+            done.poison = Poison(first, error.message, error.code)
+            return

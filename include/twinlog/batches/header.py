@@ -172,13 +172,18 @@ def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int,
     length = len(batch) - LOG_OVERHEAD
     times = base_timestamp, max_timestamp
     HEADER.pack_into(batch, 0, 0, length, -1, MAGIC_2, 0, codec, count - 1, *times, -1, -1, -1, count)
-    batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
+    write_crc(batch)
 
 
 def write_offsets(batch: memoryview, base_offset: int, last_offset_delta: int) -> None:
     """Place a batch that `write_header` has headed at offsets of its own, with a checksum that fits."""
     header = BatchHeader.read(batch)
     HEADER.pack_into(batch, 0, *header._replace(base_offset=base_offset, last_offset_delta=last_offset_delta))
+    write_crc(batch)
+
+
+def write_crc(batch: memoryview) -> None:
+    """Write the checksum that fits the batch."""
     batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from twinlog.batches.codec import NUMBERS
 from twinlog.config.flow.settings import Guarantee, PoisonPolicy
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.result import Totals
@@ -79,6 +80,7 @@ def lane_specs(
             exactly_once=settings.guarantee is Guarantee.EXACTLY_ONCE,
             read_committed=settings.read_committed,
             quarantine_poison=settings.poison is PoisonPolicy.QUARANTINE,
+            codec=NUMBERS.get(settings.compression),
             transaction_bytes=settings.transaction_bytes,
             transaction_ms=settings.transaction_ms,
             fetch_bytes=settings.fetch_bytes,

@@ -114,7 +114,7 @@ class LaneSpec:
     A task never initialises the writer: it writes with `producer_id` and `producer_epoch`, and stops at any
     indeterminate outcome.  With `follow` it stays and copies records as they arrive; its ranges then have no end.
     `bytes_per_second` is its share of the throttle.  `sequences` are (topic, partition, next sequence) for the records
-    that the driver itself wrote with this epoch.
+    that the driver itself wrote with this epoch.  `codec` is what batches are compressed with, None: what each has.
     """
 
     flow: str
@@ -130,6 +130,7 @@ class LaneSpec:
     exactly_once: bool = True
     read_committed: bool = True
     quarantine_poison: bool = False
+    codec: int | None = None
     transaction_bytes: int = 64 * 1024 * 1024
     transaction_ms: int = 10_000
     fetch_bytes: int = 16 * 1024 * 1024

@@ -36,6 +36,9 @@ from twinlog.config.flow.values import (
     SECONDS,
     SWITCH,
     TEXT,
+    Compression,
+    Isolation,
+    OffsetReset,
     after,
     choice,
     chosen,
@@ -112,16 +115,6 @@ class OffsetSyncsLocation(StrEnum):
     TARGET = "target"
 
 
-class _Isolation(StrEnum):
-    READ_COMMITTED = "read_committed"
-    READ_UNCOMMITTED = "read_uncommitted"
-
-
-class _Reset(StrEnum):
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
 @dataclass(frozen=True, slots=True)
 class CopySettings:
     """Tell how the copy works.
@@ -146,14 +139,18 @@ class CopySettings:
     partition_fetch_bytes: int = setting(POSITIVE_INT, "twinlog.partition.fetch.bytes", "4194304")
     """bytes of one partition in a fetch"""
     read_committed: bool = setting(
-        chosen(_Isolation.READ_COMMITTED), "consumer.isolation.level", "read_committed"
+        chosen(Isolation.READ_COMMITTED), "consumer.isolation.level", "read_committed"
     )
     """`read_committed`: records of aborted transactions are not copied; `read_uncommitted`: MM2's default"""
-    start_from_latest: bool = setting(chosen(_Reset.LATEST), "consumer.auto.offset.reset", "earliest")
+    start_from_latest: bool = setting(chosen(OffsetReset.LATEST), "consumer.auto.offset.reset", "earliest")
     """where a partition without progress starts: `earliest` or `latest`"""
     poison: PoisonPolicy = setting(choice(PoisonPolicy), "twinlog.on.poison.record", "fail")
     """a record that the target cannot hold: `fail`, or `quarantine` (written aside to
     `mm2-quarantine.<source>.internal`: [chaos.md](chaos.md#poisonous-records))"""
+    compression: Compression = setting(choice(Compression), "twinlog.compression.type", "producer")
+    """the codec of copied batches: `producer` leaves each as it is; `zstd`, `lz4`, `gzip` or `snappy` compresses in the
+    lanes what becomes smaller by it, for a thin line to the target ([its
+    price](performance.md#compressing-on-the-way))"""
     bytes_per_second: int | None = setting(optional(Kind.LONG), "twinlog.bytes.per.second", None)
     """bytes that all lanes of the flow together may send in a second, batch headers included; default: no limit. A
     followed flow then has one lane, unless `twinlog.lanes` says more"""

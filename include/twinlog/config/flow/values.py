@@ -43,6 +43,30 @@ NEVER = "never"
 _CRON = re.compile(r"[0-9*/,A-Za-z?#-]+( [0-9*/,A-Za-z?#-]+){4}")
 
 
+class Compression(StrEnum):
+    """Name the codec of copied batches, with the words of Kafka's `compression.type` of a topic."""
+
+    PRODUCER = "producer"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Isolation(StrEnum):
+    """Name what is read, with the words of Kafka's `isolation.level` of a consumer."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class OffsetReset(StrEnum):
+    """Name where reading begins, with the words of Kafka's `auto.offset.reset` of a consumer."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 @dataclass(frozen=True, slots=True)
 class Value(Generic[T]):
     """A type of values: Kafka's name for it, how it is read, and which values are allowed, in words."""

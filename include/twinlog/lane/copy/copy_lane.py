@@ -74,7 +74,7 @@ class LaneCopy:
         self._source = source
         self._arena = Arena()
         ranges = [
-            RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)
+            RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena, codec=spec.codec)
             for item in spec.ranges
         ]
         if spec.reverse_ledger:

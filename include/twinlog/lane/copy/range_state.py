@@ -115,9 +115,9 @@ class RangeCopy:
     notes_chain: bool = False
 
     @classmethod
-    def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena) -> RangeCopy:
+    def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena, codec: int | None = None) -> RangeCopy:
         """Start at the range's first offset; the batches that it builds lie in the lane's `arena`."""
-        cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
+        cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena, codec=codec)
         if spec.chain:
             cutter.transform = Transform(spec.chain, spec.topic_partition)
         epoch = spec.leader_epoch
