@@ -30,7 +30,7 @@ from twinlog.config.flow.settings import (
     RecreatedPolicy,
 )
 from twinlog.config.flow.tiers import GateSettings, Tier
-from twinlog.config.flow.values import keys_of
+from twinlog.config.flow.values import Compression, keys_of
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
@@ -252,6 +252,7 @@ EVERY_COPY_SETTING = {
     "twinlog.transaction.bytes=2048": ("transaction_bytes", 2048),
     "twinlog.transaction.ms=50": ("transaction_ms", 50),
     "twinlog.transaction.timeout.ms=20000": ("transaction_timeout_ms", 20_000),
+    "twinlog.compression.type=zstd": ("compression", Compression.ZSTD),
     "twinlog.fetch.bytes=5": ("fetch_bytes", 5),
     "A.consumer.fetch.max.bytes=6": ("fetch_bytes", 6),
     "A.consumer.fetch.max.bytes=6\ntwinlog.fetch.bytes=5": ("fetch_bytes", 5),
