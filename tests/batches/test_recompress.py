@@ -48,7 +48,7 @@ def test_records_are_the_same_and_a_batch_is_never_larger(records, codec, wanted
 
 @given(BATCHES, CODECS.filter(bool))
 def test_a_block_is_cut_into_the_same_records(batches, wanted):
-    """Whatever is merged, split or passed on; each batch has the codec, or would not be smaller in it."""
+    """The cutter sends the same records; each batch has the codec, or would not be smaller in it."""
     blocks, base = [], 0
     for records, codec in batches:
         blocks.append(packed(records, codec, base))
@@ -71,7 +71,7 @@ def test_text_becomes_smaller_in_every_codec(codec):
 
 
 def test_damage_is_not_given_a_checksum_that_fits():
-    """What lies before it goes out; the batch itself is named, as if the target had refused it."""
+    """The cutter sends the batches before it, and names the damaged one as the target would have refused it."""
     sound, damaged = encode(TEXT), encode(TEXT, base_offset=20)
     damaged[100] ^= 1
     cut = cut_all([sound, damaged, encode(TEXT, base_offset=40)], cutter=Cutter(BIG, BIG, codec=ZSTD))

@@ -146,7 +146,7 @@ def away(_method: str, _path: str) -> None:
 
 
 def step(report: dict, name: str) -> str:
-    """What a step of a failover by the command line said."""
+    """Return the message of one step of a failover's JSON."""
     return next(it["message"] for it in report["steps"] if it["name"] == name)
 
 

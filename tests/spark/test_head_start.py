@@ -1,4 +1,4 @@
-"""What is done while Spark's JVM starts."""
+"""A session imports modules and starts its worker while Spark's JVM starts."""
 
 import os
 import subprocess

@@ -169,7 +169,7 @@ def test_where_that_is_not_allowed_the_cycle_goes_on_and_says_so(flow, clusters,
 
 
 def test_configurations_that_cannot_be_read_cost_one_line(flow, clusters, with_internal):
-    """Whatever it is that the flow has of its own."""
+    """The plan names the first of the flow's own topics, and counts the others."""
     names = [it.name for it in internal_topics(flow)]
     for name in names:
         with_internal.refuse("topic_configs", name, ClusterRefused(f"no {name}", hint="grant it"))

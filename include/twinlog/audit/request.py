@@ -1,4 +1,4 @@
-"""What is asked of an audit.  It comes with the command line of a Spark application, and imports nothing."""
+"""Say how much an audit shall compare.  A Spark application reads this before it has imported anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done while Spark's JVM starts: modules are imported, and the first Python worker starts.
+"""Import modules and start the first Python worker while Spark's JVM starts.
 
 A JVM and a session in it take some four seconds, in which Python only waits.
 """

@@ -58,14 +58,6 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_without_any_one_rule_a_record_is_copied_twice(name):
-    """The model finds the fault, so it would find one in the fence."""
-    found = walk(BROKEN[name])
-    print(f"{name}: {found.states} states", *found.violation, sep="\n  ")
-    assert found.violation
-
-
 def test_the_way_to_the_double_copy_without_a_gate():
     """The shortest story, as docs/decisions/0001-fence.md tells it: inits interleave lane by lane."""
     story = walk(BROKEN["no gate"]).violation
@@ -122,13 +114,6 @@ class TestTwoNames:
         print(f"{found.states} states")
         assert (found.violation, found.copied_all) == ((), True)
 
-    @pytest.mark.parametrize("name", BROKEN_CLAIMS)
-    def test_without_any_one_rule_a_record_is_copied_twice(self, name):
-        """The model finds the fault, so it would find one in the claim."""
-        found = walk(BROKEN_CLAIMS[name])
-        print(f"{name}: {found.states} states", *found.violation, sep="\n  ")
-        assert found.violation
-
 
 BROKEN_BIRTHS = {
     # Another driver has copied it since, and has let its lanes go.
@@ -150,9 +135,13 @@ class TestBirths:
         print(f"{found.states} states")
         assert (found.violation, found.copied_all) == ((), True)
 
-    @pytest.mark.parametrize("name", BROKEN_BIRTHS)
-    def test_without_any_one_rule_a_record_is_copied_twice(self, name):
-        """The model finds the fault, so it would find one in the births."""
-        found = walk(BROKEN_BIRTHS[name])
-        print(f"{name}: {found.states} states", *found.violation, sep="\n  ")
-        assert found.violation
+
+EVERY_FAULT = [*BROKEN.items(), *BROKEN_CLAIMS.items(), *BROKEN_BIRTHS.items()]
+
+
+@pytest.mark.parametrize("programs", [pytest.param(it, id=name) for name, it in EVERY_FAULT])
+def test_without_any_one_rule_a_record_is_copied_twice(programs):
+    """The model finds each fault, so it would find one in the fence, in the claim and in the births."""
+    found = walk(programs)
+    print(f"{found.states} states", *found.violation, sep="\n  ")
+    assert found.violation
