@@ -180,6 +180,9 @@ class FakeTarget:
             raise TransientError(f"{topic}-{partition} has no leader")
         return 1
 
+    def known_leader(self, topic: str, partition: int) -> int:
+        return -1 if (topic, partition) in self.leaderless else 1
+
     def forget_leaders(self) -> None:
         pass
 

@@ -188,7 +188,10 @@ def resolve(
     for topic in topics:
         stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
-        chain = flow.chain_of(topic.topic, topic.remote_topic)
+        chain, rpo_seconds = (
+            flow.chain_of(topic.topic, topic.remote_topic),
+            flow.tier_of(topic.topic).rpo_seconds,
+        )
         for partition in topic.provisioned:
             place = TopicPartition(topic.topic, partition.partition)
             last = progress.get(place)
@@ -216,6 +219,7 @@ def resolve(
                         leader_epoch=(leader_epochs or {}).get(place, -1) if last is not None else -1,
                         chain=chain,
                         notes_chain=_is_news(chain, start, noted.get(place)),
+                        rpo_seconds=rpo_seconds,
                     )
                 )
     return ResolvedRanges(tuple(ranges), tuple(stopped))

@@ -57,6 +57,7 @@ class RangeSpec(OfPartition):
     records copied before `start`, None if unknown.  `loopback` are upstream offsets [first, end) that are copies from
     the target, by the reverse flow's map; `both_ways` says that some came home from a copy of another name.  `chain` is
     what is made of each record.  `notes_chain`: the ledger does not say yet that records from `start` on go through it.
+    `rpo_seconds` is the budget of the topic's tier: the less, the sooner it is read while the lane is behind.
     """
 
     topic: str
@@ -74,6 +75,7 @@ class RangeSpec(OfPartition):
     copy_end: int | None = None
     chain: Chain = NO_CHAIN
     notes_chain: bool = False
+    rpo_seconds: int = 0
 
     @property
     def remote(self) -> TopicPartition:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -47,6 +47,9 @@ _LAST_EPOCH: Final = 2**31 - 1
 
 NOBODY_ASKED_SECONDS = 0.02
 """Seconds to wait before the next try if no leader could be asked."""
+
+Choice = Callable[[int, Collection[TopicPartition]], Mapping[TopicPartition, int] | None]
+"""Chooses among a leader's partitions those to ask for now, with the bytes of each; None: all, with the usual bytes."""
 
 
 class _Buffers:
@@ -100,6 +103,8 @@ class Fetcher:
     With `backoff`, a leader whose connection is lost, or the one elected in its place, is asked again later.  Without
     it, ClusterUnreachable is raised.  A leader that is silent for `request.timeout.ms` counts as lost, too.  A
     partition that was answered with a temporary error is asked for again later, while the others of its leader go on.
+
+    `choice` may leave partitions of a request to a later one, and says how many bytes each is asked for.
     """
 
     def __init__(
@@ -113,8 +118,10 @@ class Fetcher:
         topic_ids: Mapping[str, str] | None = None,
         backoff: FetchBackoff | None = None,
         buffers: int = 1,
+        choice: Choice = lambda node, wanted: None,
     ) -> None:
         self._brokers = brokers
+        self._choice = choice
         self._buffers = _Buffers(buffers)
         self._backoff = backoff
         self._max_bytes = max_bytes
@@ -150,7 +157,7 @@ class Fetcher:
             try:
                 leader = self._leader(node)
                 if not leader.asked:
-                    self._ask(leader, wanted)
+                    self._ask(leader, wanted, self._choice(node, wanted))
             except ClusterUnreachable as error:
                 self._lose(node, error)
         return refused
@@ -306,8 +313,15 @@ class Fetcher:
             found = self._leaders[node] = _Leader(connection, by_id, version, session=session)
         return found
 
-    def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:
-        """Ask for all positions, or, within a session, for those that have changed."""
+    def _ask(
+        self,
+        leader: _Leader,
+        wanted: Mapping[TopicPartition, int],
+        sizes: Mapping[TopicPartition, int] | None,
+    ) -> None:
+        """Ask for all positions (of `sizes`, if given), or, within a session, for those that have changed."""
+        if sizes is not None:
+            wanted = {it: wanted[it] for it in wanted if it in sizes}
         if leader.session.id:
             told = leader.told
             changed = [item for item, position in wanted.items() if told.get(item) != position]
@@ -316,9 +330,8 @@ class Fetcher:
             )
         else:
             changed, forgotten = _in_turns(leader, wanted), []
-        positions = [
-            FetchPosition(*place, wanted[place], self._partition_max_bytes) for place in _grouped(changed)
-        ]
+        usual, of = self._partition_max_bytes, sizes or {}
+        positions = [FetchPosition(*it, wanted[it], of.get(it, usual)) for it in _grouped(changed)]
         version, body = self._encoded(leader, positions, forgotten)
         leader.connection.keep_login()
         leader.connection.send(FETCH, version, [body])
@@ -354,8 +367,9 @@ def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[Top
     (Within a session brokers rotate by themselves.)
     """
     partitions = list(wanted)
-    leader.turn = (leader.turn + 1) % len(partitions)
-    return [*partitions[leader.turn :], *partitions[: leader.turn]]
+    turn = leader.turn % len(partitions)
+    leader.turn = turn + 1
+    return [*partitions[turn:], *partitions[:turn]]
 
 
 def _grouped(partitions: Sequence[TopicPartition]) -> Iterator[TopicPartition]:

@@ -83,6 +83,14 @@ class Fetched(OfPartition):
     preferred: int = -1
     asked_offset: int = -1
 
+    def readable_end(self, *, read_committed: bool) -> int:
+        """Return up to where readers of that isolation level may read (upstream); old brokers tell one end only."""
+        return (
+            self.last_stable_offset
+            if read_committed and self.last_stable_offset >= 0
+            else self.high_watermark
+        )
+
 
 @dataclass(slots=True)
 class Produced(OfPartition):

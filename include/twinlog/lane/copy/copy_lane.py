@@ -25,6 +25,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, source_checks
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
 from twinlog.lane.copy.fence_watch import FenceWatch
+from twinlog.lane.copy.fetch_order import FetchOrder
 from twinlog.lane.copy.range_errors import SourceError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.producer import Lane
@@ -61,21 +62,28 @@ class LaneCopy:
                 TopicPartition(topic, partition): number for topic, partition, number in spec.sequences
             },
         )
+        sizes = {
+            "max_bytes": _fetch_size(spec, spec.fetch_bytes),
+            "partition_max_bytes": _fetch_size(spec, spec.partition_fetch_bytes),
+        }
+        self._order = FetchOrder(**sizes)
         self._fetcher = Fetcher(
             source,
-            max_bytes=_fetch_size(spec, spec.fetch_bytes),
-            partition_max_bytes=_fetch_size(spec, spec.partition_fetch_bytes),
+            **sizes,
             read_committed=spec.read_committed,
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(loops.IDLE_WAIT_SECONDS * 1000),
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
             backoff=FetchBackoff(),
             buffers=2,  # batches of the last answer may still be on their way to the target
+            choice=self._order.choose,
         )
         self._source = source
         self._arena = Arena()
         ranges = [
             RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena, codec=spec.codec)
-            for item in spec.ranges
+            for item in sorted(
+                spec.ranges, key=lambda it: it.rpo_seconds
+            )  # the first answer has them in order
         ]
         if spec.reverse_ledger:
             # Over connections of its own: answers to the fetcher are in flight on the lane's.
@@ -158,9 +166,19 @@ class LaneCopy:
             copy = self._by_source[fetched.topic_partition]
             if fetched.error:
                 self._fetch_refused(copy, fetched)
-            elif copy.wanted and len(fetched.block) and fetched.asked_offset == copy.sent:
+                continue
+            before = copy.sent
+            if copy.wanted and len(fetched.block) and fetched.asked_offset == before:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
+            end = fetched.readable_end(read_committed=self._spec.read_committed)
+            self._order.answered(
+                copy.source,
+                copy.spec.rpo_seconds,
+                size=len(fetched.block),
+                read=copy.sent - before,
+                left=min(end, copy.spec.end) - copy.sent,
+            )
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
         try:
             if ahead:
