@@ -478,7 +478,8 @@ class FakeSource:
                 code = errors.pop(0) if errors else 0
                 block = b"" if code else self._block(item, offset)
                 aborted = self._aborted(item, offset)
-                out += struct.pack(">ihqqqi", number, code, 0, 0, 0, len(aborted))
+                end = self._end(item)
+                out += struct.pack(">ihqqqi", number, code, end, end, 0, len(aborted))
                 out += b"".join(struct.pack(">qq", *pair) for pair in aborted)
                 out += struct.pack(">ii", -1, len(block)) + block
         return out
@@ -524,8 +525,8 @@ class FakeSource:
         data = PARTITION_DATA(
             partition_index=partition,
             error_code=code,
-            high_watermark=0,
-            last_stable_offset=0,
+            high_watermark=self._end(item),
+            last_stable_offset=self._end(item),
             log_start_offset=0,
             aborted_transactions=aborted or None,
             preferred_read_replica=-1,
@@ -535,6 +536,9 @@ class FakeSource:
 
     def _aborted(self, item: TopicPartition, offset: int) -> list[tuple[int, int]]:
         return still_hiding(self.aborted.get(item, []), self.logs.get(item, []), offset)
+
+    def _end(self, item: TopicPartition) -> int:
+        return _last_offset(self.logs[item][-1]) + 1 if self.logs.get(item) else 0
 
     def _block(self, item: TopicPartition, offset: int) -> bytes:
         rest = [raw for raw in self.logs[item] if _last_offset(raw) >= offset]

@@ -70,13 +70,14 @@ def copy(
     bytes_: int = 1 << 20,
     quarantine: bool = False,
     limit: int = 1_048_588,
+    fetch_bytes: int = 1 << 24,
 ) -> LaneReport:
     """Fence (as the driver does) and copy every partition from its start."""
     producer, epoch = target.init()
     source.reconnect()
     known = copy_ends(target)
     ranges = tuple(
-        RangeSpec("t", TOPIC_ID, "A.t", n, starts[n], end, limit, copy_end=known.get(n))
+        RangeSpec("t", TOPIC_ID, "A.t", n, starts[n], end, limit, copy_end=known.get(n), rpo_seconds=n % 2)
         for n, end in ends.items()
         if starts[n] < end
     )
@@ -92,6 +93,7 @@ def copy(
         ranges,
         quarantine_poison=quarantine,
         transaction_bytes=bytes_,
+        fetch_bytes=fetch_bytes,
     )
     return LaneCopy(spec, source, target).run()  # type: ignore[arg-type]
 
@@ -171,9 +173,13 @@ def agree(target: FakeTarget, partition: int, log: Log) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(1, 2000))
-def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, block: int) -> None:
-    """Whatever the logs, the size of transactions and of fetches."""
+@given(
+    st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(1, 2000), st.integers(1, 2000)
+)
+def test_records_progress_and_map_agree(
+    partitions: list[Log], bytes_: int, block: int, fetch_bytes: int
+) -> None:
+    """Whatever the logs, the size of transactions and of fetches, and which partitions a fetch leaves for later."""
     target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = source_of(partitions, block)
     report = copy(
@@ -182,6 +188,7 @@ def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, bloc
         dict.fromkeys(range(3), 0),
         {n: log.end for n, log in enumerate(partitions)},
         bytes_=bytes_,
+        fetch_bytes=fetch_bytes,
     )
     assert report.state == "done"
     for number, log in enumerate(partitions):

@@ -156,15 +156,13 @@ class FetchOrder:
         waiting = [it for it in self._behind.values() if it.partition in wanted] if self._behind else []
         if not waiting:
             return None
-        self._turns[node] += 1
-        chosen = portions(
-            waiting,
-            self._size,
-            live=len(waiting) < len(wanted),
-            shared=self._turns[node] % SHARED_TURN == 0,
-            unserved={it: size for it, size in self._unserved.items() if it in wanted},
-        )
+        unserved = {it: size for it, size in self._unserved.items() if it in wanted}
+        shared = self._turns[node] % SHARED_TURN == SHARED_TURN - 1
+        live = len(waiting) < len(wanted)
+        chosen = portions(waiting, self._size, live=live, shared=shared, unserved=unserved)
         if chosen is None:
+            self._unserved |= {it.partition: self._size.partition for it in waiting}
             return None
+        self._turns[node] += 1
         self._unserved |= chosen
         return dict.fromkeys((it for it in wanted if it not in self._behind), self._size.partition) | chosen
