@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.copying.packing import LANE_BYTES, assign, assign_open, lanes_worth, pack, weighed
+from twinlog.copying.packing import LANE_BYTES, Packed, assign, assign_open, lanes_worth, pack, weighed
 from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import NO_END, RangeSpec
@@ -48,6 +48,43 @@ def test_no_lane_has_more_than_its_share_and_the_largest_range(weights: list[int
     ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
     loads = [sum(it.weight for it in lane) for lane in pack(ranges, lanes)]
     assert max(loads) <= sum(weights) / min(lanes, len(weights)) + max(weights)
+
+
+TIERED = st.lists(st.tuples(st.sampled_from([10, 300]), st.integers(1, 10**6)), min_size=1, max_size=40).map(
+    lambda them: [
+        replace(RANGE, partition=n, rpo_seconds=rpo, estimated_bytes=weight)
+        for n, (rpo, weight) in enumerate(them)
+    ]
+)
+
+
+@given(TIERED, st.integers(1, 8))
+def test_urgent_ranges_cost_no_lane_more_than_a_twentieth(ranges: list[RangeSpec], lanes: int) -> None:
+    """The copy ends when its fullest lane ends, and tiers must not make that later."""
+
+    def fullest(packed: Packed) -> int:
+        return max(sum(it.weight for it in lane) for lane in packed)
+
+    alike = pack([replace(it, rpo_seconds=300) for it in ranges], lanes)
+    assert fullest(pack(ranges, lanes)) <= 1.05 * fullest(alike)
+
+
+def test_all_lanes_share_the_urgent_ranges() -> None:
+    """Else one lane would copy them alone, while the others copy what has time."""
+    bulk = [replace(RANGE, partition=n, rpo_seconds=300, estimated_bytes=10) for n in range(21)]
+    gold = [replace(RANGE, partition=30 + n, rpo_seconds=10, estimated_bytes=5) for n in range(2)]
+    shared = [
+        [sum(it.partition >= 30 for it in lane) for lane in pack(ranges, 2)]
+        for ranges in ([*bulk, *gold], [*bulk, *(replace(it, rpo_seconds=300) for it in gold)])
+    ]
+    assert [[1, 1], [0, 2]] == shared
+
+
+def test_a_large_range_is_not_put_on_top_of_urgent_ones() -> None:
+    """Here its lane would have a fifth more, for as long as everybody waits for it."""
+    large = replace(RANGE, partition=0, rpo_seconds=300, estimated_bytes=100)
+    gold = [replace(RANGE, partition=1 + n, rpo_seconds=10, estimated_bytes=20) for n in range(2)]
+    assert [[0], [1, 2]] == [[it.partition for it in lane] for lane in pack([large, *gold], 2)]
 
 
 def test_ranges_are_weighed_by_the_bytes_of_their_logs() -> None:

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 LANE_BYTES: Final = 256 << 20
 """Bytes for which each further lane is opened."""
 
+MORE_BYTES: Final = 1.05
+"""What the fullest lane may have for the sake of urgent ranges, as a multiple of what it has without."""
+
 Packed = tuple[tuple[RangeSpec, ...], ...]
 
 
@@ -94,17 +97,31 @@ def lanes_worth(size: int, most: int) -> int:
 def pack(ranges: Sequence[RangeSpec], lanes: int) -> Packed:
     """Assign ranges to at most `lanes` lanes, each time the largest to the emptiest lane. Pure.
 
-    The weight of a range is its estimated bytes, or its offsets if there is no estimate.
+    The weight of a range is its estimated bytes, or its offsets if there is no estimate. The ranges with the least RPO
+    go first, so that all lanes share them: unless a lane would then have more than MORE_BYTES of the most that a lane
+    needs.
     """
     if not ranges:
         return ()
-    bins: list[list[RangeSpec]] = [[] for _ in range(min(lanes, len(ranges)))]
-    loads = [0] * len(bins)
-    for item in sorted(ranges, key=lambda item: item.weight, reverse=True):
+    lanes = min(lanes, len(ranges))
+    least = _packed(sorted(ranges, key=lambda it: -it.weight), lanes)
+    urgent_first = _packed(sorted(ranges, key=lambda it: (it.rpo_seconds, -it.weight)), lanes)
+    return urgent_first if _fullest(urgent_first) <= MORE_BYTES * _fullest(least) else least
+
+
+def _packed(ranges: Iterable[RangeSpec], lanes: int) -> Packed:
+    """Assign ranges in this order, each to the lane that is emptiest by then."""
+    bins: list[list[RangeSpec]] = [[] for _ in range(lanes)]
+    loads = [0] * lanes
+    for item in ranges:
         lightest = loads.index(min(loads))
         bins[lightest].append(item)
         loads[lightest] += item.weight
     return tuple(tuple(lane) for lane in bins)
+
+
+def _fullest(packed: Packed) -> int:
+    return max(sum(it.weight for it in lane) for lane in packed)
 
 
 def assign_open(
