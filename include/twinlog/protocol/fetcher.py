@@ -118,7 +118,7 @@ class Fetcher:
         topic_ids: Mapping[str, str] | None = None,
         backoff: FetchBackoff | None = None,
         buffers: int = 1,
-        choice: Choice = lambda node, wanted: None,
+        choice: Choice | None = None,
     ) -> None:
         self._brokers = brokers
         self._choice = choice
@@ -157,7 +157,7 @@ class Fetcher:
             try:
                 leader = self._leader(node)
                 if not leader.asked:
-                    self._ask(leader, wanted, self._choice(node, wanted))
+                    self._ask(leader, wanted, self._choice(node, wanted) if self._choice else None)
             except ClusterUnreachable as error:
                 self._lose(node, error)
         return refused

@@ -66,7 +66,9 @@ class LaneCopy:
             "max_bytes": _fetch_size(spec, spec.fetch_bytes),
             "partition_max_bytes": _fetch_size(spec, spec.partition_fetch_bytes),
         }
-        self._order = FetchOrder(**sizes)
+        # In a cycle brokers take partitions in turn by themselves, and nothing is live.
+        ordered = spec.follow is not None or len({item.rpo_seconds for item in spec.ranges}) > 1
+        self._order = FetchOrder(**sizes) if ordered else None
         self._fetcher = Fetcher(
             source,
             **sizes,
@@ -75,7 +77,7 @@ class LaneCopy:
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
             backoff=FetchBackoff(),
             buffers=2,  # batches of the last answer may still be on their way to the target
-            choice=self._order.choose,
+            choice=self._order.choose if self._order is not None else None,
         )
         self._source = source
         self._arena = Arena()
@@ -171,14 +173,18 @@ class LaneCopy:
             if copy.wanted and len(fetched.block) and fetched.asked_offset == before:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
-            end = fetched.readable_end(read_committed=self._spec.read_committed)
-            self._order.answered(
-                copy.source,
-                copy.spec.rpo_seconds,
-                size=len(fetched.block),
-                read=copy.sent - before,
-                left=min(end, copy.spec.end) - copy.sent,
-            )
+            if self._order is not None:
+                left = (
+                    min(fetched.readable_end(read_committed=self._spec.read_committed), copy.spec.end)
+                    - copy.sent
+                )
+                self._order.answered(
+                    copy.source,
+                    copy.spec.rpo_seconds,
+                    size=len(fetched.block),
+                    read=copy.sent - before,
+                    left=left,
+                )
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
         try:
             if ahead:
