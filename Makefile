@@ -82,6 +82,7 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench --full $(LOGS_IN_MEMORY) $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.transforms $(LOGS_IN_MEMORY) $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.latency $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.catch_up $(LOGS_IN_MEMORY) $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.idle --follow $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.idle $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.cold $(PERFORMANCE)

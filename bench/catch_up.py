@@ -1,6 +1,6 @@
 """Measure catching up after an outage beside what is live, with two tiers in one lane that follows.
 
-    python -m bench.catch_up [--repetitions 3] [--scale 1.0] [--page docs/performance.md]
+    python -m bench.catch_up [--repetitions 3] [--scale 1.0] [--logs /dev/shm] [--page FILE]
 
 Each tier has a topic with a backlog and a topic with a few live records a second.  The flow is followed at rest,
 stopped, and followed again when the backlog is there.  The reader uses read_committed.  The lane runs in one process
@@ -111,13 +111,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the backlogs")
+    parser.add_argument("--logs", type=Path, help="folder for the brokers' logs, /dev/shm for instance")
     pages.add_arguments(parser)
     given = parser.parse_args()
     rows: list[Row] = []
     with (
-        tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
-        EmbeddedKafka("A", settings=BROKER) as source,
-        EmbeddedKafka("B", settings=BROKER) as target,
+        tempfile.TemporaryDirectory(prefix="twinlog-bench-", dir=given.logs) as folder,
+        EmbeddedKafka("A", Path(folder, "A"), settings=BROKER) as source,
+        EmbeddedKafka("B", Path(folder, "B"), settings=BROKER) as target,
     ):
         for _ in range(given.repetitions):
             rows.append(measure(Stage(source, target, Path(folder), given.scale)))

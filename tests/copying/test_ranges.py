@@ -11,6 +11,7 @@ from twinlog.config.flow.settings import (
     CopySettings,
     FlowSettings,
 )
+from twinlog.config.flow.tiers import Tier
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
@@ -18,6 +19,7 @@ from twinlog.config.security.connection import (
 from twinlog.copying.ranges import resolve
 from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import TopicPartition
+from twinlog.policy.selection import NameFilter
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
 
@@ -85,6 +87,14 @@ def test_a_bounded_range_ends_before_the_first_later_record() -> None:
     assert resolved(PartitionOffsets(0, 10, 10), 2, until=7) == ([(3, 7)], [])
     assert resolved(PartitionOffsets(0, 10, 10), 8, until=7) == ([], [])
     assert resolved(PartitionOffsets(0, 10, 12), 2, until=11) == ([(3, 10)], [])
+
+
+def test_a_range_has_the_rpo_of_its_tier() -> None:
+    """By it lanes know what is urgent."""
+    gold = Tier("gold", NameFilter(("t",)), rpo_seconds=30)
+    for tiers, expected in (((Tier(),), 300), ((Tier(rpo_seconds=600), gold), 30)):
+        result = resolve(replace(FLOW, tiers=tiers), [topic(PartitionOffsets(0, 10, 10))], {}, {}, {})
+        assert [expected] == [item.rpo_seconds for item in result.ranges]
 
 
 def test_offsets_deleted_before_they_were_copied_stop_the_partition() -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from fakes import FakeSource
+from fakes import TOPIC_ID, FakeSource
+from kafka.protocol.consumer import FetchRequest
 
 from batches import Rec, encode
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.audit import Unproved
+from twinlog.kafka_types import TopicPartition
 from twinlog.logs.partition_reader import Block, PartitionReader
+from twinlog.protocol import fetch_by_id
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.fetcher import _Buffers
+from twinlog.protocol.fetch_backoff import FetchBackoff
+from twinlog.protocol.fetcher import Fetcher, _Buffers
 
 
 def test_an_answer_lost_half_way_takes_no_turn() -> None:
@@ -60,3 +64,46 @@ def test_a_lost_connection_costs_one_reading_and_not_all_that_follow() -> None:
     (found,) = reader.read("t", 1, 0, 5)
     assert isinstance(found, Block)
     assert log == [bytes(batch.data) for batch in found.batches()]
+
+
+class Noting(FakeSource):
+    """Notes the partitions and bytes of each fetch, and what each fetch session forgets."""
+
+    noted: list[tuple[list[tuple[int, int]], list[int]]]
+
+    def _fetch_by_id(self, api: int, body: memoryview) -> bytes:
+        asked = FetchRequest.decode(bytes(body[1:]), version=fetch_by_id.VERSION)
+        wanted = [(it.partition, it.partition_max_bytes) for topic in asked.topics for it in topic.partitions]
+        forgotten = [it for topic in asked.forgotten_topics_data for it in topic.partitions]
+        self.noted.append((wanted, forgotten))
+        return super()._fetch_by_id(api, body)
+
+
+def test_a_choice_leaves_partitions_to_later_requests_and_says_the_bytes() -> None:
+    """What is left out leaves the fetch session, and comes back when it is chosen again."""
+    log = [bytes(encode([Rec(b"x")] * 5))]
+    places = [TopicPartition("t", n) for n in range(3)]
+    source = Noting({it: list(log) for it in places}, fetch_version=fetch_by_id.VERSION)
+    source.noted = []
+    source.found_leader = 1
+    choices = [None, {places[0]: 7}, {places[2]: 8, places[1]: 9}, None]
+    fetcher = Fetcher(
+        cast(Brokers, source),
+        max_bytes=100,
+        partition_max_bytes=50,
+        read_committed=True,
+        topic_ids={"t": TOPIC_ID},
+        backoff=FetchBackoff(),
+        choice=lambda node, wanted: choices.pop(0),
+    )
+    answered = []
+    for offset in (0, 5, 5, 5):
+        fetcher.request(dict.fromkeys(places, offset))
+        answered.append([it.partition for answer in fetcher.answers() for it in answer])
+    assert [
+        ([(0, 50), (1, 50), (2, 50)], []),
+        ([(0, 7)], [1, 2]),
+        ([(1, 9), (2, 8)], [0]),
+        ([(0, 50)], []),
+    ] == source.noted
+    assert [[0, 1, 2], [], [], []] == answered
