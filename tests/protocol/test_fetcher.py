@@ -13,7 +13,7 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.partition_reader import Block, PartitionReader
-from twinlog.protocol import fetch_by_id
+from twinlog.protocol import fetch_backoff, fetch_by_id
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import Fetcher, _Buffers
@@ -107,3 +107,35 @@ def test_a_choice_leaves_partitions_to_later_requests_and_says_the_bytes() -> No
         ([(0, 50)], []),
     ] == source.noted
     assert [[0, 1, 2], [], [], []] == answered
+
+
+def test_a_partition_left_to_a_later_request_does_not_count_as_one_without_a_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its leader was lost, and has answered since: that it is lost again long after is not the same loss."""
+    now = [1000.0]
+    monkeypatch.setattr(fetch_backoff.time, "monotonic", lambda: now[0])
+    log = [bytes(encode([Rec(b"x")] * 5))]
+    asked, left = TopicPartition("t", 0), TopicPartition("t", 1)
+    source = FakeSource({asked: list(log), left: list(log)}, fetch_version=fetch_by_id.VERSION)
+    source.cut_at = {0, 2}
+    fetcher = Fetcher(
+        cast(Brokers, source),
+        max_bytes=100,
+        partition_max_bytes=50,
+        read_committed=True,
+        topic_ids={"t": TOPIC_ID},
+        backoff=FetchBackoff(),
+        choice=lambda node, wanted: {asked: 50},
+    )
+
+    def refused() -> list[TopicPartition]:
+        them = fetcher.request({asked: 0, left: 0})
+        list(fetcher.answers())
+        return list(them)
+
+    assert ([], []) == (refused(), refused())  # cut off; it is not asked again at once
+    now[0] += 2
+    assert [] == refused()  # served
+    now[0] += 100
+    assert ([], [], 3) == (refused(), refused(), source.fetches)

@@ -77,13 +77,14 @@ class _Leader:
     """The state of one leader's conversation: what it was told, and whether and since when a request is in flight.
 
     `told` holds the positions that the leader knows: those of the last request, or of all requests of a session
-    (KIP-227).
+    (KIP-227).  `leads` are all partitions that could have been asked for, also those left to a later request.
     """
 
     connection: Connection
     by_id: bool
     version: int
     told: dict[TopicPartition, int] = field(default_factory=dict)
+    leads: Collection[TopicPartition] = ()
     session: FetchSession = NO_SESSION
     asked: bool = False
     asked_at: float = 0.0
@@ -282,7 +283,7 @@ class Fetcher:
         refused = {
             it.topic_partition: it.error for it in answer if it.error and repeats(Request.FETCH, it.error)
         }
-        backoff.answered(node, (it for it in leader.told if it not in refused))
+        backoff.answered(node, (it for it in leader.leads if it not in refused))
         for partition, error in refused.items():
             backoff.refused(partition, f"the source answered {code_name(error)}")
             self._brokers.forget_leader(*partition)
@@ -320,6 +321,7 @@ class Fetcher:
         sizes: Mapping[TopicPartition, int] | None,
     ) -> None:
         """Ask for all positions (of `sizes`, if given), or, within a session, for those that have changed."""
+        leader.leads = wanted
         if sizes is not None:
             wanted = {it: wanted[it] for it in wanted if it in sizes}
         if leader.session.id:

@@ -85,11 +85,8 @@ class Fetched(OfPartition):
 
     def readable_end(self, *, read_committed: bool) -> int:
         """Return up to where readers of that isolation level may read (upstream); old brokers tell one end only."""
-        return (
-            self.last_stable_offset
-            if read_committed and self.last_stable_offset >= 0
-            else self.high_watermark
-        )
+        stable = self.last_stable_offset if read_committed else -1
+        return stable if stable >= 0 else self.high_watermark
 
 
 @dataclass(slots=True)

@@ -71,13 +71,16 @@ def copy(
     quarantine: bool = False,
     limit: int = 1_048_588,
     fetch_bytes: int = 1 << 24,
+    tiers: int = 2,
 ) -> LaneReport:
     """Fence (as the driver does) and copy every partition from its start."""
     producer, epoch = target.init()
     source.reconnect()
     known = copy_ends(target)
     ranges = tuple(
-        RangeSpec("t", TOPIC_ID, "A.t", n, starts[n], end, limit, copy_end=known.get(n), rpo_seconds=n % 2)
+        RangeSpec(
+            "t", TOPIC_ID, "A.t", n, starts[n], end, limit, copy_end=known.get(n), rpo_seconds=n % tiers
+        )
         for n, end in ends.items()
         if starts[n] < end
     )
@@ -192,6 +195,24 @@ def test_records_progress_and_map_agree(
     )
     assert report.state == "done"
     for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
+@pytest.mark.parametrize("tiers", [1, 2])
+def test_only_tiers_make_an_order_of_a_cycle(tiers: int) -> None:
+    """Without them brokers take partitions in turn, and no request leaves one out."""
+    if FETCH["version"] < 13:
+        pytest.skip("without a fetch session nothing is forgotten")
+    records = [Rec(b"%d" % n, b"x" * 100) for n in range(12)]
+    batches = tuple(bytes(encode([it], base_offset=n)) for n, it in enumerate(records))
+    log = Log(batches, tuple(enumerate(records)), (), 12)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    source = source_of([log] * 4, block_bytes=200)
+    report = copy(
+        source, target, dict.fromkeys(range(4), 0), dict.fromkeys(range(4), 12), fetch_bytes=400, tiers=tiers
+    )
+    assert ("done", tiers == 1) == (report.state, source.forgotten == 0)
+    for number in range(4):
         agree(target, number, log)
 
 

@@ -81,7 +81,8 @@ class Tier:
     """topics (names or regexes) of a tier; NAME is yours. A topic that several tiers name belongs to the one with the
     least RPO"""
     rpo_seconds: int = setting(POSITIVE_LONG, "twinlog.rpo.seconds", "300")
-    """how old a record may get before it is copied, for topics without a tier of their own"""
+    """how old a record may get before it is copied, for topics without a tier of their own; after an outage topics with
+    the least are [caught up first](operations.md#after-an-outage)"""
     _tier_rpo_seconds: ClassVar = Key("twinlog.tier.NAME.rpo.seconds", Kind.LONG, None)
     """as `twinlog.rpo.seconds`, for the tier; default: that one"""
     lag_records: int = setting(whole(Kind.LONG, 0), "twinlog.lag.records", "0")

@@ -81,11 +81,10 @@ class LaneCopy:
         )
         self._source = source
         self._arena = Arena()
+        # The first request is for all of them, and its answer may have room for the first few.
         ranges = [
             RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena, codec=spec.codec)
-            for item in sorted(
-                spec.ranges, key=lambda it: it.rpo_seconds
-            )  # the first answer has them in order
+            for item in sorted(spec.ranges, key=lambda it: it.rpo_seconds)
         ]
         if spec.reverse_ledger:
             # Over connections of its own: answers to the fetcher are in flight on the lane's.
@@ -174,17 +173,10 @@ class LaneCopy:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
             if self._order is not None:
-                left = (
-                    min(fetched.readable_end(read_committed=self._spec.read_committed), copy.spec.end)
-                    - copy.sent
-                )
-                self._order.answered(
-                    copy.source,
-                    copy.spec.rpo_seconds,
-                    size=len(fetched.block),
-                    read=copy.sent - before,
-                    left=left,
-                )
+                end = min(copy.spec.end, fetched.readable_end(read_committed=self._spec.read_committed))
+                read, left = copy.sent - before, end - copy.sent
+                rpo = copy.spec.rpo_seconds
+                self._order.answered(copy.source, rpo, size=len(fetched.block), read=read, left=left)
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
         try:
             if ahead:

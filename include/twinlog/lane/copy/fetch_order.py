@@ -5,8 +5,9 @@
     behind, with the least RPO                        three requests of four
     behind, whoever has waited longest                one request of four
 
-What one kind leaves free of an answer goes to the next.  If all that is behind fits into one answer, all is asked for,
-as if there were no order.  Only the partitions of a request and their sizes are chosen here: each partition is read in
+A lane's first request is for everything, urgent topics first: its answer says what is left of each partition.  What
+one kind leaves free of an answer goes to the next.  If all that is behind fits into one answer, all is asked for, as
+if there were no order.  Only the partitions of a request and their sizes are chosen here: each partition is read in
 its order, from behind what was sent.  docs/decisions/0032-urgent-first.md says why the shares are these.
 """
 
@@ -51,7 +52,7 @@ class AnswerSize:
         return self.whole - self.whole // LIVE_SHARE if others else self.whole
 
 
-NOTHING: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
+NONE_UNSERVED: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 def portions(
@@ -60,7 +61,7 @@ def portions(
     *,
     live: bool,
     shared: bool = False,
-    unserved: Mapping[TopicPartition, int] = NOTHING,
+    unserved: Mapping[TopicPartition, int] = NONE_UNSERVED,
 ) -> dict[TopicPartition, int] | None:
     """Choose which partitions that are behind to ask for, with the bytes of each; None: all.  Pure.
 
