@@ -93,7 +93,8 @@ class LaneCopy:
         started = time.process_time()
         error = ""
         try:
-            self._check_copies(self._lane.begin([it.target for it in self._by_source.values()]))
+            routed = {place for it in self._spec.ranges for place in it.routed_places}
+            self._check_copies(self._lane.begin([*(it.target for it in self._by_source.values()), *routed]))
             rate, follow = self._spec.bytes_per_second, self._spec.follow
             throttle = loops.Throttle(rate, time.monotonic()) if rate else None
             if follow is None:
