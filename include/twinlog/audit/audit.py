@@ -30,6 +30,7 @@ from twinlog.audit.result import (
     remembered_sample,
     unfinished,
 )
+from twinlog.audit.routed import RoutedAudit, audit_routed
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader
@@ -85,8 +86,17 @@ def run(
             it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
             for it in decided.partitions
         }
-    audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
-    return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
+    routed = audit_routed(
+        flow,
+        clusters,
+        discovery,
+        decided,
+        found,
+        fetch_bytes=min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
+        settle_seconds=SETTLE_SECONDS,
+    )
+    audits = _remember(flow, clusters, decided, routed.found, reports, newer, request, at_ms)
+    return _result(flow, request, decided, routed, audits, answers, at_ms, time.monotonic() - began)
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
@@ -186,23 +196,23 @@ def _result(
     flow: FlowSettings,
     request: AuditRequest,
     decided: AuditPlan,
-    found: Mapping[SourceIncarnation, Comparison],
+    routed: RoutedAudit,
     audits: Mapping[SourceIncarnation, PartitionAudit],
     answers: Sequence[AuditLaneReport],
     at_ms: int,
     seconds: float,
 ) -> AuditResult:
-    reports = _by_incarnation(answers)
+    reports, found = _by_incarnation(answers), routed.found
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
     covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
     whole = total(covered)
     troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
-    problems = (*decided.problems, *troubles)
-    difference_count = sum(row.differences for row in rows)
-    compared = sum(row.compared for row in rows)
+    problems = (*decided.problems, *troubles, *routed.problems)
+    difference_count = sum(row.differences for row in rows) + routed.loose_count
+    compared = sum(row.compared for row in rows) + routed.equal
     if not compared and not problems:
         problems = (nothing_compared(flow.name, whole.unproved),)
-    verdict = verdict_of(difference_count, compared, problems)
+    verdict = verdict_of(difference_count, compared, problems, routed.expired)
     equal = verdict is AuditVerdict.EQUAL
     return AuditResult(
         flow=flow.name,
@@ -211,7 +221,10 @@ def _result(
         records=sum(row.records for row in rows),
         coverage=whole.share,
         difference_count=difference_count,
-        differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+        differences=(
+            *(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+            *routed.loose,
+        ),
         partitions=rows,
         problems=problems,
         at_ms=at_ms,
@@ -220,7 +233,8 @@ def _result(
         verdict=verdict,
         proved=equal and proves(flow, covered),
         compared=compared,
-        unproved=whole.unproved,
+        unproved=(*whole.unproved, *routed.unproved),
+        routed=routed.routes,
     )
 
 
