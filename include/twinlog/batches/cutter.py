@@ -49,7 +49,7 @@ from twinlog.batches.merge import (
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
 from twinlog.batches.recompress import recompressed
-from twinlog.batches.routed import RoutedRecord
+from twinlog.batches.routed import OBJECT_BYTES, RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
 
@@ -291,6 +291,11 @@ class Cutter:
         made, routed = transform.split(records)
         self._asks = made is records
         return made, routed
+
+    @property
+    def routed_size(self) -> int:
+        """Return the bytes of the routed records themselves."""
+        return self.routed_bytes - OBJECT_BYTES * len(self.routed)
 
     def forget_routed(self) -> None:
         """Forget the routed records: they were committed, or will be read again."""

@@ -154,6 +154,7 @@ class LaneCopy:
         the target; those of earlier answers are not.
         """
         queues: Queues = {}
+        before = sum(copy.cutter.routed_size for copy in self._by_source.values())
         self._arena.reset()
         for fetched in answer:
             copy = self._by_source[fetched.topic_partition]
@@ -163,6 +164,7 @@ class LaneCopy:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
+        routed = sum(copy.cutter.routed_size for copy in self._by_source.values()) - before
         try:
             if ahead:
                 self.ask()
@@ -171,7 +173,7 @@ class LaneCopy:
             kept = not queues or self.transaction.send(queues, size)
         if kept:
             self.transaction.commit_if_due()
-        return size
+        return size + routed
 
     # --- one answer ----------------------------------------------------------------------------------------
 
