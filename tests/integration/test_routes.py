@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ResourceType
 from test_audit import FULL, audited, delete_topic
 
-from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_offsets
+from lab import Seen, alter_configs, create_topic, cycle, flow_of, produce, read, read_with_offsets
 from twinlog.audit.result import AuditResult
 from twinlog.audit.verdict import AuditVerdict
+from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.mm2.connect_offset import partition_for
+from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
 from twinlog.state.progress import read_maps
@@ -175,6 +181,154 @@ def test_each_damage_of_a_routed_record_is_found(
         sum(it.expired for it in expired.routed),
     )
     assert audited(flow).equal, "what was proved before it expired stays proved"
+
+
+def test_all_records_of_a_topic_may_be_routed_to_the_same_partition(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, capsys: Any
+) -> None:
+    """The copy stays empty, groups are caught up, and the audit proves what is routed; the preview says it before."""
+    topic = create_topic(cluster_a, unique_topic("all"), 2)
+    to = create_topic(cluster_b, unique_topic("there"), 3, message_timestamp_type="LogAppendTime")
+    written = {partition: [order(100 * partition + n) for n in range(30)] for partition in (0, 1)}
+    for partition, records in written.items():
+        produce(cluster_a, topic, records, partition)
+    lines = all_to(topic, to, "same")
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **lines)
+    config = str(next(tmp_path.glob("mm2-*.properties")))
+    assert 0 == main(["transform", "--config", config, "--topic", topic, "--output", "json"])
+    shown = json.loads(capsys.readouterr().out)["records"]
+    assert {("routed", to, "same")} == {(it["fate"], it["to"], it["by"]) for it in shown}
+    first = cycle(flow)
+    assert ("done", 0, 60, 0) == (
+        first.state,
+        first.records,
+        first.routed,
+        sum(it.skipped for it in first.partitions),
+    )
+    for partition, records in written.items():
+        own = [_own(it) for it in read(cluster_b, to, partition)]
+        assert [(it.key, it.value, it.headers) for it in records] == [
+            (it.key, it.value, it.headers) for it in own
+        ]
+        assert [] == read(cluster_b, f"A.{topic}", partition)
+    assert [] == read(cluster_b, to, 2)
+    good = audited(flow)
+    assert (True, [60]) == (good.equal, [it.equal for it in good.routed])
+    produce(cluster_a, topic, written[0][:7], 0)
+    assert ("done", 7) == (cycle(flow).state, audited(flow).routed[0].equal)
+    delete_topic(cluster_b, to)
+    with open_clusters(flow) as clusters:
+        (refused,) = sync_topics.run(flow, clusters).refused
+        assert (to, "routed-topic-deleted") == (refused.name, refused.code)
+        assert 0 == status.run(flow, clusters).lag_records
+    produce(cluster_a, topic, written[0][:7], 0)
+    stopped = cycle(flow)
+    assert ("failed", {"route-stopped"}) == (stopped.state, {it.code for it in stopped.stopped})
+    create_topic(cluster_b, to, 2)
+    assert "done" == cycle(flow).state
+    assert (AuditVerdict.DIFFERENT, 60 + 7) == (
+        (found := audited(flow, FULL)).verdict,
+        sum(it.kind is Kind.MISSING for it in found.differences),
+    )
+    for command in (
+        ["rebuild", "--topic", topic],
+        ["offsets", "alter", "--topic", topic, "--partition", "0", "--to", "earliest"],
+    ):
+        assert 1 == main([
+            *command,
+            "--config",
+            config,
+            "--reason",
+            "try",
+            *(["--yes"] if command[0] == "rebuild" else []),
+        ])
+        assert to in capsys.readouterr().err
+
+
+def test_what_cannot_be_routed_stops_its_partition_and_no_other(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Too few partitions for `same`; a record that is too large where it is routed: a line with topic and offset."""
+    topic = create_topic(cluster_a, unique_topic("some"), 2)
+    to = create_topic(cluster_b, unique_topic("small"), 1, max_message_bytes="2000")
+    for partition in (0, 1):
+        produce(cluster_a, topic, [Seen(b"k", b"x" * 10, NOW + n) for n in range(5)], partition)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **all_to(topic, to, "same"))
+    result = cycle(flow)
+    (stopped,) = result.stopped
+    assert (topic, 1, "route-stopped", 5) == (stopped.topic, stopped.partition, stopped.code, result.routed)
+    assert f"{to} has 1 partitions, too few for partitioner=same" in stopped.message
+    produce(
+        cluster_a, topic, [Seen(b"k", b"x" * 10, NOW), Seen(b"k", b"x" * 3000, NOW), Seen(b"k", b"y", NOW)], 0
+    )
+    by_key = flow_of(tmp_path, cluster_a, cluster_b, [topic], **all_to(topic, to, "key"))
+    result = cycle(by_key)
+    (poisoned,) = [it for it in result.partitions if it.error]
+    assert (0, "poison-record", 1 + 5) == (poisoned.partition, poisoned.error_code, result.routed)
+    assert f"{topic}-0 at upstream offset 6: " in poisoned.error
+    assert f"max.message.bytes=2000 there ({to})" in poisoned.error
+    alter_configs(cluster_b, ResourceType.TOPIC, to, max_message_bytes="100000")
+    assert ("done", 2) == ((done := cycle(by_key)).state, done.routed)
+    assert 13 == len(read(cluster_b, to))
+
+
+def test_a_follower_routes_and_goes_on_after_a_kill(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """`twinlog run --for`, killed without a word, then once more: copy and routed topic are whole, and audited."""
+    topic, to = create_topic(cluster_a, unique_topic("followed"), 2), unique_topic("there")
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **alerting(topic, to))
+    config = next(tmp_path.glob("mm2-*.properties"))
+    written = [order(n) for n in range(1, 2000)]
+    with following(config, tmp_path) as follower:
+        for begin in range(0, 1000, 100):
+            produce(cluster_a, topic, written[begin : begin + 100], 0)
+            time.sleep(0.1)
+        await_(lambda: len(read(cluster_b, f"A.{topic}")) > 300)
+        follower.kill()
+    with following(config, tmp_path):
+        produce(cluster_a, topic, written[1000:], 0)
+        expected = [masked(it) for it in written if not is_routed(it)]
+        await_(lambda: expected == read(cluster_b, f"A.{topic}"))
+    routed = [it for number in (0, 1) for it in read(cluster_b, to, number)]
+    assert sum(map(is_routed, written)) == len(routed)
+    good = audited(flow, FULL)
+    assert (True, len(routed)) == (good.equal, good.routed[0].equal), good.differences[:3]
+
+
+@contextmanager
+def following(config: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the follower as a process of its own, ended at the end."""
+    script = Path(__file__).with_name("follow_process.py")
+    with (folder / "follower.log").open("a") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(script), "run", "--for", "10m", "--config", str(config)],
+            stdout=log,
+            stderr=log,
+            env=os.environ,
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def await_(holds: Callable[[], bool], seconds: float = 90) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.3)
+
+
+def all_to(topic: str, to: str, partitioner: str) -> dict[str, str]:
+    """Return the lines of a file that route every record of a topic."""
+    return {
+        f"{RULES}all__topics": topic,
+        f"{RULES}all__route__to": to,
+        f"{RULES}all__route__partitioner": partitioner,
+    }
 
 
 def _origin(record: Seen) -> tuple[str, ...]:
