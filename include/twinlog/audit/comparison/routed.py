@@ -19,6 +19,7 @@ order is checked.
 from __future__ import annotations
 
 import base64
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -42,6 +43,8 @@ ROW: Final = np.dtype([
 ])
 """What is kept of a routed record: 44 bytes, of its contents only hashes of 64 bits each."""
 
+_PACKED: Final = struct.Struct("<qiqQQQ")
+
 _HASHED: Final = (
     (DifferenceKind.KEY, "key"),
     (DifferenceKind.VALUE, "value"),
@@ -52,9 +55,9 @@ Rows = Any
 """An array of ROW."""
 
 
-def packed(topic: str, rows: Sequence[tuple[int, ...]]) -> RoutedAway:
+def packed(topic: str, rows: bytes) -> RoutedAway:
     """Pack the rows of one topic."""
-    return RoutedAway(topic, base64.b64encode(np.array(rows, ROW).tobytes()).decode())
+    return RoutedAway(topic, base64.b64encode(rows).decode())
 
 
 def unpacked(parts: Iterable[RoutedAway], topic: str) -> Rows:
@@ -63,14 +66,10 @@ def unpacked(parts: Iterable[RoutedAway], topic: str) -> Rows:
     return np.sort(np.frombuffer(data, ROW), order="offset")
 
 
-def row_of(it: RoutedRecord, source_partition: int) -> tuple[int, ...]:
-    """Return the row of a record as the chain routes it."""
-    return (
-        it.offset,
-        it.route.place(it.key, source_partition),
-        it.timestamp,
-        *_hashes(fields_of(it.rest)),
-    )
+def row_of(it: RoutedRecord, source_partition: int) -> bytes:
+    """Return the bytes of the row of a record as the chain routes it."""
+    place = it.route.place(it.key, source_partition)
+    return _PACKED.pack(it.offset, place, it.timestamp, *_hashes(fields_of(it.rest)))
 
 
 def _hashes(fields: Fields, own_headers: int | None = None) -> tuple[int, int, int]:
@@ -164,12 +163,17 @@ class RoutedTopicWalk:
         origin = origin_of(fields.headers)
         if origin is None:
             self._extra(partition, record, "no flow wrote it: it does not say where it comes from")
-        elif origin.source != self._source:
-            self.others += 1
-        elif (way := self.ways.get((origin.topic, origin.topic_id, origin.partition))) is None:
+        elif (way := self._way(origin)) is not None:
+            self._judge(way, partition, record, fields, origin, append_time=append_time)
+        elif origin.source == self._source:
             self.unjudged += 1
         else:
-            self._judge(way, partition, record, fields, origin, append_time=append_time)
+            self.others += 1
+
+    def _way(self, origin: Origin) -> Way | None:
+        """Return the source partition that an origin names; a topic's id tells it, whatever the source was called."""
+        ours = origin.topic_id or origin.source == self._source
+        return self.ways.get((origin.topic, origin.topic_id, origin.partition)) if ours else None
 
     def _judge(
         self,

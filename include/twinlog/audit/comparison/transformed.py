@@ -34,7 +34,7 @@ class Transformed:
         self._all = not scope.chain.reads_contents  # else records elsewhere were left out
         self._scope, self._compacted = scope, scope.compacted
         self._places = Places(scope.offset_map)
-        self._routed: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
+        self._routed: defaultdict[str, bytearray] = defaultdict(bytearray)
         self.unread: list[tuple[int, int]] = []
         self.latest: dict[bytes, int] = {}
         self.all_kept = True
@@ -64,13 +64,13 @@ class Transformed:
     @property
     def routed(self) -> tuple[RoutedAway, ...]:
         """What the chain routes elsewhere of the records that were read so far."""
-        return tuple(packed(topic, rows) for topic, rows in sorted(self._routed.items()))
+        return tuple(packed(topic, bytes(rows)) for topic, rows in sorted(self._routed.items()))
 
     def _note_routed(self, routed: Iterable[RoutedRecord]) -> None:
         """Note what the copy must have routed: not what a person left out, nor what the map does not know."""
         for it in routed:
             if self._places.knows_upstream(it.offset) and not self._scope.has_no_copy(it.offset):
-                self._routed[it.route.to].append(row_of(it, self._scope.source.partition))
+                self._routed[it.route.to] += row_of(it, self._scope.source.partition)
 
     def _note_dropped(self, header: BatchHeader, data: memoryview, made: Iterable[memoryview]) -> None:
         kept = {it.offset for batch in made for it in records_of(BatchHeader.read(batch), batch)}

@@ -21,11 +21,9 @@ QUARANTINE_PARTITION = 0
 Aside = Iterator[tuple[TopicPartition, Outgoing]]
 
 
-def held_bytes(copies: Iterable[RangeCopy], *, quarantine_poison: bool) -> int:
+def held_bytes(copies: Iterable[RangeCopy]) -> int:
     """Return about how much memory the records take that wait for the commit."""
-    waiting = [*copies]
-    held = sum(copy.cutter.routed_bytes for copy in waiting)
-    return held + (sum(copy.captured_bytes for copy in waiting) if quarantine_poison else 0)
+    return sum(copy.cutter.routed_bytes + copy.captured_bytes for copy in copies)
 
 
 def batches(state: StateTopics, copy: RangeCopy, now_ms: int) -> Aside:

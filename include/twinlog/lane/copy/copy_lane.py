@@ -85,6 +85,7 @@ class LaneCopy:
                 if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
         self._by_source = {item.source: item for item in ranges}
+        self._routing = [item for item in ranges if item.spec.routed]
         by_target = {item.target: item for item in ranges}
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
 
@@ -148,13 +149,13 @@ class LaneCopy:
             raise SourceError(error.message) from None
 
     def take(self, answer: list[Fetched], *, ahead: bool) -> int:
-        """Cut one answer, send its batches, and commit if the transaction is full or old; return bytes sent.
+        """Cut one answer, send its batches, and commit if the transaction is full or old; return bytes sent or routed.
 
         `ahead` asks for the next answer before sending.  On return, this answer's batches may still be on their way to
         the target; those of earlier answers are not.
         """
         queues: Queues = {}
-        before = sum(copy.cutter.routed_size for copy in self._by_source.values())
+        before = self._routed_size()
         self._arena.reset()
         for fetched in answer:
             copy = self._by_source[fetched.topic_partition]
@@ -164,7 +165,7 @@ class LaneCopy:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
-        routed = sum(copy.cutter.routed_size for copy in self._by_source.values()) - before
+        routed = self._routed_size() - before
         try:
             if ahead:
                 self.ask()
@@ -174,6 +175,9 @@ class LaneCopy:
         if kept:
             self.transaction.commit_if_due()
         return size + routed
+
+    def _routed_size(self) -> int:
+        return sum(copy.cutter.routed_size for copy in self._routing)
 
     # --- one answer ----------------------------------------------------------------------------------------
 

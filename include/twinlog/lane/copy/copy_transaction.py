@@ -56,6 +56,7 @@ class CopyTransaction:
         self._spec = spec
         self._lane = lane
         self._by_target = ranges
+        self._setting_aside = [it for it in ranges.values() if it.spec.routed or spec.quarantine_poison]
         self._recreated_ranges = recreated_ranges
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
@@ -75,9 +76,7 @@ class CopyTransaction:
 
     def commit_if_due(self) -> None:
         """Commit if the transaction is full or old."""
-        held = self._open_bytes + aside.held_bytes(
-            self._by_target.values(), quarantine_poison=self._spec.quarantine_poison
-        )
+        held = self._open_bytes + aside.held_bytes(self._setting_aside)
         full = held >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
         if full or self.age_ms() >= self._spec.transaction_ms:
             self.commit()
@@ -212,7 +211,9 @@ class CopyTransaction:
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise if twinlog's own topics finally refuse a record: without them nothing can be committed."""
-        routed = {topic.topic for copy in self._by_target.values() for topic in copy.spec.routed}
+        routed = (
+            {topic.topic for copy in self._setting_aside for topic in copy.spec.routed} if refused else set()
+        )
         final = [
             it
             for it in refused
@@ -229,7 +230,7 @@ class CopyTransaction:
     def _give_up(self, refused: list[Refused]) -> None:
         """Abort after a refusal: go back to the committed positions, and end or repair the refused ranges."""
         routing = {
-            it.partition: aside.first_routed(self._by_target.values(), it.partition)
+            it.partition: aside.first_routed(self._setting_aside, it.partition)
             for it in refused
             if it.partition not in self._by_target
         }
