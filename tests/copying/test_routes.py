@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twinlog.copying import routes
 from twinlog.copying.ranges import ResolvedRanges
-from twinlog.copying.routes import with_routes, without_hanging
+from twinlog.copying.routes import with_routes
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.open_transactions import FoundHanging, HangingTransaction
-from twinlog.lane.spec import RangeSpec, RoutedTopic
+from twinlog.lane.spec import RangeSpec
 from twinlog.transforms.chain import Chain
 from twinlog.transforms.routes import Partitioner, Route
 from twinlog.transforms.rules import Rule
@@ -37,7 +33,7 @@ def test_a_range_is_told_partitions_and_limit(target) -> None:
     assert [places, places, []] == [[*it.routed_places] for it in found.ranges]
     plain = ResolvedRanges(found.ranges[2:], ())
     nothing: Any = None
-    assert plain is with_routes(nothing, plain, ()) is without_hanging(nothing, plain, (), "B")
+    assert plain is with_routes(nothing, plain, ())
 
 
 def test_the_same_partition_must_be_there(target) -> None:
@@ -62,20 +58,3 @@ def test_a_topic_that_is_missing_or_a_copy_stops_all_that_route_there(
     found = with_routes(target, ranges(Partitioner.KEY), copies)
     assert [("plain", 0)] == [it.topic_partition for it in found.ranges]
     assert [says in it.message for it in found.stopped] == [True, True]
-
-
-def test_nothing_is_routed_behind_a_transaction_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be decided with the next one; a partition without a leader cannot tell."""
-    known = tuple(
-        replace(it, routed=(RoutedTopic("alerts", 2),)) if it.chain else it
-        for it in ranges(Partitioner.SAME).ranges
-    )
-    first, second = (TopicPartition("alerts", n) for n in (0, 1))
-    seen = FoundHanging({first: HangingTransaction(7, 5, 9)}, frozenset([second]), frozenset(), {})
-    monkeypatch.setattr(routes, "wait_until_led", lambda *_: seen)
-    monkeypatch.setattr(routes, "wait_until_ended", lambda *_: seen)
-    brokers: Any = SimpleNamespace()
-    found = without_hanging(brokers, ResolvedRanges(known, ()), {7}, "B")
-    assert [("plain", 0)] == [it.topic_partition for it in found.ranges]
-    assert [(0, "lost-marker"), (1, "no-leader")] == [(it.partition, it.code) for it in found.stopped]
-    assert "alerts-0, to which it is routed, holds records open from offset 5 on" in found.stopped[0].message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -13,13 +14,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
 from test_audit import FULL, audited, delete_topic
+from test_lost_ends import leave_open
+from test_traps import brokers
 
 from lab import Seen, alter_configs, create_topic, cycle, flow_of, produce, read, read_with_offsets
 from twinlog.audit.result import AuditResult
 from twinlog.audit.verdict import AuditVerdict
+from twinlog.batches.record import record_rest
+from twinlog.batches.routed import Origin, RoutedRecord, batches
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
@@ -27,7 +33,11 @@ from twinlog.formats.mm2.connect_offset import partition_for
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
+from twinlog.protocol.brokers import Brokers
 from twinlog.state.progress import read_maps
+from twinlog.transforms.routes import Partitioner, Route
+
+__all__ = ["brokers"]
 
 NOW = int(time.time() * 1000)
 RULES = "A->B__twinlog__transform__rules__"
@@ -270,6 +280,48 @@ def test_what_cannot_be_routed_stops_its_partition_and_no_other(
     alter_configs(cluster_b, ResourceType.TOPIC, to, max_message_bytes="100000")
     assert ("done", 2) == ((done := cycle(by_key)).state, done.routed)
     assert 13 == len(read(cluster_b, to))
+
+
+@pytest.mark.parametrize(
+    ("offset", "topic_id", "ends"), [(40, "", "aborted"), (9, "", "committed"), (9, "x", "")]
+)
+def test_an_end_that_was_lost_in_a_routed_topic_is_made_up_for(
+    offset: int,
+    topic_id: str,
+    ends: str,
+    cluster_a: Any,
+    cluster_b: Any,
+    brokers: Brokers,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By progress; where it may count, what is routed there stops. The record left open is one more or none."""
+    topic, to = create_topic(cluster_a, unique_topic("torn")), unique_topic("there")
+    records = [Seen(b"k", b"%d" % n, NOW + n) for n in range(50)]
+    produce(cluster_a, topic, records[:40])
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **all_to(topic, to, "same"))
+    assert 40 == cycle(flow).routed
+    produce(cluster_a, topic, records[40:])
+    known = _origin(read(cluster_b, to)[0])[2]
+    rest = bytes(record_rest(b"k", b"open"))
+    left = RoutedRecord(offset, NOW, b"k", rest, Route(to, Partitioner.SAME))
+    origin = Origin("A", topic, topic_id or known, 0, offset)
+    leave_open(cluster_b, brokers, flow.name, {(to, 0): [*batches([(left, origin)], 1 << 20, 0)]})
+    caplog.set_level(logging.WARNING, "twinlog.copying.mend.copies")
+    result = cycle(flow)
+    if not ends:
+        assert [("lost-marker", 0)] == [(it.code, it.partition) for it in result.stopped]
+        assert (
+            f"{to}-0, to which it is routed, holds records open from offset 41" in result.stopped[0].message
+        )
+        return
+    assert ("done", 10) == (result.state, result.routed)
+    assert f"{to}-0: cluster B had lost the end of a transaction that was {ends}" in caplog.text
+    more = [b"open"] if ends == "committed" else []
+    assert [*(it.value for it in records[:40]), *more, *(it.value for it in records[40:])] == [
+        it.value for it in read(cluster_b, to)
+    ]
 
 
 def test_a_follower_routes_and_goes_on_after_a_kill(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -112,17 +113,18 @@ class Way:
     counts: dict[DifferenceKind, int] = field(default_factory=dict)
     listed: list[Difference] = field(default_factory=list)
     seen: Any = None
+    offsets: Any = None
     last: dict[int, int] = field(default_factory=dict)
     first: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(len(self.expected.rows), bool)
+        self.offsets = np.ascontiguousarray(self.expected.rows["offset"]).data
 
     def row(self, offset: int) -> int | None:
         """Return the row that is expected of an upstream offset."""
-        offsets = self.expected.rows["offset"]
-        at = int(np.searchsorted(offsets, offset))
-        return at if at < len(offsets) and int(offsets[at]) == offset else None
+        at = bisect_left(self.offsets, offset)
+        return at if at < len(self.offsets) and self.offsets[at] == offset else None
 
     def differ(self, found: Difference) -> None:
         """Note a difference."""

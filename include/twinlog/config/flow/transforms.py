@@ -49,7 +49,7 @@ class TransformKeys:
     _route_key: ClassVar = Key(f"{RULES}NAME.route.if.key.matches", Kind.STRING, None)
     """only records whose key matches this Java regex as a whole are routed"""
     _route_field: ClassVar = Key(f"{RULES}NAME.route.if.field", Kind.STRING, None)
-    """only records with this JSON field are routed, or with a content that matches (`severity=high|critical`)"""
+    """only records with this JSON field are routed, or with a content that matches (`severity=high`)"""
     _not_json: ClassVar = Key(f"{RULES}NAME.not.json", Kind.STRING, "fail")
     """what the rule does with a value that is no JSON: `fail` (the partition stops in front of it), `pass` or `drop`"""
     _function: ClassVar = Key(FUNCTION, Kind.STRING, None)
