@@ -54,7 +54,8 @@ class Rule:
     """Say what becomes of the records of some source topics; `topics` are Java regexes.
 
     A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
-    become empty and the fields `hashed` become their HMAC.
+    become empty and the fields `hashed` become their HMAC; with a `commit_key` a header commits to what they held
+    (commitments.py).
     """
 
     name: str
@@ -64,6 +65,7 @@ class Rule:
     masked: tuple[Path, ...] = ()
     hashed: tuple[Path, ...] = ()
     key: HmacKey | None = None
+    commit_key: HmacKey | None = None
     not_json: NotJson = NotJson.FAIL
 
     def concerns(self, topic: str) -> bool:
@@ -77,7 +79,10 @@ class Rule:
 
     @property
     def description(self) -> list[object]:
-        """Return what tells the rule from one that does something else: neither its name nor its topics."""
+        """Return what tells the rule from one that does something else: neither its topics nor, as a rule, its name.
+
+        The name is a part of its commitments.
+        """
         test = self.drop_field
         return [
             self.drop_key,
@@ -86,6 +91,7 @@ class Rule:
             sorted(set(self.hashed)),
             self.key.digest if self.key else "",
             self.not_json.value,
+            *([self.name, self.commit_key.digest] if self.commit_key else ()),
         ]
 
 

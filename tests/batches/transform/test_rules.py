@@ -13,8 +13,10 @@ from batches import Rec, decode, encode
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.transform.apply import Transform
+from twinlog.kafka_types import TopicPartition
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
-from twinlog.transforms.rules import DROPPED, FieldMatches, NotJson, Rule, applied
+from twinlog.transforms.commitments import Committing
+from twinlog.transforms.rules import DROPPED, FieldMatches, HmacKey, NotJson, Rule, applied
 
 RULE = Rule(
     "r",
@@ -75,6 +77,29 @@ def test_by_column_batch_by_batch_and_one_by_one_are_the_same(
     audited = Transform(chain).batch(BatchHeader.read(block), block)
     seen = [it for each in ([block] if audited is None else audited) for it in decode(each)]
     assert [it for _, it in expected(records, chain)] == seen
+
+
+@given(st.lists(recs, min_size=1, max_size=12), st.sampled_from([0, 4]))
+def test_commitments_are_headers_behind_the_others_and_change_nothing_else(
+    records: list[Rec], codec: int
+) -> None:
+    """Law: a record of which a rule hides something has one, to what it held before, at its upstream offset."""
+    rule = dataclasses.replace(RULE, commit_key=HmacKey(b"0123456789abcdef"))
+    place, first = TopicPartition("orders", 1), 70
+    committing = Committing([rule], place)
+    wanted = []
+    for row, record in expected(records, Chain(rules=(RULE,))):
+        made = [] if records[row].value is None else committing.of(first + row, records[row].value)
+        headers = (*record.headers, *(("twinlog-commitment", str(it).encode()) for it in made))
+        wanted.append(dataclasses.replace(record, headers=headers))
+    cutter = Cutter(1 << 60, 1 << 20)
+    cutter.transform = Transform(Chain(rules=(rule,)), place)
+    block = encode(records, base_offset=first, codec=codec)
+    cut = cutter.cut(memoryview(bytes(block)), first, None)
+    assert wanted == [record for out in cut.outgoing for record in decode(out.buffer)]
+    block = memoryview(bytes(block))
+    audited = Transform(Chain(rules=(rule,)), place).batch(BatchHeader.read(block), block)
+    assert wanted == [it for each in ([block] if audited is None else audited) for it in decode(each)]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
