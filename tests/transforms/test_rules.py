@@ -147,7 +147,7 @@ def routing(**more: Any) -> Rule:
 def test_what_is_routed(rule: Rule, key: bytes | None, value: bytes | None, routed: bytes | None) -> None:
     """Without a condition everything, else by key or field as they came; DROPPED stands for what stays in the copy."""
     made = make(rule, value, key)
-    assert (value if routed is DROPPED else Routed(ALERTS, routed)) == made
+    assert (value if routed is DROPPED else Routed(ALERTS, routed, "r")) == made
 
 
 def test_what_a_rule_drops_is_not_routed() -> None:
@@ -162,8 +162,10 @@ def test_no_rule_sees_what_an_earlier_one_routed_and_it_keeps_what_was_masked() 
     mask = Rule("a", (".*",), masked=(("a",),))
     other = Rule("c", (".*",), route=Route("others", Partitioner.SAME))
     apply = applied([mask, routing(route_key="k"), other, Rule("d", (".*",), masked=(("b",),))])
-    assert Routed(ALERTS, b'{"a":"","b":1}') == apply(b"k", b'{"a":"x","b":1}')
-    assert Routed(Route("others", Partitioner.SAME), b'{"a":"","b":1}') == apply(None, b'{"a":"x","b":1}')
+    assert Routed(ALERTS, b'{"a":"","b":1}', "r") == apply(b"k", b'{"a":"x","b":1}')
+    assert Routed(Route("others", Partitioner.SAME), b'{"a":"","b":1}', "c") == apply(
+        None, b'{"a":"x","b":1}'
+    )
 
 
 def test_a_route_makes_another_chain_and_no_route_the_one_of_before() -> None:

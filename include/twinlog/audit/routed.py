@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.audit.comparison.record_fields import records_of
-from twinlog.audit.comparison.routed import Expected, RoutedTopicWalk, unpacked
+from twinlog.audit.comparison.routed import Expected, RoutedTopicWalk, known_within, unpacked
 from twinlog.audit.comparison.values import LISTED, Comparison
 from twinlog.audit.plan import AuditPlan, PartitionPlan
 from twinlog.audit.result import AuditedDifference, AuditedRoute
@@ -101,7 +101,7 @@ def audit_routed(
             expected = (_expected(it, found[it.life], name, known_to) for it in decided.partitions)
             walk = RoutedTopicWalk(name, flow.source.alias, expected)
             starts = _read(walk, topic, ends.found, reader, problems)
-            walk.finish(starts, compacted=name in compacted)
+            walk.finish(starts, len(topic.partitions), compacted=name in compacted)
             walks.append((walk, len(topic.partitions)))
     if any(it.life is not None for walk, _ in walks for it in walk.loose):
         time.sleep(settle_seconds)
@@ -124,7 +124,7 @@ def _expected(
     return Expected(
         plan.life,
         unpacked(found.routed, name),
-        tuple((it.start, it.end) for it in scopes),
+        tuple(part for it in scopes for part in known_within(it.start, it.end, plan.offset_map)),
         found.unread,
         compacted=any(it.compacted for it in scopes),
         known_to=known_to.get(plan.life, 0),

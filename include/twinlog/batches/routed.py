@@ -31,13 +31,14 @@ ORIGIN: Final = ("twinlog.source", "twinlog.topic", "twinlog.topic.id", "twinlog
 
 
 class RoutedRecord(NamedTuple):
-    """A record as a rule routes it: its upstream offset, timestamp (ms), key, and its end without origin headers."""
+    """A record as the rule of a name routes it: its upstream offset, timestamp (ms), key, and end without origin."""
 
     offset: int
     timestamp: int
     key: bytes | None
     rest: bytes
     route: Route
+    rule: str = ""
 
     @property
     def held_bytes(self) -> int:
@@ -57,14 +58,19 @@ class Origin(NamedTuple):
 
 def with_origin(rest: bytes, origin: Origin) -> bytes:
     """Return a record's end with the headers of its origin behind its own."""
-    key, at = varint.decode(rest, 0)
-    value, at = varint.decode(rest, at + max(key, 0))
-    at += max(value, 0)
+    at = headers_at(rest)
     count, headers = varint.decode(rest, at)
     pairs = tuple((name, str(it).encode()) for name, it in zip(ORIGIN, origin, strict=True))
     written = bytes(record_rest(None, None, pairs))
     _, begin = varint.decode(written, 2)  # two nulls, and the count
     return b"".join((rest[:at], varint.encode(count + len(ORIGIN)), rest[headers:], written[begin:]))
+
+
+def headers_at(rest: memoryview | bytes) -> int:
+    """Return where the headers of a record's end begin, with their count."""
+    key, at = varint.decode(rest, 0)
+    value, at = varint.decode(rest, at + max(key, 0))
+    return at + max(value, 0)
 
 
 def origin_of(headers: Sequence[tuple[bytes, bytes | None]]) -> Origin | None:

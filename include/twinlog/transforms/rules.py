@@ -58,8 +58,9 @@ class Rule:
     """Say what becomes of the records of some source topics; `topics` are Java regexes.
 
     A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
-    become empty and the fields `hashed` become their HMAC.  Then those whose key matches `route_key`, or that came with
-    a field `route_field`, go to `route`; if neither is given, all of them.
+    become empty and the fields `hashed` become their HMAC; with a `commit_key` a header commits to what they held
+    (commitments.py).  Then those whose key matches `route_key`, or that came with a field `route_field`, go to `route`;
+    if neither is given, all of them.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Rule:
     masked: tuple[Path, ...] = ()
     hashed: tuple[Path, ...] = ()
     key: HmacKey | None = None
+    commit_key: HmacKey | None = None
     not_json: NotJson = NotJson.FAIL
     route: Route | None = None
     route_key: str | None = None
@@ -87,7 +89,10 @@ class Rule:
 
     @property
     def description(self) -> list[object]:
-        """Return what tells the rule from one that does something else: neither its name nor its topics."""
+        """Return what tells the rule from one that does something else: neither its topics nor, as a rule, its name.
+
+        The name is a part of its commitments.  A rule without a route is described as ever: its chain stays the same.
+        """
         found: list[object] = [
             self.drop_key,
             _told(self.drop_field),
@@ -95,10 +100,9 @@ class Rule:
             sorted(set(self.hashed)),
             self.key.digest if self.key else "",
             self.not_json.value,
+            *([self.name, self.commit_key.digest] if self.commit_key else ()),
         ]
-        if (
-            self.route is not None
-        ):  # a rule without a route is described as ever: its chain stays the same one
+        if self.route is not None:
             route = [self.route.to, self.route.partitioner.value, self.route_key, _told(self.route_field)]
             found.append(route)
         return found
@@ -118,10 +122,11 @@ DROPPED: Final = b"dropped"
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Stands for a record that a rule routes: where to, and the value that it has there."""
+    """Stands for a record that a rule routes: where to, the value that it has there, and the rule's name."""
 
     route: Route
     value: bytes | None
+    rule: str
 
 
 Applied = Callable[[bytes | None, bytes | None], bytes | Routed | None]
@@ -197,7 +202,7 @@ class _OneRule:
                 made = self._of_other(value)
         if made is DROPPED or not routed or self._rule.route is None:
             return made
-        return Routed(self._rule.route, made)
+        return Routed(self._rule.route, made, self._rule.name)
 
     def _edit_all(self, value: bytes) -> bytes:
         found = self._edited.find(value) if self._edited is not None else None

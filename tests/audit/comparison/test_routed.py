@@ -13,10 +13,20 @@ from test_cutter import RECORD
 
 from batches import Rec
 from twinlog.audit.comparison.record_fields import RawRecord
-from twinlog.audit.comparison.routed import ROW, Expected, RoutedTopicWalk, packed, row_of, unpacked
+from twinlog.audit.comparison.routed import (
+    ROW,
+    Expected,
+    RoutedTopicWalk,
+    known_within,
+    packed,
+    row_of,
+    unpacked,
+)
 from twinlog.batches.record import record_rest
 from twinlog.batches.routed import Origin, RoutedRecord, with_origin
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.segments import MapSegment
 from twinlog.state.progress import SourceIncarnation
 from twinlog.transforms.routes import Partitioner, Route
 
@@ -104,7 +114,7 @@ def walked(
         for offset, it in enumerate(log):
             if offset >= begins[number]:
                 walk.take(number, it.at(offset), append_time=False)
-    walk.finish(begins, compacted=compacted)
+    walk.finish(begins, PARTITIONS, compacted=compacted)
     return walk
 
 
@@ -298,3 +308,20 @@ def test_a_record_without_an_origin_is_extra() -> None:
         found.difference.kind,
         found.difference.downstream_offset,
     )
+
+
+def test_a_partition_that_could_not_be_read_lacks_nothing() -> None:
+    """A problem says so; what is expected there is neither missing nor proved."""
+    some = placed([keyed(4), []])
+    (number,) = {it.partition for it in some}
+    others = {it: 0 for it in range(PARTITIONS) if it != number}
+    walk = RoutedTopicWalk("alerts", "A", [way.expected for way in walked(some, logs_of(some)).ways.values()])
+    walk.finish(others, PARTITIONS, compacted=False)
+    assert ({}, 0) == (counts(walk), sum(way.equal for way in walk.ways.values()))
+
+
+def test_only_what_the_map_knows_is_judged() -> None:
+    """What lies in a hole of the map may have been routed or not."""
+    known = OffsetMap.of([MapSegment(0, 10, ()), MapSegment(20, 30, ())])
+    assert [(5, 10), (20, 25)] == [*known_within(5, 25, known)]
+    assert [] == [*known_within(10, 20, known)]

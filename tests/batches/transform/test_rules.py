@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
+from twinlog.batches.columns import read_columns
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.record import record_rest
+from twinlog.batches.record import key_value_headers, record_rest
 from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
+from twinlog.kafka_types import TopicPartition
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
+from twinlog.transforms.commitments import Committing
 from twinlog.transforms.routes import Partitioner, Route
-from twinlog.transforms.rules import DROPPED, FieldMatches, NotJson, Routed, Rule, applied
+from twinlog.transforms.rules import DROPPED, FieldMatches, HmacKey, NotJson, Routed, Rule, applied
 
 RULE = Rule(
     "r",
@@ -81,6 +84,29 @@ def test_by_column_batch_by_batch_and_one_by_one_are_the_same(
     assert [it for _, it in expected(records, chain)] == seen
 
 
+@given(st.lists(recs, min_size=1, max_size=12), st.sampled_from([0, 4]))
+def test_commitments_are_headers_behind_the_others_and_change_nothing_else(
+    records: list[Rec], codec: int
+) -> None:
+    """Law: a record of which a rule hides something has one, to what it held before, at its upstream offset."""
+    rule = dataclasses.replace(RULE, commit_key=HmacKey(b"0123456789abcdef"))
+    place, first = TopicPartition("orders", 1), 70
+    committing = Committing([rule], place)
+    wanted = []
+    for row, record in expected(records, Chain(rules=(RULE,))):
+        made = [] if records[row].value is None else committing.of(first + row, records[row].value)
+        headers = (*record.headers, *(("twinlog-commitment", str(it).encode()) for it in made))
+        wanted.append(dataclasses.replace(record, headers=headers))
+    cutter = Cutter(1 << 60, 1 << 20)
+    cutter.transform = Transform(Chain(rules=(rule,)), place)
+    block = encode(records, base_offset=first, codec=codec)
+    cut = cutter.cut(memoryview(bytes(block)), first, None)
+    assert wanted == [record for out in cut.outgoing for record in decode(out.buffer)]
+    block = memoryview(bytes(block))
+    audited = Transform(Chain(rules=(rule,)), place).batch(BatchHeader.read(block), block)
+    assert wanted == [it for each in ([block] if audited is None else audited) for it in decode(each)]
+
+
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_value_that_is_no_json_stops_in_front_of_its_batch(at: int) -> None:
     """All batches before it go out; the line names its offset."""
@@ -137,7 +163,7 @@ def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec:
         made = DROPPED if record.value is None else apply(record.key, record.value)
         if isinstance(made, Routed):
             value = record_rest(record.key, made.value, record.headers)
-            routed.append((offset, record.timestamp, record.key, bytes(value), made.route))
+            routed.append((offset, record.timestamp, record.key, bytes(value), made.route, made.rule))
         elif made is not DROPPED:
             left.append((offset, dataclasses.replace(record, value=made)))
     sent = [record for out in cut.outgoing for record in decode(out.buffer)]
@@ -150,3 +176,23 @@ def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec:
     assert [it for it in routed if 8 <= it[0] < 15] == [tuple(it) for it in audited]
     cutter.forget_routed()
     assert (0, {}) == (cutter.routed_bytes, cutter.routed)
+
+
+def test_a_routed_record_has_the_commitments_of_the_rules_that_saw_it() -> None:
+    """Of the one that routes it and those before; a later rule hides nothing of it."""
+    key, place = HmacKey(b"0123456789abcdef"), TopicPartition("t", 3)
+    a, s, z = (
+        dataclasses.replace(
+            TO_ALERTS, name=name, commit_key=key, route=TO_ALERTS.route if name == "s" else None
+        )
+        for name in "asz"
+    )
+    rules = (a, s, dataclasses.replace(z, masked=(("b",),)))
+    records = [Rec(b'{"a":1,"b":2,"e":3}', headers=(("h", b"x"),)), Rec(b'{"a":1,"b":2}'), Rec(b"{}", b"y")]
+    _, routed = Transform(Chain(rules=rules), place).split(read_columns(encode(records, base_offset=5), [0]))
+    committing = Committing(rules, place)
+    told = [str(it).encode() for it in committing.of(5, records[0].value or b"")]
+    assert [b"a", b"s", b"z"] == [it.partition(b"/")[0] for it in told]
+    assert [(5, (("h", b"x"), *(("twinlog-commitment", it) for it in told[:2]))), (7, ())] == [
+        (it.offset, key_value_headers(memoryview(it.rest))[2]) for it in routed
+    ]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import base64
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
@@ -32,6 +32,7 @@ from twinlog.audit.comparison.record_fields import Fields, RawRecord, excerpt, f
 from twinlog.audit.comparison.values import LISTED, Difference, RoutedAway
 from twinlog.batches.routed import ORIGIN, Origin, RoutedRecord, origin_of
 from twinlog.formats.ledger.audit import DifferenceKind
+from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.progress import SourceIncarnation
 
 ROW: Final = np.dtype([
@@ -247,14 +248,19 @@ class RoutedTopicWalk:
             found = Difference(DifferenceKind.EXTRA, None, record.offset, why, (), None, excerpt(record))
             self.loose.append(Loose(partition, found, life, upstream))
 
-    def finish(self, log_starts: Mapping[int, int], *, compacted: bool) -> None:
-        """Judge what was expected and is not there; `log_starts` are where the routed topic's partitions begin now."""
+    def finish(self, log_starts: Mapping[int, int], partitions: int, *, compacted: bool) -> None:
+        """Judge what was expected and is not there.
+
+        `log_starts` are where those of the topic's partitions begin now that could be read; of others nothing is known.
+        """
         for way in self.ways.values():
             rows = way.expected.rows[~way.seen]
-            numbers = rows["place"] % max(1, len(log_starts))
+            numbers = rows["place"] % max(1, partitions)
             for offset, number in zip(rows["offset"].tolist(), numbers.tolist(), strict=True):
                 left = way.first.get(number)
-                if log_starts.get(number, 0) > 0 and (left is None or offset < left):
+                if number not in log_starts:
+                    continue
+                if log_starts[number] > 0 and (left is None or offset < left):
                     way.expired += 1
                 elif compacted:
                     way.compacted += 1
@@ -267,6 +273,14 @@ class RoutedTopicWalk:
         kept = [it for it in self.loose if it.life is None or it.upstream >= known_to.get(it.life, 0)]
         self.loose_count -= len(self.loose) - len(kept)
         self.loose = kept
+
+
+def known_within(start: int, end: int, known: OffsetMap) -> Iterator[tuple[int, int]]:
+    """Yield the parts of upstream [start, end) of which the map knows what became of them."""
+    for first, behind in zip(known.covered_from.tolist(), known.covered_to.tolist(), strict=True):
+        low, high = max(start, first), min(end, behind)
+        if low < high:
+            yield low, high
 
 
 def _name(way: Way) -> str:

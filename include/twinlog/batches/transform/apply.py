@@ -18,13 +18,15 @@ from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
 from twinlog.batches.routed import RoutedRecord
-from twinlog.batches.transform.fields import Fields
+from twinlog.batches.transform.commitments import with_commitments, with_commitments_of_routed
+from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.function import FunctionOnRecords
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.batches.transform.rules import apply_rules
 from twinlog.errors import FormatError
 from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
+from twinlog.transforms.commitments import Committing
 from twinlog.transforms.rules import Applied, applied
 
 _REMEMBERED: Final = 4096
@@ -41,6 +43,7 @@ class Transform:
     chain: Chain
     source: TopicPartition = NO_PARTITION
     _rules: Applied | None = None
+    _committing: Committing | None = None
     _function: FunctionOnRecords | None = None
     _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
@@ -49,6 +52,7 @@ class Transform:
         self._names = tuple(name.encode() for name in self.chain.header_names)
         if self.chain.rules:
             self._rules = applied(self.chain.rules)
+            self._committing = Committing(self.chain.rules, self.source)
         if self.chain.function is not None:
             self._function = FunctionOnRecords(self.chain.function, self.source)
 
@@ -65,7 +69,11 @@ class Transform:
         if self.chain.steps:
             records = self._connect(records)
         if self._rules is not None and len(records):
-            records, routed = apply_rules(records, self._rules)
+            before = records
+            records, routed = apply_rules(before, self._rules)
+            if self._committing:
+                records = with_commitments(records, before, self._committing)
+                routed = with_commitments_of_routed(routed, before, self._committing)
         if self._function is not None:
             records = self._function.columns(records)
         return records, routed
@@ -94,7 +102,7 @@ class Transform:
         if len(rows):
             begins, ends = _places(headers, removed, rows)
             records = without_one(records, rows, at[rows], begins, ends)
-        records = _replaced(records, changed) if changed else records
+        records = with_rests(records, changed) if changed else records
         return records if kept.all() else records.where(kept)
 
     def _judged(self, tombstones: Any, headers: Headers) -> tuple[Any, dict[bytes, Any]]:
@@ -232,17 +240,6 @@ def _named(block: memoryview, offset: int) -> tuple[Names, list[tuple[int, int]]
     if at != len(block) or count < 0:
         raise bad_record(offset)
     return tuple(names), places
-
-
-def _replaced(records: Columns, changed: list[tuple[int, bytes]]) -> Columns:
-    """Return the records with other ends at some indices: the new ends lie behind the data."""
-    indices = np.array([index for index, _ in changed], np.int64)
-    sizes = np.array([len(rest) for _, rest in changed], np.int64)
-    data = memoryview(b"".join((records.data, *(rest for _, rest in changed))))
-    starts, ends = records.starts.copy(), records.ends.copy()
-    ends[indices] = len(records.data) + np.cumsum(sizes)
-    starts[indices] = ends[indices] - sizes
-    return Columns(data, records.offsets, records.timestamps, starts, ends, records.batches)
 
 
 def _stretches(records: list[Record]) -> Iterator[list[Record]]:

@@ -68,7 +68,9 @@ def _routed(records: Columns, fields: Fields, row: int, key: bytes | None, made:
     if made.value is not None and made.value != rest[value_at - start : value_at - start + max(size, 0)]:
         before, behind = rest[: length_at - start], rest[headers_at - start :]
         rest = b"".join((before, varint.encode(len(made.value)), made.value, behind))
-    return RoutedRecord(int(records.offsets[row]), int(records.timestamps[row]), key, rest, made.route)
+    return RoutedRecord(
+        int(records.offsets[row]), int(records.timestamps[row]), key, rest, made.route, made.rule
+    )
 
 
 def failed(offset: int, why: str) -> FormatError:
