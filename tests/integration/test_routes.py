@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
 from test_audit import FULL, audited, delete_topic
 from test_lost_ends import leave_open
@@ -280,6 +280,35 @@ def test_what_cannot_be_routed_stops_its_partition_and_no_other(
     alter_configs(cluster_b, ResourceType.TOPIC, to, max_message_bytes="100000")
     assert ("done", 2) == ((done := cycle(by_key)).state, done.routed)
     assert 13 == len(read(cluster_b, to))
+
+
+def test_nothing_is_proved_of_records_that_an_open_transaction_hides(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Somebody else's, in the routed topic: they are neither missing nor equal, and the next audit compares them."""
+    monkeypatch.setattr("twinlog.audit.routed.OPEN_SECONDS", 1.0)
+    topic = create_topic(cluster_a, unique_topic("hidden"))
+    to = create_topic(cluster_b, unique_topic("there"))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **alerting(topic, to))
+    producer = Producer({"bootstrap.servers": cluster_b.bootstrap_servers, "transactional.id": to})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(to, b"open", b"k")
+    assert 0 == producer.flush(30)
+    produce(cluster_a, topic, [order(n) for n in range(1, 60)])
+    assert "done" == cycle(flow).state
+    hidden = audited(flow)
+    assert (AuditVerdict.NOT_AUDITED, 0) == (hidden.verdict, hidden.difference_count)
+    assert [f"{to}, to which rules route records: a transaction is open in partition 0 from offset 0 on"] == [
+        it.message for it in hidden.problems
+    ]
+    producer.abort_transaction(30)
+    good = audited(flow)
+    assert (True, sum(is_routed(order(n)) for n in range(1, 60))) == (good.equal, good.routed[0].equal)
 
 
 @pytest.mark.parametrize(

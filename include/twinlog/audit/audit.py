@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog import clock
-from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditPlan, plan
@@ -95,7 +94,7 @@ def run(
         fetch_bytes=min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
         settle_seconds=SETTLE_SECONDS,
     )
-    audits = _remember(flow, clusters, decided, routed.found, reports, newer, request, at_ms)
+    audits = _remember(flow, clusters, decided, routed, reports, newer, request, at_ms)
     return _result(flow, request, decided, routed, audits, answers, at_ms, time.monotonic() - began)
 
 
@@ -173,14 +172,19 @@ def _remember(
     flow: FlowSettings,
     clusters: Clusters,
     decided: AuditPlan,
-    found: Mapping[SourceIncarnation, Comparison],
+    routed: RoutedAudit,
     reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
     newer: Maps[OffsetMap],
     request: AuditRequest,
     at_ms: int,
 ) -> Mapping[SourceIncarnation, PartitionAudit]:
     """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
-    whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
+    found = routed.found
+    whole = [
+        it
+        for it in decided.partitions
+        if it.claims and it.life not in routed.unread and unfinished(it, reports[it.life]) is None
+    ]
     if request.mode is AuditMode.SAMPLE:
         samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]
         write_ledger(flow, clusters.target, samples)

@@ -1,14 +1,15 @@
 """Prove the records that rules route to other topics: read these topics whole, and compare.
 
 The topics' ends are read before the maps, so every record below them comes from an offset that these maps know, but for
-the milliseconds in which the markers of one transaction are written.
+the milliseconds in which the markers of one transaction are written.  Many lanes, and flows, write to one partition.  A
+transaction that is open there hides committed records behind it, so the audit waits for those in front of its end.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.audit.comparison.record_fields import records_of
@@ -32,6 +33,11 @@ from twinlog.topics.routed import sources
 ROUTED_UNREAD = "routed-unread"
 """Code of a routed topic that could not be read."""
 
+OPEN_SECONDS = 60.0
+"""How long the audit waits for transactions that are open in a routed topic."""
+
+_PAUSE_SECONDS = 0.2
+
 Found = Mapping[SourceIncarnation, Comparison]
 
 
@@ -40,7 +46,8 @@ class RoutedAudit:
     """What the audit of routed topics found.
 
     `found` are the comparisons of the source partitions with the differences of what they route.  `loose` are records
-    that belong to no audited source offset, `loose_count` of them.
+    that belong to no audited source offset, `loose_count` of them.  `unread` are source partitions of which not all
+    that they route could be compared: nothing may be remembered of them.
     """
 
     found: Found
@@ -48,6 +55,7 @@ class RoutedAudit:
     loose: tuple[AuditedDifference, ...] = ()
     loose_count: int = 0
     problems: tuple[Issue, ...] = ()
+    unread: frozenset[SourceIncarnation] = frozenset()
 
     @property
     def equal(self) -> int:
@@ -81,17 +89,12 @@ def audit_routed(
     if not names:
         return RoutedAudit(found)
     there = clusters.target.describe_topics(names)
-    problems = [
-        Issue(ROUTED_UNREAD, "", f"{name}, to which rules route records: {error.message}", error.hint)
-        for name, error in there.refused.items()
+    problems = [_unread(name, error.message, error.hint) for name, error in there.refused.items()]
+    places = [
+        TopicPartition(name, it.partition) for name, one in there.found.items() for it in one.partitions
     ]
-    ends = clusters.target.offsets(
-        TopicPartition(name, it.partition) for name, topic in there.found.items() for it in topic.partitions
-    )
-    problems += [
-        Issue(ROUTED_UNREAD, "", f"{at.topic}-{at.partition}: {error.message}", error.hint)
-        for at, error in ends.refused.items()
-    ]
+    ends, refused = _ends(clusters, places)
+    problems += refused
     known_to = _known_to(flow, clusters)
     compacted = _compacted(clusters, list(there.found))
     walks = []
@@ -100,7 +103,7 @@ def audit_routed(
         for name, topic in there.found.items():
             expected = (_expected(it, found[it.life], name, known_to) for it in decided.partitions)
             walk = RoutedTopicWalk(name, flow.source.alias, expected)
-            starts = _read(walk, topic, ends.found, reader, problems)
+            starts = _read(walk, topic, ends, reader, problems)
             walk.finish(starts, len(topic.partitions), compacted=name in compacted)
             walks.append((walk, len(topic.partitions)))
     if any(it.life is not None for walk, _ in walks for it in walk.loose):
@@ -114,7 +117,45 @@ def audit_routed(
         tuple(it for walk, _ in walks for it in _loose(walk)),
         sum(walk.loose_count for walk, _ in walks),
         tuple(problems),
+        _of_topics(decided, {it.topic for it in problems}),
     )
+
+
+def _unread(topic: str, why: str, hint: str = "") -> Issue:
+    return Issue(ROUTED_UNREAD, topic, f"{topic}, to which rules route records: {why}", hint)
+
+
+def _of_topics(decided: AuditPlan, topics: Collection[str]) -> frozenset[SourceIncarnation]:
+    """Return the partitions of which an audited scope may route records to these topics."""
+    return frozenset(
+        plan.life
+        for plan in decided.partitions
+        if any(route.to in topics for it in plan.specs for route in it.scope.chain.routes)
+    )
+
+
+def _ends(
+    clusters: Clusters, places: Sequence[TopicPartition]
+) -> tuple[Mapping[TopicPartition, PartitionOffsets], list[Issue]]:
+    """Return where the partitions begin and end, once no transaction is open in front of these ends."""
+    first = clusters.target.offsets(places)
+    problems = [_unread(at.topic, str(error), error.hint) for at, error in first.refused.items()]
+    deadline = time.monotonic() + OPEN_SECONDS
+    waiting = {at: it for at, it in first.found.items() if it.stable_end < it.end}
+    while waiting and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
+        now = clusters.target.offsets(waiting).found
+        waiting = {at: it for at, it in waiting.items() if at not in now or now[at].stable_end < it.end}
+    hint = "see who writes there (kafka-transactions.sh), and audit again"
+    problems += [
+        _unread(
+            at.topic,
+            f"a transaction is open in partition {at.partition} from offset {it.stable_end} on",
+            hint,
+        )
+        for at, it in waiting.items()
+    ]
+    return {at: it for at, it in first.found.items() if at not in waiting}, problems
 
 
 def _expected(
@@ -158,13 +199,13 @@ def _read(
         if bounds is None:
             continue
         starts[number] = bounds.log_start
-        for item in reader.read(topic.name, number, bounds.log_start, bounds.stable_end):
+        for item in reader.read(topic.name, number, bounds.log_start, bounds.end):
             if isinstance(item, Lost):
                 if item.reason is Unproved.TARGET_RETENTION:
                     starts[number] = item.end
                 else:
-                    lost = f"{topic.name}-{number}: offsets {item.start} to {item.end - 1}: {item.reason}"
-                    problems.append(Issue(ROUTED_UNREAD, "", lost))
+                    why = f"offsets {item.start} to {item.end - 1} of partition {number}: {item.reason}"
+                    problems.append(_unread(topic.name, why))
                 continue
             for header, data in item.batches():
                 append_time = bool(header.attributes & LOG_APPEND_TIME)
