@@ -22,7 +22,7 @@ ROUTED_DELETED = "routed-topic-deleted"
 def sources(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> Mapping[str, list[DiscoveredTopic]]:
     """Return the source topics whose rules route records to each topic of the target."""
     found: defaultdict[str, list[DiscoveredTopic]] = defaultdict(list)
-    for topic in topics:
+    for topic in topics if flow.transforms.routes else ():
         for name in dict.fromkeys(it.to for it in flow.chain_of(topic.topic, topic.remote_topic).routes):
             found[name].append(topic)
     return found

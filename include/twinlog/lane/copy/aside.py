@@ -38,14 +38,17 @@ def batches(state: StateTopics, copy: RangeCopy, now_ms: int) -> Aside:
 
 
 def _routed(state: StateTopics, copy: RangeCopy) -> Aside:
+    if not copy.cutter.routed:
+        return
     spec, limits = copy.spec, {it.topic: it.max_message_bytes for it in copy.spec.routed}
+    codec = copy.cutter.routed_codec if copy.cutter.codec is None else copy.cutter.codec
     for place, records in by_place(spec, copy.routed()).items():
         told = (
             (it, Origin(state.source_alias, spec.topic, spec.topic_id, spec.partition, it.offset))
             for it in records
         )
         try:
-            for batch in routed.batches(told, limits[place.topic], copy.cutter.routed_codec):
+            for batch in routed.batches(told, limits[place.topic], codec):
                 yield place, batch
         except FormatError as error:
             message = (
