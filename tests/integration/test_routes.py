@@ -21,7 +21,18 @@ from test_audit import FULL, audited, delete_topic
 from test_lost_ends import leave_open
 from test_traps import brokers
 
-from lab import Seen, alter_configs, create_topic, cycle, flow_of, produce, read, read_with_offsets
+from lab import (
+    Seen,
+    alter_configs,
+    commit_group,
+    committed,
+    create_topic,
+    cycle,
+    flow_of,
+    produce,
+    read,
+    read_with_offsets,
+)
 from twinlog.audit.result import AuditResult
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.batches.record import record_rest
@@ -30,6 +41,7 @@ from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.mm2.connect_offset import partition_for
+from twinlog.groups import checkpoints
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
@@ -224,6 +236,9 @@ def test_all_records_of_a_topic_may_be_routed_to_the_same_partition(
     assert [] == read(cluster_b, to, 2)
     good = audited(flow)
     assert (True, [60]) == (good.equal, [it.equal for it in good.routed])
+    assert (True, [0]) == ((again := audited(flow)).equal, [it.equal for it in again.routed]), (
+        "there is nothing new"
+    )
     produce(cluster_a, topic, written[0][:7], 0)
     assert ("done", 7) == (cycle(flow).state, audited(flow).routed[0].equal)
     delete_topic(cluster_b, to)
@@ -410,6 +425,27 @@ def all_to(topic: str, to: str, partitioner: str) -> dict[str, str]:
         f"{RULES}all__route__to": to,
         f"{RULES}all__route__partitioner": partitioner,
     }
+
+
+def test_groups_stand_where_the_copy_goes_on(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """On a routed record, in a stretch of them, and behind the last one: nothing is read twice, nothing missed."""
+    topic, to = create_topic(cluster_a, unique_topic("grouped")), unique_topic("there")
+    low, high = (json.dumps({"severity": it}).encode() for it in ("low", "high"))
+    values = [low, high, low, high, high, high, low, high, high]
+    produce(cluster_a, topic, [Seen(b"%d" % n, it, NOW + n) for n, it in enumerate(values)])
+    lines = {**alerting(topic, to), "sync__group__offsets__enabled": "true", "groups": f"{topic}.*"}
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **lines)
+    for offset in range(len(values) + 1):
+        commit_group(cluster_a, f"{topic}-{offset}", topic, offset)
+    assert ("done", 6) == ((result := cycle(flow)).state, result.routed)
+    with open_clusters(flow) as clusters:
+        checkpoints.run(flow, clusters)
+    left = [offset for offset, it in enumerate(values) if it == low]
+    expected = [sum(it < offset for it in left) for offset in range(len(values) + 1)]
+    found = [committed(cluster_b, f"{topic}-{offset}", f"A.{topic}") for offset in range(len(values) + 1)]
+    assert expected == found
 
 
 def _origin(record: Seen) -> tuple[str, ...]:

@@ -214,9 +214,13 @@ def _result(
     problems = (*decided.problems, *troubles, *routed.problems)
     difference_count = sum(row.differences for row in rows) + routed.loose_count
     compared = sum(row.compared for row in rows) + routed.equal
-    if not compared and not problems:
+    # Of partitions whose records are all routed the copy holds nothing: what earlier audits compared stands.
+    anything = compared or sum(
+        it.before is not None and not it.offset_map.records for it in decided.partitions
+    )
+    if not anything and not problems:
         problems = (nothing_compared(flow.name, whole.unproved),)
-    verdict = verdict_of(difference_count, compared, problems, routed.expired)
+    verdict = verdict_of(difference_count, anything, problems, routed.expired)
     equal = verdict is AuditVerdict.EQUAL
     return AuditResult(
         flow=flow.name,
