@@ -38,10 +38,10 @@ def target_with_topics() -> FakeTarget:
     return FakeTarget(["A.t", "alerts", "offsets", "map", "ledger", "aside"])
 
 
-def copy(target: FakeTarget, partitions: list[Log], starts: dict[int, int], **more: int) -> LaneReport:
-    """Fence and copy partitions from their starts, by way of the rule."""
-    producer, epoch = target.init()
-    limit = more.get("limit", 1 << 20)
+def lane_of(
+    target: FakeTarget, writer: tuple[int, int], partitions: list[Log], starts: dict[int, int], **more: int
+) -> LaneCopy:
+    """A lane that copies partitions from their starts, by way of the rule."""
     ranges = tuple(
         RangeSpec(
             "t",
@@ -50,8 +50,9 @@ def copy(target: FakeTarget, partitions: list[Log], starts: dict[int, int], **mo
             n,
             starts.get(n, 0),
             log.end,
+            more.get("copy_limit", 1 << 20),
             chain=CHAIN,
-            routed=(RoutedTopic("alerts", PARTITIONS, limit),),
+            routed=(RoutedTopic("alerts", PARTITIONS, more.get("limit", 1 << 20)),),
         )
         for n, log in enumerate(partitions)
         if starts.get(n, 0) < log.end
@@ -60,15 +61,19 @@ def copy(target: FakeTarget, partitions: list[Log], starts: dict[int, int], **mo
         "A->B",
         0,
         "lane",
-        producer,
-        epoch,
+        *writer,
         NOWHERE,
         NOWHERE,
         STATE,
         ranges,
         transaction_bytes=more.get("bytes_", 500),
     )
-    return LaneCopy(spec, source_of(partitions, 300), target).run()  # type: ignore[arg-type]
+    return LaneCopy(spec, source_of(partitions, more.get("block", 300)), target)  # type: ignore[arg-type]
+
+
+def copy(target: FakeTarget, partitions: list[Log], starts: dict[int, int], **more: int) -> LaneReport:
+    """Fence, and copy."""
+    return lane_of(target, target.init(), partitions, starts, **more).run()
 
 
 def agree(target: FakeTarget, partitions: list[Log]) -> None:
@@ -188,3 +193,23 @@ def test_a_routed_topic_that_is_gone_is_named() -> None:
     report = copy(target, [log_of(Rec(b"a"), Rec(b"b", b"key"))], {}, bytes_=1 << 20)
     (it,) = report.ranges
     assert ("failed", "route-refused") == (report.state, it.error_code)
+
+
+def test_nothing_behind_a_poisonous_record_is_routed() -> None:
+    """It was read with those before it, and will be read again when the poison is gone."""
+    target = target_with_topics()
+    records = [Rec(b"a"), Rec(b"b", b"key"), Rec(bytes(4000)), Rec(b"d", b"key")]
+    log = Log((bytes(encode(records)),), tuple(enumerate(records)), (), 4)
+    report = copy(target, [log], {}, copy_limit=1000, block=1 << 20, bytes_=1 << 20)
+    (it,) = report.ranges
+    assert ("poison-record", 2, 1, 1) == (it.error_code, it.next_upstream, it.records, it.routed)
+    assert 1 == sum(len(target.committed(("alerts", n))) for n in range(PARTITIONS))
+
+
+def test_a_second_process_with_the_same_epoch_does_not_take_dropped_records_for_written() -> None:
+    """Its batches are dropped as duplicates, and answered with offsets from before its beginning."""
+    target, log = target_with_topics(), log_of(Rec(b"a", b"key"), Rec(b"b", b"key"))
+    writer = target.init()
+    assert "done" == lane_of(target, writer, [log], {}).run().state
+    assert "fence-again" == lane_of(target, writer, [log], {}).run().state
+    assert 2 == sum(len(target.committed(("alerts", n))) for n in range(PARTITIONS))
