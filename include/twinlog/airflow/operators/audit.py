@@ -101,7 +101,9 @@ def broken(outcome: Json) -> Exception | None:
         if not rule["passed"]
     ]
     paused = f"paused: {', '.join(outcome['paused'])}" if outcome["paused"] else "the copy goes on"
-    return TerminalError(f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused)
+    return TerminalError(
+        f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused, code="rules-broken"
+    )
 
 
 def _audit(flow: FlowSettings, context: Context) -> Request:
