@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, ResourceType
 from test_audit import FULL, audited, delete_topic
 from test_lost_ends import leave_open
 from test_traps import brokers
+from test_unreadable_state import administrator
 
 from lab import (
     Seen,
@@ -39,9 +40,12 @@ from twinlog.batches.record import record_rest
 from twinlog.batches.routed import Origin, RoutedRecord, batches
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
+from twinlog.cluster.permissions.needs import Names, grants, needs
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.mm2.connect_offset import partition_for
 from twinlog.groups import checkpoints
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.fence.fence import transactional_id
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
@@ -446,6 +450,70 @@ def test_groups_stand_where_the_copy_goes_on(
     expected = [sum(it < offset for it in left) for offset in range(len(values) + 1)]
     found = [committed(cluster_b, f"{topic}-{offset}", f"A.{topic}") for offset in range(len(values) + 1)]
     assert expected == found
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made", "there"])
+def test_routing_with_the_rights_that_are_asked_for_and_no_other(
+    there: bool,
+    guarded: EmbeddedKafka,
+    cluster_a: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`twinlog check` passes, a cycle copies and routes, the audit proves; without WRITE there `check` names it."""
+    topic, to = create_topic(cluster_a, unique_topic("guarded")), unique_topic("alerts")
+    if there:
+        create_topic(guarded, to, 3)
+    records = [order(n) for n in range(1, 60)]
+    produce(cluster_a, topic, records)
+    login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="poor" password="p";'
+    lines = {
+        "B__security__protocol": "SASL_PLAINTEXT",
+        "B__sasl__mechanism": "SCRAM-SHA-512",
+        "B__sasl__jaas__config": login,
+        **alerting(topic, to),
+    }
+    alias = unique_topic("A").replace("-", "")  # one target, two flows
+    lines = {key.replace("A->B", f"{alias}->B"): value for key, value in lines.items()}
+    flow = flow_of(tmp_path, cluster_a, guarded.address("SASL_PLAINTEXT"), [topic], alias=alias, **lines)
+    prefix = transactional_id(flow.name, 0).removesuffix("0")
+    admin = administrator(guarded, "B")
+    names = Names((topic,), (), frozenset({to}) if there else frozenset())
+    rights = {it.binding("User:poor") for it in grants(needs(flow, names, prefix)) if it.cluster == "B"}
+    admin.create_acls(rights).require()
+    time.sleep(0.3)
+    config = str(next(tmp_path.glob("mm2-*.properties")))
+    assert 0 == main(["check", "--config", config, "--output", "json"]), capsys.readouterr().out
+    result = cycle(flow)
+    routed = [it for it in records if is_routed(it)]
+    assert ("done", len(routed)) == (result.state, result.routed)
+    places = range(3 if there else 1)
+    assert sorted(map(repr, map(masked, routed))) == sorted(
+        repr(_own(it)) for place in places for it in read(guarded, to, place)
+    )
+    seen = audited(flow)
+    assert (True, True) == (seen.equal, seen.proved), seen
+    admin.delete_acls({it for it in rights if (it.name, it.operation) == (to, "WRITE")}).require()
+    time.sleep(0.3)
+    capsys.readouterr()
+    assert 1 == main(["check", "--config", config, "--output", "json"])
+    (told,) = json.loads(capsys.readouterr().out)["flows"]
+    asked = [it for it in told["permissions"] if it["name"] == to]
+    assert [["WRITE"]] == [it["missing"] for it in asked if it["missing"]]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A target that allows nothing by itself."""
+    with EmbeddedKafka(
+        "guarded",
+        tmp_path_factory.mktemp("guarded") / "kafka",
+        listeners=["SASL_PLAINTEXT"],
+        users={"poor": "p"},
+        settings={"allow.everyone.if.no.acl.found": "false"},
+    ) as cluster:
+        yield cluster
 
 
 def _origin(record: Seen) -> tuple[str, ...]:
