@@ -5,7 +5,8 @@
 A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
 last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog spark start`,
 whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds, of imports
-apart, are what to compare.  At last, one command runs a cycle of so many `--flows`, with nothing but heartbeats.
+apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats: by one command, and
+through one Airflow, where each is one task (`ReplicateOperator`).
 """
 
 from __future__ import annotations
@@ -94,6 +95,18 @@ WIDE = Volume(f"{BUSY} busy of {PARTITIONS:,} partitions", 1_000, batch=10, wide
 COLD, WARM = "cold", "warm"
 """A Spark of each cycle's own (`twinlog.spark.master = local[2]`), or the server of `twinlog spark start`."""
 
+MANY_ID = "flows"
+MANY = """\
+from airflow.sdk import DAG
+
+from twinlog.airflow.operators.replicate import ReplicateOperator
+
+with DAG("flows", schedule=None, default_args={{"owner": "bench"}}):
+    for flow in {flows}:
+        ReplicateOperator(task_id=flow.partition("-")[0], flow=flow)
+"""
+"""A Dag with a cycle of each flow as one task."""
+
 Row = dict[str, Any]
 
 
@@ -174,8 +187,9 @@ def main() -> None:
         if given.flows:
             with warm_server(WARM) as server:
                 bench = Bench(clusters, Path(folder), given.cycles, WARM, server)
-                rows.append(many_flows(bench, given.flows))
-                print(rows[-1], flush=True)
+                for way in given.through:
+                    rows.append({"through": way, **MANY_FLOWS[way](bench, given.flows)})
+                    print(rows[-1], flush=True)
     pages.write("cycle", rows, markdown(rows), given)
 
 
@@ -278,23 +292,40 @@ def through_airflow(bench: Bench, volumes: Sequence[Volume]) -> Iterator[Row]:
                 }
 
 
-def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str, Row]:
-    """Run one cycle; return the cost of its tasks by name, and under "" that of the run."""
-    volume.write(bench.clusters)
+@dataclass(frozen=True)
+class Finished:
+    """A run of a Dag: its id and seconds, what its tasks wrote down, and CPU-seconds of all of Airflow and of Spark."""
+
+    run: str
+    wall_s: float
+    airflow_cpu_s: float
+    tasks: Sequence[Row]
+    spark_cpu_s: float
+
+
+def _finished(bench: Bench, airflow: AirflowInstance, dag_id: str) -> Finished:
+    """Trigger a run of a Dag, and return what it cost."""
     bench.written()
     components = [psutil.Process(pid) for pid in airflow.sessions]
     before, server = tree_cpu_s(components), bench.server_cpu_s()
-    run = airflow.api.trigger(DAG_ID)
-    _wait(lambda: airflow.api.run(DAG_ID, run)["state"] in {"success", "failed"}, f"{run} did not end")
-    seen = airflow.api.run(DAG_ID, run)
+    run = airflow.api.trigger(dag_id)
+    _wait(lambda: airflow.api.run(dag_id, run)["state"] in {"success", "failed"}, f"{run} did not end")
+    seen = airflow.api.run(dag_id, run)
     if seen["state"] != "success":
         raise SystemExit(f"{run} failed: see {airflow.home / 'logs'}")
     time.sleep(1)  # the last task's process writes its line after its state is known
     everything, server = tree_cpu_s(components) - before, bench.server_cpu_s() - server
-    written = [it for it in bench.written() if it["run"] == run]
+    mine = [it for it in bench.written() if it["run"] == run]
+    return Finished(run, float(seen["duration"]), everything, mine, server)
+
+
+def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str, Row]:
+    """Run one cycle; return the cost of its tasks by name, and under "" that of the run."""
+    volume.write(bench.clusters)
+    done = _finished(bench, airflow, DAG_ID)
     rows = {}
-    for task in airflow.api.tasks(DAG_ID, run):
-        mine = [it for it in written if it["task"] == task["task_id"]]
+    for task in airflow.api.tasks(DAG_ID, done.run):
+        mine = [it for it in done.tasks if it["task"] == task["task_id"]]
         rows[task["task_id"]] = {
             "wall_s": float(task["duration"] or 0.0),
             "cpu_s": sum(it["cpu_s"] + it["children_cpu_s"] for it in mine),
@@ -302,27 +333,57 @@ def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str
             "spark_cpu_s": sum(it["children_cpu_s"] for it in mine),
             "airflow_cpu_s": 0.0,
         }
-    rows["copy"]["spark_cpu_s"] += server
-    rows["copy"]["cpu_s"] += server
+    rows["copy"]["spark_cpu_s"] += done.spark_cpu_s
+    rows["copy"]["cpu_s"] += done.spark_cpu_s
     names = ("cpu_s", "imports_cpu_s", "spark_cpu_s")
     total = {name: sum(row[name] for row in rows.values()) for name in names}
-    airflows = max(0.0, everything + server - total["cpu_s"])
-    rows[""] = {"wall_s": float(seen["duration"]), **total, "airflow_cpu_s": airflows}
+    airflows = max(0.0, done.airflow_cpu_s + done.spark_cpu_s - total["cpu_s"])
+    rows[""] = {"wall_s": done.wall_s, **total, "airflow_cpu_s": airflows}
     return rows
 
 
-def many_flows(bench: Bench, flows: int) -> Row:
-    """Return what a cycle of so many flows costs in all, by one command."""
-    names = [f"S{number:02}" for number in range(1, flows + 1)]
-    servers = [f"{it}.bootstrap.servers = {bench.clusters.source.bootstrap_servers}" for it in names]
-    enabled = [f"{it}->B.enabled = true\n{it}->B.topics = {TOPIC}" for it in names]
+def _many(bench: Bench, flows: int) -> tuple[Path, list[str]]:
+    """Write a configuration of so many flows; return it, and their names."""
+    sources = [f"S{number:02}" for number in range(1, flows + 1)]
+    servers = [f"{it}.bootstrap.servers = {bench.clusters.source.bootstrap_servers}" for it in sources]
+    enabled = [f"{it}->B.enabled = true\n{it}->B.topics = {TOPIC}" for it in sources]
     lines = bench.config.read_text().splitlines()
     kept = [it for it in lines if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
     file = bench.folder / "many.properties"
-    file.write_text("\n".join([f"clusters = {', '.join(names)}, B", *servers, *enabled, *kept]) + "\n")
+    file.write_text("\n".join([f"clusters = {', '.join(sources)}, B", *servers, *enabled, *kept]) + "\n")
+    return file, [f"{it}->B" for it in sources]
+
+
+def many_by_hand(bench: Bench, flows: int) -> Row:
+    """Return what a cycle of so many flows costs in all, by one command."""
+    file, _ = _many(bench, flows)
     measured = [_one_by_hand(bench, SMALL[0], file) for _ in range(bench.cycles + 1)][1:]
     middle = {name: statistics.median(each[name] for each in measured) for name in ("wall_s", "cpu_s")}
     return {"flows": flows, **middle}
+
+
+def many_through_airflow(bench: Bench, flows: int) -> Row:
+    """Return what a cycle of so many flows costs in all, each of them one task; Airflow's own share is in it."""
+    file, names = _many(bench, flows)
+    dags = bench.folder / "dags"
+    dags.mkdir()
+    (dags / "flows.py").write_text(MANY.format(flows=names))
+    home = bench.folder / f"airflow-{uuid.uuid4().hex[:6]}"
+    with AirflowInstance(home, file, dags=dags, settings=bench.environment) as airflow:
+        airflow.wait_until_healthy(RUN_TIMEOUT_S)
+        _wait(lambda: MANY_ID in airflow.api.dag_ids(), "Airflow has not found the Dag")
+        airflow.api.pause(MANY_ID, paused=False)
+        runs = [_finished(bench, airflow, MANY_ID) for _ in range(bench.cycles + 1)][1:]
+    return {
+        "flows": flows,
+        "wall_s": statistics.median(it.wall_s for it in runs),
+        "cpu_s": statistics.median(it.airflow_cpu_s + it.spark_cpu_s for it in runs),
+        "tasks_cpu_s": statistics.median(sum(row["cpu_s"] for row in it.tasks) for it in runs),
+    }
+
+
+MANY_WAYS = {"hand": "one `twinlog run --once`", "airflow": "Airflow, one task a flow"}
+MANY_FLOWS = {"hand": many_by_hand, "airflow": many_through_airflow}
 
 
 def _wait(found: Any, what: str) -> None:
@@ -359,11 +420,18 @@ def markdown(rows: Sequence[Row]) -> str:
             "|---|---|---|---:|---:|---:|---:|",
             *(f"| {it['task']} | {it['spark']} | {it['volume']} | {_numbers(it)} |" for it in tasks),
         ]
-    for it in (row for row in rows if "flows" in row):
+    many = [row for row in rows if "flows" in row]
+    if many:
         lines += [
             "",
-            f"{it['flows']} flows in one `twinlog run --once`, with a warm Spark and nothing but heartbeats:"
-            f" {it['wall_s']:.1f} s, {it['cpu_s']:.1f} CPU-seconds.",
+            "Many flows at the same time, with a warm Spark and nothing but heartbeats; CPU-seconds in all:",
+            "",
+            "| flows | through | s | CPU-s |",
+            "|---:|---|---:|---:|",
+            *(
+                f"| {it['flows']} | {MANY_WAYS[it['through']]} | {it['wall_s']:.1f} | {it['cpu_s']:.1f} |"
+                for it in many
+            ),
         ]
     return "\n".join(lines) + "\n"
 

@@ -132,6 +132,7 @@ ANSWERS = (
         {"topic": str, "partition": int, "topic_id": str},
     ),
     Answer(["transform"], "audit.preview:Preview"),
+    Answer(["commitments"], "transforms.commitments:Commitment", "[{}, ...]"),
     Answer(["size"], "sizing.size:Sized"),
     Answer(["spark start", "spark status"], "cli.machine.spark:SparkStatus"),
     Answer(["spark cds"], "spark.classes.make:Made"),

@@ -20,6 +20,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# A failed assertion outside of a test's own module says what it compared, too.
+pytest.register_assert_rewrite("checks", "copier", "faults", "lab", "refusing", "stage", "traffic")
+
 pytest_plugins = ["flow_fixtures"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent

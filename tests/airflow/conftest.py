@@ -30,6 +30,7 @@ from twinlog.errors import ClusterUnreachable, TerminalError
 from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
+from twinlog.lab.kafka.ports import free_ports
 
 DAGS = Path(__file__).parents[2] / "dags"
 
@@ -208,16 +209,10 @@ def watching() -> type[Scheduler]:
     return Scheduler
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a warm Spark Connect server."""
-    port = free_port()
+    port = next(free_ports())
     command = [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", "local[2]"),

@@ -18,13 +18,12 @@ from wired import QUICK, Wired
 def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wired, Wired]]:
     """A source and a target of one broker each, both behind proxies."""
     from twinlog.lab.kafka.broker import EmbeddedKafka
-    from twinlog.lab.kafka.ports import free_ports
+    from twinlog.lab.kafka.ports import free_row
 
     pairs = []
     for name in "AB":
-        proxy, ports = Proxy(), free_ports()
-        first = next(port for port in ports)
-        hidden = next(port for port in ports if abs(port - first) > 5)
+        proxy = Proxy()
+        first, _, hidden = free_row(3)
         proxy.target = ("127.0.0.1", hidden)
         settings = QUICK | {
             "listeners": f"PLAINTEXT://127.0.0.1:{first},PROXIED://127.0.0.1:{hidden},"

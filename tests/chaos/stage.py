@@ -87,13 +87,13 @@ class Stage:
         """Whether the copier is still at it."""
         return self.copier.copying
 
-    def copy_midway(self, seconds: float) -> None:
+    def copy_midway(self, seconds: float, records: int = 1500) -> None:
         """Copy in the background, and return up to `seconds` after it began to write, while it still does.
 
-        A machine that slept through the copy gets another.
+        A machine that slept through the copy gets another, twice as large.
         """
-        for _ in range(3):
-            self.traffic()
+        for attempt in range(3):
+            self.traffic(records << attempt)
             before = self.size()
             self.copy()
             assert self.copier.begun.wait(60), "the copy never began"
@@ -103,6 +103,15 @@ class Stage:
                 return
             self.copier.join()
         raise AssertionError("every copy was over before trouble could begin")
+
+    def hurt(self, harm: Callable[[], bool]) -> None:
+        """Do harm.  If it says that the copy was over before, do it again in the midst of a larger one."""
+        for attempt in range(1, 4):
+            if harm():
+                return
+            self.copier.join()
+            self.copy_midway(0.0, 3_000 * attempt)
+        raise AssertionError("every copy was over before the harm was done")
 
     def size(self) -> int:
         """How many offsets of the copy are taken."""

@@ -27,7 +27,10 @@ from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
 from checks import assert_equal_and_mapped
-from lab import configure, create_topic
+from lab import configure, create_topic, read_partitions
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -60,7 +63,9 @@ def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> bool:
     return midway and driver.returncode == -signal.SIGKILL
 
 
-def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> tuple[Path, FlowSettings]:
+def a_slow_copy(
+    tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str, **lines: str
+) -> tuple[Path, FlowSettings]:
     """A flow with tiny transactions and little bandwidth: a copy of a megabyte takes seconds on any machine."""
     create_topic(cluster_a, topic, PARTITIONS)
     config = configure(
@@ -72,6 +77,7 @@ def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> t
         twinlog__lanes="2",
         twinlog__bytes__per__second="500000",
         **SMALL,
+        **lines,
     )
     flow = load(config).flows["A->B"]
     with open_clusters(flow) as clusters:
@@ -97,6 +103,46 @@ def test_kills_of_a_driver_and_its_lanes(
     assert last.returncode == 0, out + err
     assert midway >= KILLS * 3 // 4  # else too few kills fell into a copy to mean something
     assert_equal_and_mapped(flow, cluster_a, cluster_b, topic, traffic.written)
+    PLAYED["killed drivers and lanes"] += KILLS
+
+
+@pytest.mark.parametrize("seed", [20261127])
+def test_kills_while_records_are_routed(
+    seed: int, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Each record is once in the copy, or once in the topic that it is routed to, however often the drivers died."""
+    chance = random.Random(seed)
+    topic, to = unique_topic("kills"), unique_topic("routed")
+    rules = "twinlog__transform__rules__even__"
+    routed = {
+        "topics": topic,
+        "route__to": to,
+        "route__partitioner": "key",
+        "route__if__key__matches": ".*[02468]",
+    }
+    lines = {f"{rules}{key}": value for key, value in routed.items()}
+    config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic, **lines)
+    traffic = Traffic(cluster_a, topic, chance, LARGEST)
+    midway = 0
+    for _ in range(KILLS):
+        traffic.write(RECORDS)
+        midway += kill_midway(start_driver(config), chance)
+    last = start_driver(config)
+    out, err = last.communicate(timeout=180)
+    assert last.returncode == 0, out + err
+    assert midway >= KILLS * 3 // 4
+    leaves = {
+        partition: [it for it in records if it.key is None or it.key[-1:] not in b"02468"]
+        for partition, records in traffic.written.items()
+    }
+    copies = read_partitions(cluster_b, f"A.{topic}", range(PARTITIONS), seconds=90)
+    assert leaves == {partition: [seen for _, seen in found] for partition, found in copies.items()}
+    there = read_partitions(cluster_b, to, range(PARTITIONS), seconds=90)
+    missing = sum(map(len, traffic.written.values())) - sum(map(len, leaves.values()))
+    assert missing == sum(map(len, there.values()))
+    with open_clusters(flow) as clusters:
+        found = audit.run(flow, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+    assert (True, missing) == (found.equal, sum(it.equal for it in found.routed)), found.differences[:3]
     PLAYED["killed drivers and lanes"] += KILLS
 
 

@@ -52,11 +52,15 @@ def test_a_lone_leader_dies(
     """A broker is killed in the middle of a copy, and comes back before or after the cluster knows that it is dead."""
     stage = Stage(tmp_path, cluster_a, three_brokers, unique_topic("lone"), seed, properties=properties)
     stage.copy_midway(2.0)
-    leader = leader_of_the_copy(stage)
-    assert stage.copying
-    three_brokers.kill(leader)
-    time.sleep(stage.chance.uniform(0, 12))
-    three_brokers.start()
+
+    def die() -> bool:
+        three_brokers.kill(leader_of_the_copy(stage))
+        copying = stage.copying
+        time.sleep(stage.chance.uniform(0, 12))
+        three_brokers.start()
+        return copying
+
+    stage.hurt(die)
     stage.traffic(200)
     stage.check("a_lone_leader_dies")
 

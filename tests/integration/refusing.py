@@ -35,7 +35,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import packing
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.lab.kafka.ports import free_ports
+from twinlog.lab.kafka.ports import free_row
 
 NOW = int(time.time() * 1000)
 GIVE_UP_SECONDS = 8.0
@@ -62,9 +62,8 @@ class Refusing:
 
 def start(running: ExitStack, name: str, folder: Path) -> Refusing:
     """Start a broker that tells clients of the proxy to come back through it, and a user who may do nothing."""
-    proxy, ports = ApiProxy(), free_ports()
-    first = next(port for port in ports)
-    hidden = next(port for port in ports if abs(port - first) > 5)
+    proxy = ApiProxy()
+    first, *_, hidden = free_row(4)
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{first},SASL_PLAINTEXT://127.0.0.1:{first + 1},"
         f"PROXIED://127.0.0.1:{hidden},CONTROLLER://127.0.0.1:{first + 2}",

@@ -1,6 +1,5 @@
 """Follow mode on real brokers: what arrives is copied once, whatever else happens meanwhile."""
 
-import socket
 import threading
 import time
 import urllib.request
@@ -35,6 +34,7 @@ from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
 from twinlog.follow.generation import LaneGeneration
 from twinlog.follow.report import Reporter, RunState, prepare
+from twinlog.lab.kafka.ports import free_ports
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.monitoring.exporter import Board, Endpoints
 from twinlog.state.ledger import read_ledger
@@ -280,9 +280,7 @@ def test_what_a_lane_foresees_of_many_partitions_comes_true(cluster_a, cluster_b
 def test_metrics_are_served_while_it_follows(cluster_a, cluster_b, tmp_path) -> None:
     """What Prometheus gets over HTTP counts what was copied since the run began, and no record of a cycle before."""
     topic = create_topic(cluster_a, f"metrics-{uuid.uuid4().hex[:6]}", 2)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = next(free_ports())
     listen = {"twinlog__metrics__listen": f"127.0.0.1:{port}", "twinlog__follow__seconds": "3"}
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **listen)
     produce(cluster_a, topic, records(0, 5))

@@ -307,7 +307,7 @@ def test_over_and_home_under_load_again_and_again(
 
 @pytest.mark.long
 def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Path) -> None:
-    """A dry run by the command, and a waiver of the gate of the way home."""
+    """A dry run by the command, a waiver of the gate of the way home, and its status."""
     pair = Pair(tmp_path, cluster_a, cluster_b)
     write(cluster_a, pair.topic, range(10))
     pair.cycle()
@@ -319,6 +319,11 @@ def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Pat
     words = "waiver", "add", "free-disk", "--reason", "a lab", "--by", "jo", "--until", "1h", "--flow", name
     assert "refused" == pair.home(Answer.NO).state.value
     assert 0 == command(pair, *words)[0]
+    code, seen = command(pair, "status", "--flow", name, "--flow", pair.there.name)
+    assert (0, [name, pair.there.name]) == (code, [it["flow"] for it in seen["flows"]])
+    assert [(pair.copy, pair.topic, 0)] == [
+        (it["topic"], it["remote_topic"], it["lag_records"]) for it in seen["flows"][0]["topics"]
+    ]
     code, done = command(pair, "recovery", "abort", "--reason", "not today")
     assert (0, "promoted") == (code, done["state"])
 

@@ -5,7 +5,6 @@ TWINLOG_STANDBY_MINUTES=60 lets two processes with a Spark of their own run so l
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from lab import alter_configs, configure, create_topic
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.lab.kafka.ports import free_ports
 from twinlog.state.seats import LEADER, Member, Role, read_seats
 
 PROCESS = Path(__file__).parent / "follow_process.py"
@@ -166,7 +166,7 @@ class TestRunsOfOneFlow:
     def test_a_killed_or_ended_leader_is_followed(self, cluster_a, cluster_b, unique_topic, tmp_path) -> None:
         """Three leaders are killed and one is ended: 0 lost, 0 doubled, and the other goes on within seconds."""
         topic = create_topic(cluster_a, unique_topic("lead"))
-        port = _free_port()
+        port = next(free_ports())
         settings = {
             "sync.topic.configs.interval.seconds": "2",
             "twinlog.metrics.listen": f"127.0.0.1:{port}",
@@ -270,13 +270,6 @@ def _largest(cluster, topic: str) -> str | None:
     asked = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     return admin.describe_configs([asked])[asked].result()["max.message.bytes"].value
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _metrics(port: int) -> str:

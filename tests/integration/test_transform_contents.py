@@ -259,3 +259,54 @@ def test_what_cannot_be_transformed_stops_its_partition_and_no_other(
     )
     assert {(function, 1)} == {(it.topic, it.partition) for it in cycle(passing).partitions if it.error}
     assert 5 == len(read_with_offsets(cluster_b, f"A.{rules}", 1))
+
+
+def test_masked_fields_are_verified_by_two_people_of_whom_one_sees_neither_them_nor_the_key(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Both lists have the same lines, also without the rules on the target; the audit finds a commitment of another."""
+    topic = create_topic(cluster_a, unique_topic("committed"), partitions=2)
+    records = [customer(n) for n in range(1, 200)]
+    for partition in (0, 1):
+        produce(cluster_a, topic, records[partition::2], partition, compression_type="lz4")
+    produce_transaction(cluster_a, topic, records[:9], commit=False)
+    flow = flow_of(
+        tmp_path,
+        cluster_a,
+        cluster_b,
+        [topic],
+        **with_rules(topic, **{f"{RULES}pii__commit__key": "${env:HASH_KEY}"}),
+    )
+    assert ["done", "nothing"] == [cycle(flow).state for _ in range(2)]
+
+    def listed(side: str, config: Path, expected: int = 0) -> list[str]:
+        line = ["commitments", "--config", str(config), "--topic", topic, "--side", side]
+        assert expected == main(line)
+        return capsys.readouterr().out.splitlines()
+
+    config = next(tmp_path.glob("mm2-*.properties"))
+    plain = tmp_path / "auditor" / "mm2.properties"
+    plain.parent.mkdir()
+    plain.write_text("".join(it for it in config.read_text().splitlines(True) if ".transform." not in it))
+    source = listed("source", config)
+    hidden = [it for it in records if it.value is not None and left_of(it) is not None]
+    assert len(hidden) == len(source) == len(set(source))
+    monkeypatch.delenv("HASH_KEY")
+    assert source == listed("target", plain)
+    listed("source", plain, expected=2)
+    monkeypatch.setenv("HASH_KEY", SECRET)
+    good = audited(flow)
+    assert (True, True) == (good.equal, good.proved)
+
+    copied = [it for it in read(cluster_b, f"A.{topic}") if it.value is not None]
+    forged = dataclasses.replace(copied[0], headers=copied[1].headers)
+    at = read(cluster_b, f"A.{topic}").index(copied[0])
+    everything = read(cluster_b, f"A.{topic}")
+    write_anew(cluster_b, f"A.{topic}", [*everything[:at], forged, *everything[at + 1 :]])
+    assert [Kind.HEADERS] == [kind for kind, *_ in found(audited(flow, FULL))]
+    assert set(source) > set(listed("target", plain))

@@ -16,14 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.lab.kafka.ports import free_ports
+
 _SCRIPTS = Path(sys.executable).parent
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -109,18 +104,18 @@ def standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
                 "_SPARK_AUTH_SECRET": secret,
                 "SPARK_DAEMON_JAVA_OPTS": "-Dspark.authenticate=true -Dspark.network.crypto.enabled=true",
             }
-            port = free_port()
+            port = next(free_ports())
             url = f"spark://127.0.0.1:{port}"
             place = ["--host", "127.0.0.1", "--webui-port"]
             master = ["spark-class", "org.apache.spark.deploy.master.Master", "--port", str(port), *place]
-            running.enter_context(spark_process([*master, str(free_port())], port, tmp_path, **daemon))
+            running.enter_context(spark_process([*master, str(next(free_ports()))], port, tmp_path, **daemon))
             processes = []
             for number in range(workers):
-                own, folder = free_port(), tmp_path / f"worker-{number}"
+                own, folder = next(free_ports()), tmp_path / f"worker-{number}"
                 folder.mkdir()
                 command = [
                     *("spark-class", "org.apache.spark.deploy.worker.Worker", "--port", str(own), *place),
-                    *(str(free_port()), "--cores", str(cores), "--memory", "1g", url),
+                    *(str(next(free_ports())), "--cores", str(cores), "--memory", "1g", url),
                 ]
                 processes.append(spark_process(command, own, folder, **daemon))
             with ThreadPoolExecutor(workers) as together:
@@ -144,7 +139,7 @@ def conf_dir(tmp_path: Path) -> Callable[..., str]:
 @pytest.fixture
 def guarded_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """`sc://...` of a Connect server on local[1] that asks for a token, and the token."""
-    port, token = free_port(), "ab+c/d=="
+    port, token = next(free_ports()), "ab+c/d=="
     command = [
         "spark-submit", "--master", "local[1]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
@@ -156,7 +151,7 @@ def guarded_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[str]:
     """`sc://...` of a Connect server on local[2]."""
-    port = free_port()
+    port = next(free_ports())
     command = [
         "spark-submit", "--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",

@@ -29,7 +29,7 @@ import yaml
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.lab.kafka.ports import free_ports
+from twinlog.lab.kafka.ports import free_ports, free_row
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yaml"
@@ -274,7 +274,12 @@ def composed(folder: Path, settings: Sequence[str] = ()) -> Iterator[Topology]:
     raw = FILE.read_text()
     plain = yaml.safe_load(raw)["services"]
     places = Places(
-        {(name, port): next(PORTS) for name, service in plain.items() for port in service.get("expose", ())},
+        # A broker takes two: its own, and the next one for its controller.
+        {
+            (name, port): free_row(2)[0]
+            for name, service in plain.items()
+            for port in service.get("expose", ())
+        },
         {
             "/opt/twinlog/include/config/compose.properties": folder / "compose.properties",
             "/opt/twinlog": ROOT,

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog import clock
-from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditPlan, plan
@@ -30,6 +29,7 @@ from twinlog.audit.result import (
     remembered_sample,
     unfinished,
 )
+from twinlog.audit.routed import RoutedAudit, audit_routed
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader
@@ -85,8 +85,17 @@ def run(
             it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
             for it in decided.partitions
         }
-    audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
-    return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
+    routed = audit_routed(
+        flow,
+        clusters,
+        discovery,
+        decided,
+        found,
+        fetch_bytes=min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
+        settle_seconds=SETTLE_SECONDS,
+    )
+    audits = _remember(flow, clusters, decided, routed, reports, newer, request, at_ms)
+    return _result(flow, request, decided, routed, audits, answers, at_ms, time.monotonic() - began)
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
@@ -163,14 +172,19 @@ def _remember(
     flow: FlowSettings,
     clusters: Clusters,
     decided: AuditPlan,
-    found: Mapping[SourceIncarnation, Comparison],
+    routed: RoutedAudit,
     reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
     newer: Maps[OffsetMap],
     request: AuditRequest,
     at_ms: int,
 ) -> Mapping[SourceIncarnation, PartitionAudit]:
     """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
-    whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
+    found = routed.found
+    whole = [
+        it
+        for it in decided.partitions
+        if it.claims and it.life not in routed.unread and unfinished(it, reports[it.life]) is None
+    ]
     if request.mode is AuditMode.SAMPLE:
         samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]
         write_ledger(flow, clusters.target, samples)
@@ -186,23 +200,27 @@ def _result(
     flow: FlowSettings,
     request: AuditRequest,
     decided: AuditPlan,
-    found: Mapping[SourceIncarnation, Comparison],
+    routed: RoutedAudit,
     audits: Mapping[SourceIncarnation, PartitionAudit],
     answers: Sequence[AuditLaneReport],
     at_ms: int,
     seconds: float,
 ) -> AuditResult:
-    reports = _by_incarnation(answers)
+    reports, found = _by_incarnation(answers), routed.found
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
     covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
     whole = total(covered)
     troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
-    problems = (*decided.problems, *troubles)
-    difference_count = sum(row.differences for row in rows)
-    compared = sum(row.compared for row in rows)
-    if not compared and not problems:
+    problems = (*decided.problems, *troubles, *routed.problems)
+    difference_count = sum(row.differences for row in rows) + routed.loose_count
+    compared = sum(row.compared for row in rows) + routed.equal
+    # Of partitions whose records are all routed the copy holds nothing: what earlier audits compared stands.
+    anything = compared or sum(
+        it.before is not None and not it.offset_map.records for it in decided.partitions
+    )
+    if not anything and not problems:
         problems = (nothing_compared(flow.name, whole.unproved),)
-    verdict = verdict_of(difference_count, compared, problems)
+    verdict = verdict_of(difference_count, anything, problems, routed.expired)
     equal = verdict is AuditVerdict.EQUAL
     return AuditResult(
         flow=flow.name,
@@ -211,7 +229,10 @@ def _result(
         records=sum(row.records for row in rows),
         coverage=whole.share,
         difference_count=difference_count,
-        differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+        differences=(
+            *(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+            *routed.loose,
+        ),
         partitions=rows,
         problems=problems,
         at_ms=at_ms,
@@ -220,7 +241,8 @@ def _result(
         verdict=verdict,
         proved=equal and proves(flow, covered),
         compared=compared,
-        unproved=whole.unproved,
+        unproved=(*whole.unproved, *routed.unproved),
+        routed=routed.routes,
     )
 
 

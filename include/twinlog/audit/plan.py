@@ -100,7 +100,7 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
         problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
         if (early := state.early.get(it.life.topic_partition)) is not None:
             problems.append(issue_of(it.life.topic, it.remote_topic, it.life.topic_partition, early))
-    if not any(it.held for it in partitions) and not problems:
+    if not any(it.held or not it.offset_map.records for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
         problems.append(Issue(NOTHING_COPIED, "", message, "run a cycle first"))
     return AuditPlan(tuple(partitions), tuple(problems))
@@ -121,7 +121,8 @@ def _copy_of(
     noted = of_partition(state.ledger.chains, life.topic, life.partition)
     if offset_map is None and not noted and not flow.chain_of(topic.topic, topic.remote_topic):
         offset_map = _map_of_an_earlier_incarnation(life, state)
-    if offset_map is None or not offset_map.records:
+    routes = claims and bool(flow.chain_of(topic.topic, topic.remote_topic).routes)
+    if offset_map is None or not (offset_map.records or routes):
         return None
     ends = partition.source, partition.target
     return _Copy(flow, topic, *ends, topic.remote.topic_id, life, offset_map, claims, state, request)
@@ -135,8 +136,13 @@ def _partition(copy: _Copy) -> PartitionPlan:
         before = _joined(before, sampled)
     begin = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
     end = max(begin, _mapped_to(life, offset_map, state)) if copy.claims else offset_map.end_upstream
-    lost = _lost(life, offset_map, copy.target, state) if copy.claims else ()
-    gone_to = offset_map.first_upstream_at(copy.target.log_start)
+    # A map without records is that of a partition whose records are all routed elsewhere: its copy is empty.
+    lost = _lost(life, offset_map, copy.target, state) if copy.claims and offset_map.records else ()
+    gone_to = (
+        offset_map.first_upstream_at(copy.target.log_start)
+        if offset_map.records
+        else offset_map.first_upstream
+    )
     unproved = [*left_target(offset_map, _unprovable(copy, lost, before), gone_to)]
     if before is not None:
         before = replace(before, unproved=_kept(before, offset_map, gone_to))
@@ -263,6 +269,8 @@ def _reached(offset_map: OffsetMap, end: int) -> int:
 
     Without copies there, return where the first copy begins.
     """
+    if not offset_map.records:
+        return 0
     if end <= int(offset_map.upstream[0]):
         return int(offset_map.downstream[0])
     return downstream_range(offset_map, offset_map.first_upstream, end)[1]
@@ -292,7 +300,7 @@ def _before_the_map(copy: _Copy) -> Iterator[UnprovedSpan]:
     if beginning is not None and beginning.topic_id == copy.life.topic_id:
         begin = max(begin, beginning.offsets.get(str(copy.life.partition), 0))
     end = copy.offset_map.first_upstream
-    if begin < end:
+    if begin < end and copy.offset_map.records:
         first, log_start = int(copy.offset_map.downstream[0]), copy.target.log_start
         early = copy.state.early.get(copy.life.topic_partition)
         if 0 < log_start >= first:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog.audit.comparison.record_fields import RawRecord, excerpt
 from twinlog.audit.comparison.values import Excerpt
 from twinlog.batches.columns import Columns, read_columns
+from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
@@ -31,6 +32,7 @@ class Fate(StrEnum):
     SAME = "same"
     CHANGED = "changed"
     DROPPED = "dropped"
+    ROUTED = "routed"
     FAILED = "failed"
 
 
@@ -38,7 +40,8 @@ class Fate(StrEnum):
 class PreviewedRecord:
     """One record of the source: what it is, and what its copy would be.
 
-    `after` is None for one that is dropped, and for one that cannot be transformed, of which `error` says why.
+    `after` is None for one that is dropped, and for one that cannot be transformed, of which `error` says why.  `to` is
+    the topic to which one is routed, and `by` names the partitioner.
     """
 
     partition: int
@@ -47,6 +50,8 @@ class PreviewedRecord:
     before: Excerpt
     after: Excerpt | None = None
     error: str = ""
+    to: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +118,15 @@ def previewed(
     """Yield the records of a batch at offsets [start, end), before and after.  Pure."""
     read = read_columns(batch, [0], checked=True)
     within = read.where((read.offsets >= start) & (read.offsets < end))
-    made, errors = _made(within, chain, place)
+    made = _made(within, chain, place)
     for before in _raw(within):
-        after = made.get(before.offset)
-        error = errors.get(before.offset, "")
+        after, route = made.left.get(before.offset), None
+        error = made.errors.get(before.offset, "")
         if error:
             fate = Fate.FAILED
+        elif (routed := made.routed.get(before.offset)) is not None:
+            after, route = RawRecord(before.offset, routed.timestamp, routed.rest), routed.route
+            fate = Fate.ROUTED
         elif after is None:
             fate = Fate.DROPPED
         else:
@@ -130,35 +138,48 @@ def previewed(
             excerpt(before, SHOWN_BYTES),
             None if after is None else excerpt(after, SHOWN_BYTES),
             error,
+            route.to if route is not None else "",
+            route.partitioner.value if route is not None else "",
         )
 
 
-def _made(
-    records: Columns, chain: Chain, place: TopicPartition
-) -> tuple[dict[int, RawRecord], dict[int, str]]:
-    """Return what the chain makes of records, and why it cannot be applied to some, by their offsets.
+@dataclass(slots=True)
+class _Made:
+    """What a chain makes of records, by their offsets: those that stay, those that are routed, and errors."""
+
+    left: dict[int, RawRecord] = field(default_factory=dict)
+    routed: dict[int, RoutedRecord] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+
+    def add(self, records: Columns, chain: Chain, place: TopicPartition) -> None:
+        """Apply the chain to records.  Raises FormatError if it cannot be applied to one."""
+        left, routed = Transform(chain, place).split(records)
+        self.left |= {it.offset: it for it in _raw(left)}
+        self.routed |= {it.offset: it for it in routed}
+
+
+def _made(records: Columns, chain: Chain, place: TopicPartition) -> _Made:
+    """Return what the chain makes of records, and why it cannot be applied to some.
 
     An error may be of all records together, such as that of a function that is not deterministic.
     """
+    made = _Made()
     try:
-        return {it.offset: it for it in _raw(Transform(chain, place).columns(records))}, {}
+        made.add(records, chain, place)
     except FormatError as error:
         together = error
-    made: dict[int, RawRecord] = {}
-    errors: dict[int, str] = {}
+    else:
+        return made
     for row, offset in enumerate(records.offsets.tolist()):
         try:
-            made |= {
-                it.offset: it
-                for it in _raw(Transform(chain, place).columns(records.where(slice(row, row + 1))))
-            }
+            made.add(records.where(slice(row, row + 1)), chain, place)
         except FormatError as error:
-            errors[offset] = error.message
-    if not errors:
+            made.errors[offset] = error.message
+    if not made.errors:
         at = together.data.get("offset", int(records.offsets[0]))
-        errors[at] = together.message
-        made.pop(at, None)
-    return made, errors
+        made.errors[at] = together.message
+        made.left.pop(at, None)
+    return made
 
 
 def _raw(records: Columns) -> Iterator[RawRecord]:

@@ -30,10 +30,14 @@ class AuditVerdict(StrEnum):
     NOT_AUDITED = "not-audited"
     NOTHING_COMPARED = NOTHING_COMPARED
     NOTHING_TO_COMPARE = "nothing-to-compare"
+    ROUTED_EXPIRED = "routed-expired"
 
 
-def verdict_of(differences: int, compared: int, problems: Sequence[Issue]) -> AuditVerdict:
-    """Return the verdict; if several apply, the worst."""
+def verdict_of(differences: int, compared: int, problems: Sequence[Issue], expired: int = 0) -> AuditVerdict:
+    """Return the verdict; if several apply, the worst.
+
+    `expired` counts routed records that the retention of their topic has taken before they were compared.
+    """
     codes = {it.code for it in problems}
     if differences or DELETED_EARLY in codes:
         return AuditVerdict.DIFFERENT
@@ -41,7 +45,9 @@ def verdict_of(differences: int, compared: int, problems: Sequence[Issue]) -> Au
         return AuditVerdict.NOT_AUDITED
     if codes == {NOTHING_COPIED}:
         return AuditVerdict.NOTHING_TO_COMPARE
-    return AuditVerdict.EQUAL if compared and not codes else AuditVerdict.NOTHING_COMPARED
+    if not compared or codes:
+        return AuditVerdict.NOTHING_COMPARED
+    return AuditVerdict.ROUTED_EXPIRED if expired else AuditVerdict.EQUAL
 
 
 def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> Issue:

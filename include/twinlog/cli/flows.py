@@ -127,13 +127,26 @@ def load_flow_or_way_home(
 
     Raises TerminalError `no-way-home` if there is no such flow, and as `load_one_flow`.
     """
-    from twinlog.recovery.reverse import named_flow
-
     if name is None or HOME not in name:
         return load_one_flow(path, name, strict=strict)
     configuration = read_configuration(path, strict=strict)
-    found = named_flow(configuration, _tidy(name))
-    return configuration, found or select_flows(configuration, [name])[0]
+    return configuration, _way_home(configuration, _tidy(name))
+
+
+def load_flows_and_ways_home(
+    path: Path, names: Sequence[str] | None, *, strict: bool = False
+) -> tuple[FlowSettings, ...]:
+    """Return the flows as `load_flows`; a name may be a way home's, as for `load_flow_or_way_home`."""
+    configuration = read_configuration(path, strict=strict)
+    if not names:
+        return select_flows(configuration, names)
+    return tuple(_way_home(configuration, name) for name in dict.fromkeys(map(_tidy, names)))
+
+
+def _way_home(configuration: Configuration, name: str) -> FlowSettings:
+    from twinlog.recovery.reverse import named_flow
+
+    return (named_flow(configuration, name) if HOME in name else None) or _named(configuration, name)
 
 
 R = TypeVar("R")

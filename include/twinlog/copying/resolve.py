@@ -12,9 +12,10 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import Guarantee
 from twinlog.copying.loopback import with_loopback
-from twinlog.copying.mend import at_least_once, copies
+from twinlog.copying.mend import at_least_once, copies, routed
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
+from twinlog.copying.routes import with_routes
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
@@ -99,6 +100,7 @@ def resolve_now(
         },
         chains={it.topic_partition: it for it in ledger.chains if ledger.current(it.topic, it.topic_id)},
     )
+    resolved = with_routes(clusters.target, resolved, {it.remote_topic for it in topics})
     return ResolvedRanges(resolved.ranges, (*stopped, *resolved.stopped))
 
 
@@ -140,6 +142,7 @@ def without_lost_markers(
             at_least_once.cut_maps(target, owned.state, resolved.ranges, owned.logs)
             return resolved
         left = copies.without_lost_markers(owned.flow, clusters, target, resolved, topics, owned.grant)
+        left = routed.without_lost_markers(target, left, topics, owned.grant, owned.flow.target.alias)
         if len(left.stopped) > len(resolved.stopped):
             owned.require_last(target)
         return left

@@ -32,6 +32,7 @@ from twinlog.lifecycle.rebuild_plan import (
     as_it_stands,
     overtaken,
     plan_of,
+    refuse_routed,
     refuse_while_read,
     refuse_while_shared,
     serves,
@@ -208,6 +209,7 @@ def _note(
             owned.write([noted(owned.state, joined)])
         return joined
     todo = plan_of(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, topic)
+    refuse_routed(flow, todo)
     refuse_while_shared(flow, todo)
     refuse_while_read(flow, todo)
     begun = Rebuild(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Final, TypeVar
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms.json_fields import Path, paths_within
 from twinlog.transforms.mistake import Mistake
+from twinlog.transforms.routes import TOPIC_NAME, Partitioner, Route
 from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
 
 RULES: Final = "twinlog.transform.rules."
@@ -19,8 +21,12 @@ LISTS: Final = (".topics", ".mask", ".hash")
 LEAST_KEY: Final = 16
 """The fewest characters of a key: a shorter one could be guessed from the digest that the ledger keeps."""
 
-_ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash")
-KNOWN: Final = ("topics", *_ACTIONS, "hash.key", "not.json")
+ROUTE: Final = "route.to"
+_PARTITIONER: Final = "route.partitioner"
+_OF_A_ROUTE: Final = (_PARTITIONER, "route.if.key.matches", "route.if.field")
+_ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash", ROUTE)
+SECRET: Final = ("hash.key", "commit.key")
+KNOWN: Final = ("topics", *_ACTIONS, *_OF_A_ROUTE, *SECRET, "not.json")
 """Names that may follow a rule's name in a key."""
 
 _KEY: Final = re.compile(r"([A-Za-z0-9_-]+)\.(.+)")
@@ -76,8 +82,12 @@ class _Reading:
             drop_field=self._parsed("drop.if.field", _field),
             masked=self._paths("mask"),
             hashed=self._paths("hash"),
-            key=self._hmac_key(),
+            key=self._hmac_key("hash.key", "hash"),
+            commit_key=self._hmac_key("commit.key", "mask", "hash"),
             not_json=self._parsed("not.json", NotJson) or NotJson.FAIL,
+            route=self._route(),
+            route_key=self._parsed("route.if.key.matches", _pattern),
+            route_field=self._parsed("route.if.field", _field),
         )
         if not any(self._key(it) in self._texts for it in _ACTIONS):
             self._refuse(self._written(), f"rule {self._name} does nothing", f"add {', '.join(_ACTIONS)}")
@@ -112,19 +122,35 @@ class _Reading:
             )
         return paths
 
-    def _hmac_key(self) -> HmacKey | None:
-        key, hashed = self._key("hash.key"), self._key("hash")
-        if hashed in self._texts and key not in self._texts:
-            self._refuse(hashed, f"needs {key}", "write a reference to a secret: ${env:NAME}")
+    def _hmac_key(self, name: str, *uses: str) -> HmacKey | None:
+        """Return the key of that name, which has no effect without one of its uses."""
+        key, used = self._key(name), [self._key(it) for it in uses]
+        if name == "hash.key" and used[0] in self._texts and key not in self._texts:
+            self._refuse(used[0], f"needs {key}", "write a reference to a secret: ${env:NAME}")
         if key not in self._texts:
             return None
-        if hashed not in self._texts:
-            self._refuse(key, f"has no effect without {hashed}")
+        if not any(it in self._texts for it in used):
+            self._refuse(key, f"has no effect without {' or '.join(used)}")
         if len(self._texts[key]) < LEAST_KEY:
             self._refuse(
                 key, f"is shorter than {LEAST_KEY} characters: it could be guessed", "make it by chance"
             )
         return HmacKey(self._texts[key].encode())
+
+    def _route(self) -> Route | None:
+        key, partitioner = self._key(ROUTE), self._key(_PARTITIONER)
+        if key not in self._texts:
+            for name in _OF_A_ROUTE:
+                if self._key(name) in self._texts:
+                    self._refuse(self._key(name), f"has no effect without {key}", f"add {key} = TOPIC")
+            return None
+        if not TOPIC_NAME.fullmatch(self._texts[key]):
+            hint = "write the full name of one topic of the target: it is never renamed"
+            self._refuse(key, f"{self._texts[key]!r} is no name of a topic", hint)
+        if partitioner not in self._texts:
+            self._refuse(key, f"needs {partitioner}", f"write {' or '.join(Partitioner)}")
+        chosen = self._parsed(_PARTITIONER, Partitioner)
+        return None if chosen is None else Route(self._texts[key], chosen)
 
     def _parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
         key = self._key(name)
@@ -135,7 +161,8 @@ class _Reading:
         except ConfigError as error:
             self._refuse(key, error.message, error.hint)
         except ValueError:
-            self._refuse(key, f"{self._texts[key]!r} is none of {', '.join(NotJson)}")
+            choices = parse if isinstance(parse, type) and issubclass(parse, StrEnum) else ()
+            self._refuse(key, f"{self._texts[key]!r} is none of {', '.join(choices)}")
         return None
 
     def _written(self) -> str:

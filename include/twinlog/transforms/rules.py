@@ -1,6 +1,7 @@
-"""Define record rules, and say what they make of a record: dropped, or with fields masked or hashed.  Pure.
+"""Define record rules, and say what they make of a record: dropped, routed, with fields masked or hashed.  Pure.
 
-Only the values of the named fields change; every other byte of a record stays.
+Only the values of the named fields change; every other byte of a record stays.  A routed record leaves the copy, and
+no later rule sees it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+import regex
+
 from twinlog.policy.java_regex import compile_java
 from twinlog.policy.selection import NameFilter
-from twinlog.transforms.json_fields import Finder, Found, NotJsonError, Path, TooDeepError, content, replaced
+from twinlog.transforms.json_fields import Finder, NotJsonError, Path, TooDeepError, content, replaced
+from twinlog.transforms.routes import Route
 
 
 class NotJson(StrEnum):
@@ -54,7 +58,9 @@ class Rule:
     """Say what becomes of the records of some source topics; `topics` are Java regexes.
 
     A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
-    become empty and the fields `hashed` become their HMAC.
+    become empty and the fields `hashed` become their HMAC; with a `commit_key` a header commits to what they held
+    (commitments.py).  Then those whose key matches `route_key`, or that came with a field `route_field`, go to `route`;
+    if neither is given, all of them.
     """
 
     name: str
@@ -64,7 +70,11 @@ class Rule:
     masked: tuple[Path, ...] = ()
     hashed: tuple[Path, ...] = ()
     key: HmacKey | None = None
+    commit_key: HmacKey | None = None
     not_json: NotJson = NotJson.FAIL
+    route: Route | None = None
+    route_key: str | None = None
+    route_field: FieldMatches | None = None
 
     def concerns(self, topic: str) -> bool:
         """Say whether the rule is for a topic of the source."""
@@ -72,21 +82,34 @@ class Rule:
 
     @property
     def drops(self) -> bool:
-        """Say whether the rule can drop a record."""
-        return bool(self.drop_key is not None or self.drop_field or self.not_json is NotJson.DROP)
+        """Say whether the rule can take a record out of the copy."""
+        return (
+            bool(self.drop_key is not None or self.drop_field or self.route) or self.not_json is NotJson.DROP
+        )
 
     @property
     def description(self) -> list[object]:
-        """Return what tells the rule from one that does something else: neither its name nor its topics."""
-        test = self.drop_field
-        return [
+        """Return what tells the rule from one that does something else: neither its topics nor, as a rule, its name.
+
+        The name is a part of its commitments.  A rule without a route is described as ever: its chain stays the same.
+        """
+        found: list[object] = [
             self.drop_key,
-            None if test is None else [test.path, test.pattern],
+            _told(self.drop_field),
             sorted(set(self.masked)),
             sorted(set(self.hashed)),
             self.key.digest if self.key else "",
             self.not_json.value,
+            *([self.name, self.commit_key.digest] if self.commit_key else ()),
         ]
+        if self.route is not None:
+            route = [self.route.to, self.route.partitioner.value, self.route_key, _told(self.route_field)]
+            found.append(route)
+        return found
+
+
+def _told(test: FieldMatches | None) -> list[object] | None:
+    return None if test is None else [test.path, test.pattern]
 
 
 class RefusedValueError(ValueError):
@@ -96,7 +119,17 @@ class RefusedValueError(ValueError):
 DROPPED: Final = b"dropped"
 """Stands for a record that a rule drops; it is told by being this object."""
 
-Applied = Callable[[bytes | None, bytes | None], bytes | None]
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Stands for a record that a rule routes: where to, the value that it has there, and the rule's name."""
+
+    route: Route
+    value: bytes | None
+    rule: str
+
+
+Applied = Callable[[bytes | None, bytes | None], bytes | Routed | None]
 """Returns the value that rules make of a key and a value: the same object if it stays, DROPPED if it is dropped.
 
 Raises RefusedValueError.
@@ -107,15 +140,32 @@ def applied(rules: Sequence[Rule]) -> Applied:
     """Return the rules of one topic, one after the other."""
     each = [_OneRule(rule) for rule in rules]
 
-    def apply(key: bytes | None, value: bytes | None) -> bytes | None:
-        """Apply every rule, up to one that drops the record."""
+    def apply(key: bytes | None, value: bytes | None) -> bytes | Routed | None:
+        """Apply every rule, up to one that drops or routes the record."""
         for rule in each:
-            value = rule.apply(key, value)
-            if value is DROPPED:
-                break
+            made = rule.apply(key, value)
+            if made is DROPPED or isinstance(made, Routed):
+                return made
+            value = made
         return value
 
     return apply
+
+
+class _Test:
+    """A condition on a field of a value, ready for many records."""
+
+    def __init__(self, test: FieldMatches) -> None:
+        self._finder = Finder([test.path])
+        self._pattern = compile_java(test.pattern) if test.pattern is not None else None
+
+    def holds(self, value: bytes) -> bool:
+        """Say whether it holds for one of the places where the field is found."""
+        return any(
+            self._pattern is None
+            or self._pattern.match(content(value[it.start : it.end].decode())) is not None
+            for it in self._finder.find(value)
+        )
 
 
 class _OneRule:
@@ -123,30 +173,38 @@ class _OneRule:
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
-        self._drop_key = compile_java(rule.drop_key) if rule.drop_key is not None else None
-        test = rule.drop_field
-        self._tested = Finder([test.path]) if test else None
-        self._pattern = compile_java(test.pattern) if test and test.pattern is not None else None
+        self._drop_key, self._route_key = (
+            compile_java(it) if it is not None else None for it in (rule.drop_key, rule.route_key)
+        )
+        self._dropped, self._routed = (
+            _Test(it) if it is not None else None for it in (rule.drop_field, rule.route_field)
+        )
         edited = [*rule.masked, *rule.hashed]
         self._edited = Finder(edited) if edited else None
         self._hashed = frozenset(rule.hashed)
+        self._routes_all = rule.route is not None and not (self._route_key or self._routed)
 
-    def apply(self, key: bytes | None, value: bytes | None) -> bytes | None:
-        """Return the value that the rule makes; a value that is null stays."""
-        if self._drop_key and key is not None and self._drop_key.match(str(key, "utf-8", "surrogateescape")):
+    def apply(self, key: bytes | None, value: bytes | None) -> bytes | Routed | None:
+        """Return what the rule makes of a record; a value that is null stays null."""
+        if _matches(self._drop_key, key):
             return DROPPED
-        if value is None or not (self._tested or self._edited):
-            return value
-        try:
-            return self._of_json(value)
-        except TooDeepError:
-            raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
-        except NotJsonError:
-            return self._of_other(value)
+        routed = self._routes_all or _matches(self._route_key, key)
+        made = value
+        if value is not None and (self._dropped or self._edited or (self._routed and not routed)):
+            try:
+                if self._dropped is not None and self._dropped.holds(value):
+                    return DROPPED
+                routed = routed or (self._routed is not None and self._routed.holds(value))
+                made = self._edit_all(value)
+            except TooDeepError:
+                raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
+            except NotJsonError:
+                made = self._of_other(value)
+        if made is DROPPED or not routed or self._rule.route is None:
+            return made
+        return Routed(self._rule.route, made, self._rule.name)
 
-    def _of_json(self, value: bytes) -> bytes:
-        if self._tested is not None and any(self._matches(value, it) for it in self._tested.find(value)):
-            return DROPPED
+    def _edit_all(self, value: bytes) -> bytes:
         found = self._edited.find(value) if self._edited is not None else None
         if not found:
             return value
@@ -161,16 +219,16 @@ class _OneRule:
                 return DROPPED
         raise RefusedValueError(f"rule {self._rule.name}: the value is no JSON")
 
-    def _matches(self, value: bytes, it: Found) -> bool:
-        return (
-            self._pattern is None
-            or self._pattern.match(content(value[it.start : it.end].decode())) is not None
-        )
-
     def _edit(self, written: bytes, path: Path) -> bytes:
         if path in self._hashed and self._rule.key is not None:
             return written if written == b"null" else b'"%s"' % self._rule.key.of(content(written.decode()))
         return _EMPTY.get(written[:1], b"0")
+
+
+def _matches(pattern: regex.Pattern[str] | None, key: bytes | None) -> bool:
+    if pattern is None or key is None:
+        return False
+    return pattern.match(str(key, "utf-8", "surrogateescape")) is not None
 
 
 _EMPTY: Final = {b'"': b'""', b"{": b"{}", b"[": b"[]", b"t": b"false", b"f": b"false", b"n": b"null"}

@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
+from twinlog.batches.columns import read_columns
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import BatchHeader
+from twinlog.batches.record import key_value_headers, record_rest
+from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
+from twinlog.kafka_types import TopicPartition
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
-from twinlog.transforms.rules import DROPPED, FieldMatches, NotJson, Rule, applied
+from twinlog.transforms.commitments import Committing
+from twinlog.transforms.routes import Partitioner, Route
+from twinlog.transforms.rules import DROPPED, FieldMatches, HmacKey, NotJson, Routed, Rule, applied
 
 RULE = Rule(
     "r",
@@ -48,6 +54,7 @@ def expected(records: list[Rec], chain: Chain) -> list[tuple[int, Rec]]:
     left = []
     for place, record in enumerate(records):
         made = DROPPED if chain.steps and record.value is None else apply(record.key, record.value)
+        assert not isinstance(made, Routed)
         if made is not DROPPED:
             left.append((place, dataclasses.replace(record, value=made)))
     return left
@@ -75,6 +82,29 @@ def test_by_column_batch_by_batch_and_one_by_one_are_the_same(
     audited = Transform(chain).batch(BatchHeader.read(block), block)
     seen = [it for each in ([block] if audited is None else audited) for it in decode(each)]
     assert [it for _, it in expected(records, chain)] == seen
+
+
+@given(st.lists(recs, min_size=1, max_size=12), st.sampled_from([0, 4]))
+def test_commitments_are_headers_behind_the_others_and_change_nothing_else(
+    records: list[Rec], codec: int
+) -> None:
+    """Law: a record of which a rule hides something has one, to what it held before, at its upstream offset."""
+    rule = dataclasses.replace(RULE, commit_key=HmacKey(b"0123456789abcdef"))
+    place, first = TopicPartition("orders", 1), 70
+    committing = Committing([rule], place)
+    wanted = []
+    for row, record in expected(records, Chain(rules=(RULE,))):
+        made = [] if records[row].value is None else committing.of(first + row, records[row].value)
+        headers = (*record.headers, *(("twinlog-commitment", str(it).encode()) for it in made))
+        wanted.append(dataclasses.replace(record, headers=headers))
+    cutter = Cutter(1 << 60, 1 << 20)
+    cutter.transform = Transform(Chain(rules=(rule,)), place)
+    block = encode(records, base_offset=first, codec=codec)
+    cut = cutter.cut(memoryview(bytes(block)), first, None)
+    assert wanted == [record for out in cut.outgoing for record in decode(out.buffer)]
+    block = memoryview(bytes(block))
+    audited = Transform(Chain(rules=(rule,)), place).batch(BatchHeader.read(block), block)
+    assert wanted == [it for each in ([block] if audited is None else audited) for it in decode(each)]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -106,3 +136,63 @@ def test_a_record_that_is_quarantined_is_quarantined_as_it_would_be_copied() -> 
     cut = cutter.cut(memoryview(bytes(encode([record]))), 0, None)
     assert ([], None, [0]) == (cut.outgoing, cut.poison, [*cutter.captured])
     assert b"secret" not in cutter.captured[0][1]
+
+
+TO_ALERTS = Rule(
+    "s",
+    (".*",),
+    not_json=NotJson.PASS,
+    route=Route("alerts", Partitioner.KEY),
+    route_key="y",
+    route_field=FieldMatches(("e",)),
+    masked=(("a",),),
+)
+
+
+@given(st.lists(recs, min_size=1, max_size=12), st.sampled_from([0, 1, 4]))
+def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec: int) -> None:
+    """Law: by column as one by one; what is routed has its place, its key, and the value that the rules made."""
+    chain = Chain((Step(Filter(), RecordIsTombstone()),), (RULE, TO_ALERTS))
+    block = bytes(encode(records, base_offset=7, codec=codec))
+    cutter = Cutter(1 << 60, 1 << 20)
+    cutter.transform = Transform(chain)
+    cut = cutter.cut(memoryview(block), 0, None)
+    apply = applied(chain.rules)
+    left, routed = [], []
+    for offset, record in enumerate(records, 7):
+        made = DROPPED if record.value is None else apply(record.key, record.value)
+        if isinstance(made, Routed):
+            value = record_rest(record.key, made.value, record.headers)
+            routed.append((offset, record.timestamp, record.key, bytes(value), made.route, made.rule))
+        elif made is not DROPPED:
+            left.append((offset, dataclasses.replace(record, value=made)))
+    sent = [record for out in cut.outgoing for record in decode(out.buffer)]
+    offsets = [start + n for out in cut.outgoing for start, length in out.stretches for n in range(length)]
+    assert (left, len(records) + 7) == ([*zip(offsets, sent, strict=True)], cut.next_upstream)
+    assert routed == [tuple(it) for it in cutter.routed.values()]
+    assert sum(it.held_bytes for it in cutter.routed.values()) == cutter.routed_bytes
+    audited: list[RoutedRecord] = []
+    Transform(chain).batch(BatchHeader.read(memoryview(block)), memoryview(block), 8, 15, audited.extend)
+    assert [it for it in routed if 8 <= it[0] < 15] == [tuple(it) for it in audited]
+    cutter.forget_routed()
+    assert (0, {}) == (cutter.routed_bytes, cutter.routed)
+
+
+def test_a_routed_record_has_the_commitments_of_the_rules_that_saw_it() -> None:
+    """Of the one that routes it and those before; a later rule hides nothing of it."""
+    key, place = HmacKey(b"0123456789abcdef"), TopicPartition("t", 3)
+    a, s, z = (
+        dataclasses.replace(
+            TO_ALERTS, name=name, commit_key=key, route=TO_ALERTS.route if name == "s" else None
+        )
+        for name in "asz"
+    )
+    rules = (a, s, dataclasses.replace(z, masked=(("b",),)))
+    records = [Rec(b'{"a":1,"b":2,"e":3}', headers=(("h", b"x"),)), Rec(b'{"a":1,"b":2}'), Rec(b"{}", b"y")]
+    _, routed = Transform(Chain(rules=rules), place).split(read_columns(encode(records, base_offset=5), [0]))
+    committing = Committing(rules, place)
+    told = [str(it).encode() for it in committing.of(5, records[0].value or b"")]
+    assert [b"a", b"s", b"z"] == [it.partition(b"/")[0] for it in told]
+    assert [(5, (("h", b"x"), *(("twinlog-commitment", it) for it in told[:2]))), (7, ())] == [
+        (it.offset, key_value_headers(memoryview(it.rest))[2]) for it in routed
+    ]

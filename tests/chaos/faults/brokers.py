@@ -20,12 +20,15 @@ def a_target_that_stops_answering(stage: Stage, source: Wired, target: Wired) ->
 
 
 def stop_answering(stage: Stage, wired: Wired) -> None:
-    wired.cluster.pause()
-    try:
-        time.sleep(stage.chance.uniform(0.5, 2.0))
-        assert stage.copying
-    finally:
-        wired.cluster.resume()
+    def pause() -> bool:
+        wired.cluster.pause()
+        try:
+            time.sleep(stage.chance.uniform(0.5, 2.0))
+            return stage.copying
+        finally:
+            wired.cluster.resume()
+
+    stage.hurt(pause)
 
 
 def a_killed_source(stage: Stage, source: Wired, target: Wired) -> None:
@@ -45,9 +48,13 @@ def both_killed(stage: Stage, source: Wired, target: Wired) -> None:
 
 def die_midway(stage: Stage, *wired: Wired) -> None:
     """Other schedules need the brokers, whatever comes out of this one: they are started before it is judged."""
-    for it in wired:
-        it.cluster.kill()
-    copying = stage.copying
-    with ThreadPoolExecutor(len(wired)) as pool:
-        list(pool.map(lambda it: it.cluster.start(), wired))
-    assert copying
+
+    def die() -> bool:
+        for it in wired:
+            it.cluster.kill()
+        copying = stage.copying
+        with ThreadPoolExecutor(len(wired)) as pool:
+            list(pool.map(lambda it: it.cluster.start(), wired))
+        return copying
+
+    stage.hurt(die)

@@ -79,7 +79,9 @@ def not_equal(outcome: Json) -> TerminalError | None:
         f"{it['topic']}-{it['partition']} {it['kind']} at {it['upstream_offset']} -> {it['downstream_offset']}"
         for it in outcome["differences"][:5]
     ]
-    reasons = [*places, *(it["message"] for it in outcome["problems"][:5])]
+    expired = sum(it["expired"] for it in outcome.get("routed", ()))
+    gone = [f"{expired} routed records expired before they were compared"] if expired else []
+    reasons = [*places, *(it["message"] for it in outcome["problems"][:5]), *gone]
     return TerminalError(
         f"the audit does not call the copy equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
         hint="`twinlog audit --full` shows the records",
@@ -101,7 +103,9 @@ def broken(outcome: Json) -> Exception | None:
         if not rule["passed"]
     ]
     paused = f"paused: {', '.join(outcome['paused'])}" if outcome["paused"] else "the copy goes on"
-    return TerminalError(f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused)
+    return TerminalError(
+        f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused, code="rules-broken"
+    )
 
 
 def _audit(flow: FlowSettings, context: Context) -> Request:

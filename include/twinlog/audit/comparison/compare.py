@@ -63,7 +63,10 @@ def compare(
     else:
         walk.leave_open()
     result = walk.totals.result(walk.awaited.superseded)
-    return dataclasses.replace(result, others=theirs.records)
+    if not isinstance(made, Transformed):
+        return dataclasses.replace(result, others=theirs.records)
+    unread = tuple(made.unread)
+    return dataclasses.replace(result, others=theirs.records, routed=made.routed, unread=unread)
 
 
 class _Walk:

@@ -6,7 +6,7 @@ combination is worked out once and kept.  Rules and a function get what the tran
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,13 +17,16 @@ from twinlog.batches.codec import NONE
 from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
-from twinlog.batches.transform.fields import Fields
+from twinlog.batches.routed import RoutedRecord
+from twinlog.batches.transform.commitments import with_commitments, with_commitments_of_routed
+from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.function import FunctionOnRecords
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.batches.transform.rules import apply_rules
 from twinlog.errors import FormatError
 from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
+from twinlog.transforms.commitments import Committing
 from twinlog.transforms.rules import Applied, applied
 
 _REMEMBERED: Final = 4096
@@ -40,6 +43,7 @@ class Transform:
     chain: Chain
     source: TopicPartition = NO_PARTITION
     _rules: Applied | None = None
+    _committing: Committing | None = None
     _function: FunctionOnRecords | None = None
     _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
@@ -48,21 +52,31 @@ class Transform:
         self._names = tuple(name.encode() for name in self.chain.header_names)
         if self.chain.rules:
             self._rules = applied(self.chain.rules)
+            self._committing = Committing(self.chain.rules, self.source)
         if self.chain.function is not None:
             self._function = FunctionOnRecords(self.chain.function, self.source)
 
     def columns(self, records: Columns) -> Columns:
-        """Return what the chain makes of records.
+        """Return what the chain leaves of records.  Raises as `split`."""
+        return self.split(records)[0]
+
+    def split(self, records: Columns) -> tuple[Columns, list[RoutedRecord]]:
+        """Return what the chain leaves of records, and what it routes elsewhere; both in order.
 
         Raises FormatError for a record that cannot be read, or that rules or function cannot be applied to.
         """
+        routed: list[RoutedRecord] = []
         if self.chain.steps:
             records = self._connect(records)
         if self._rules is not None and len(records):
-            records = apply_rules(records, self._rules)
+            before = records
+            records, routed = apply_rules(before, self._rules)
+            if self._committing:
+                records = with_commitments(records, before, self._committing)
+                routed = with_commitments_of_routed(routed, before, self._committing)
         if self._function is not None:
             records = self._function.columns(records)
-        return records
+        return records, routed
 
     def _connect(self, records: Columns) -> Columns:
         if not len(records):
@@ -88,7 +102,7 @@ class Transform:
         if len(rows):
             begins, ends = _places(headers, removed, rows)
             records = without_one(records, rows, at[rows], begins, ends)
-        records = _replaced(records, changed) if changed else records
+        records = with_rests(records, changed) if changed else records
         return records if kept.all() else records.where(kept)
 
     def _judged(self, tombstones: Any, headers: Headers) -> tuple[Any, dict[bytes, Any]]:
@@ -125,15 +139,20 @@ class Transform:
         return memoryview(b"".join((rest[:at], made)))
 
     def batch(
-        self, header: BatchHeader, batch: memoryview, start: int = 0, end: int = NO_END
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        start: int = 0,
+        end: int = NO_END,
+        routed: Callable[[list[RoutedRecord]], None] = lambda _: None,
     ) -> list[memoryview] | None:
-        """Return batches with what the chain makes of a batch, at the same offsets; None if it changes nothing.
+        """Return batches with what the chain leaves of a batch, at the same offsets; None if that is all of it.
 
         Of a dense batch they are dense; a batch with offset gaps stays one with gaps.  Rules and function get only
-        records at offsets [start, end); the others are left out.
+        records at offsets [start, end); the others are left out.  `routed` is told what the chain routes elsewhere.
         """
         records = (
-            self._by_column(batch, start, end)
+            self._by_column(batch, start, end, routed)
             if self.chain.reads_contents
             else self._one_by_one(header, batch)
         )
@@ -155,12 +174,15 @@ class Transform:
             return None
         return [Record(record.offset, record.timestamp, rest) for record, rest in made]
 
-    def _by_column(self, batch: memoryview, start: int, end: int) -> list[Record] | None:
+    def _by_column(
+        self, batch: memoryview, start: int, end: int, routed: Callable[[list[RoutedRecord]], None]
+    ) -> list[Record] | None:
         """Return what the chain leaves of a batch; None if that is all of it."""
         read = read_columns(batch, [0], checked=True)
         within = (read.offsets >= start) & (read.offsets < end)
         records = read if within.all() else read.where(within)
-        made = self.columns(records)
+        made, elsewhere = self.split(records)
+        routed(elsewhere)
         if made is read:
             return None
         return [Record(*it) for it in made.one_by_one()]
@@ -218,17 +240,6 @@ def _named(block: memoryview, offset: int) -> tuple[Names, list[tuple[int, int]]
     if at != len(block) or count < 0:
         raise bad_record(offset)
     return tuple(names), places
-
-
-def _replaced(records: Columns, changed: list[tuple[int, bytes]]) -> Columns:
-    """Return the records with other ends at some indices: the new ends lie behind the data."""
-    indices = np.array([index for index, _ in changed], np.int64)
-    sizes = np.array([len(rest) for _, rest in changed], np.int64)
-    data = memoryview(b"".join((records.data, *(rest for _, rest in changed))))
-    starts, ends = records.starts.copy(), records.ends.copy()
-    ends[indices] = len(records.data) + np.cumsum(sizes)
-    starts[indices] = ends[indices] - sizes
-    return Columns(data, records.offsets, records.timestamps, starts, ends, records.batches)
 
 
 def _stretches(records: list[Record]) -> Iterator[list[Record]]:

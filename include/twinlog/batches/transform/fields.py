@@ -88,6 +88,17 @@ def _copy(pieces: Pieces, into: memoryview, at: Int64s) -> None:
     copy_pieces(pieces.data, pieces.starts, pieces.starts + pieces.sizes, into, at)
 
 
+def with_rests(records: Columns, changed: Sequence[tuple[int, bytes]]) -> Columns:
+    """Return the records with other ends at some indices: the new ends lie behind the data."""
+    indices = np.array([index for index, _ in changed], np.int64)
+    sizes = np.array([len(rest) for _, rest in changed], np.int64)
+    data = memoryview(b"".join((records.data, *(rest for _, rest in changed))))
+    starts, ends = records.starts.copy(), records.ends.copy()
+    ends[indices] = len(records.data) + np.cumsum(sizes)
+    starts[indices] = ends[indices] - sizes
+    return Columns(data, records.offsets, records.timestamps, starts, ends, records.batches)
+
+
 def with_values(records: Columns, fields: Fields, rows: Sequence[int], values: Sequence[bytes]) -> Columns:
     """Return the records with other values, none of them null, in some rows; the others stay as they lie."""
     data, starts, ends, lengths, headers = (

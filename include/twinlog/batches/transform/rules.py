@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinlog.batches import varint
 from twinlog.batches.columns import Columns
+from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.fields import Fields, with_values
 from twinlog.errors import FormatError
-from twinlog.transforms.rules import DROPPED, Applied, RefusedValueError
+from twinlog.transforms.rules import DROPPED, Applied, RefusedValueError, Routed
 
 TRANSFORM_FAILED = "transform-failed"
 """Error code of a record that the rules or the function of its topic cannot be applied to."""
 
 
-def apply_rules(records: Columns, apply: Applied) -> Columns:
-    """Return what the rules make of records; the same object if they change none.
+def apply_rules(records: Columns, apply: Applied) -> tuple[Columns, list[RoutedRecord]]:
+    """Return what the rules leave of records, the same object if they change none, and those that they route.
 
     Raises FormatError (`transform-failed`), with the offset, for a record that they cannot be applied to.
     """
@@ -23,6 +25,7 @@ def apply_rules(records: Columns, apply: Applied) -> Columns:
     kept = np.ones(len(records), bool)
     rows: list[int] = []
     values: list[bytes] = []
+    routed: list[RoutedRecord] = []
     bounds = zip(
         *(it.tolist() for it in (fields.keys, fields.key_sizes, fields.values, fields.value_sizes)),
         strict=True,
@@ -36,14 +39,38 @@ def apply_rules(records: Columns, apply: Applied) -> Columns:
             raise failed(int(records.offsets[row]), str(error)) from None
         if made is value:
             continue
-        if made is DROPPED or made is None:
+        if made is DROPPED or made is None or isinstance(made, Routed):
             kept[row] = False
+            if isinstance(made, Routed):
+                routed.append(_routed(records, fields, row, key, made))
             continue
         rows.append(row)
         values.append(made)
     if rows:
         records = with_values(records, fields, rows, values)
-    return records if kept.all() else records.where(kept)
+    return records if kept.all() else records.where(kept), routed
+
+
+def _routed(records: Columns, fields: Fields, row: int, key: bytes | None, made: Routed) -> RoutedRecord:
+    """Return a record as it is routed, with the value that the rules made."""
+    start, end, length_at, value_at, size, headers_at = (
+        int(it[row])
+        for it in (
+            records.starts,
+            records.ends,
+            fields.value_lengths,
+            fields.values,
+            fields.value_sizes,
+            fields.headers,
+        )
+    )
+    rest = bytes(records.data[start:end])
+    if made.value is not None and made.value != rest[value_at - start : value_at - start + max(size, 0)]:
+        before, behind = rest[: length_at - start], rest[headers_at - start :]
+        rest = b"".join((before, varint.encode(len(made.value)), made.value, behind))
+    return RoutedRecord(
+        int(records.offsets[row]), int(records.timestamps[row]), key, rest, made.route, made.rule
+    )
 
 
 def failed(offset: int, why: str) -> FormatError:

@@ -139,6 +139,13 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
         "no copied partition",
         proved=lambda it: 100 * it.coverage,
     )
+    if result.routed:
+        yield Grid.of(
+            f"{result.flow}: routed records",
+            "topic | partitions | read: records | equal | differences | expired | compacted | others' : others"
+            " | not audited now: unjudged",
+            result.routed,
+        )
     if result.differences:
         yield Grid(
             f"{result.flow}: differences",
@@ -182,6 +189,12 @@ def _verdict(result: AuditResult) -> str:
             return "NOTHING compared" + missing
         case AuditVerdict.NOTHING_TO_COMPARE:
             return "nothing there to compare"
+        case AuditVerdict.ROUTED_EXPIRED:
+            gone = sum(it.expired for it in result.routed)
+            return (
+                f"equal as far as compared; {gone:,} routed records expired before they were compared"
+                + missing
+            )
 
 
 def _excerpts(difference: AuditedDifference) -> Iterator[str]:

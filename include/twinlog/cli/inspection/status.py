@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import each_flow, load_flows
+from twinlog.cli.flows import each_flow, load_flows_and_ways_home
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.gap import grid as gap_grid
@@ -54,7 +54,7 @@ def status(
     Exit code 1: a topic is stopped, and no cycle copies it before a person acts.
     """
     done = each_flow(
-        load_flows(config, flow, strict=strict),
+        load_flows_and_ways_home(config, flow, strict=strict),
         lambda one: StatusOf(one.name, status_of(one)),
         lambda one, failure: StatusOf(one.name, error=failure),
     )
@@ -67,9 +67,10 @@ def status_of(flow: FlowSettings) -> FlowStatus:
     """Ask both clusters; if the source is gone, return the last known state."""
     from twinlog.cluster.open import open_clusters
     from twinlog.monitoring import status as step
+    from twinlog.recovery.reverse import as_noted
 
     with open_clusters(flow) as clusters:
-        return step.run(flow, clusters)
+        return step.run(as_noted(flow, clusters.target), clusters)
 
 
 _OF_TOPIC = (

@@ -75,7 +75,8 @@ def _grid(seen: Preview) -> Grid:
 
 def _rows(it: PreviewedRecord) -> Iterator[tuple[Cell, ...]]:
     """Yield a row for each field that changes, else one for the record."""
-    at = it.partition, it.offset, it.fate.value
+    to = f" to {it.to} by {it.by}" if it.to else ""
+    at = it.partition, it.offset, f"{it.fate.value}{to}"
     if it.after is None:
         yield (*at, "", it.before.value, it.error or None)
         return

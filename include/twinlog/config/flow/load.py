@@ -17,7 +17,7 @@ from twinlog.config.flow.flows import (
     cluster_settings,
     resolve_flow,
 )
-from twinlog.config.flow.lint import lint
+from twinlog.config.flow.lint import lint, refuse_routes
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
 from twinlog.config.flow.precedence import ROLES
@@ -100,7 +100,11 @@ def _resolution(
         resolve_flow(raw, pair.source, pair.target, providers, findings)
         for pair in pairs_of(raw, aliases, providers, findings)
     ]
-    lint(raw, aliases, tuple(flow.settings for flow in resolved), findings)
+    settings = tuple(flow.settings for flow in resolved)
+    refuse_routes(
+        settings, {it.settings.name: {one.key: one.origin for one in it.values} for it in resolved}, findings
+    )
+    lint(raw, aliases, settings, findings)
     findings.raise_if_unusable(strict=strict)
     flows = {flow.settings.name: flow for flow in resolved}
     configuration = Configuration(

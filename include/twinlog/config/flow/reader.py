@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -46,6 +47,12 @@ def shown(key: str, text: str, *, indirect: bool = False) -> str:
         return MASK
     hidden = _USER_INFO.sub(f"{MASK}@", text)
     return _CONNECT_OPTION.sub(rf"\1{MASK}", hidden) if hidden.startswith("sc://") else hidden
+
+
+@cache
+def _by_default(key: str, text: str) -> ResolvedValue:
+    """Return the value of a key that is not written: one for all flows, since a default refers to nothing."""
+    return ResolvedValue(key, shown(key, text), given(text).origin)
 
 
 class Reader:
@@ -200,12 +207,11 @@ class Reader:
         return found.default if found is not None else None
 
     def _text(self, key: str) -> str | None:
-        default = self.default(key)
         value = self._properties.get(key)
-        if value is None and default is None:
-            self.trace[key] = ResolvedValue(key, "", given("").origin)
-            return None
-        value = value if value is not None else given(default or "")
+        if value is None:
+            default = self.default(key)
+            self.trace[key] = _by_default(key, default or "")
+            return default
         text, indirect = self._expanded(key, value)
         self.trace[key] = ResolvedValue(key, self._shown(key, text, value.origin, indirect), value.origin)
         return text

@@ -137,7 +137,7 @@ class CopySettings:
     fetch_bytes: int = setting(POSITIVE_INT, "twinlog.fetch.bytes", "16777216")
     """bytes of one fetch from the source"""
     partition_fetch_bytes: int = setting(POSITIVE_INT, "twinlog.partition.fetch.bytes", "4194304")
-    """bytes of one partition in a fetch"""
+    """bytes of one partition in a fetch; more if few [urgent ones](operations.md#after-an-outage) are behind"""
     read_committed: bool = setting(
         chosen(Isolation.READ_COMMITTED), "consumer.isolation.level", "read_committed"
     )

@@ -13,7 +13,7 @@ from twinlog.transforms.chain import NO_CHAIN, Chain, Step
 from twinlog.transforms.connect import PREDICATES, TRANSFORMS, read_steps
 from twinlog.transforms.function import Function, NoFunctionError, read_function
 from twinlog.transforms.mistake import Mistake
-from twinlog.transforms.rule_keys import KNOWN, LISTS, RULES, names_in, read_rules, split
+from twinlog.transforms.rule_keys import KNOWN, LISTS, RULES, SECRET, names_in, read_rules, split
 from twinlog.transforms.rules import Rule
 
 FUNCTION, FUNCTION_TOPICS = "twinlog.transform", "twinlog.transform.topics"
@@ -40,6 +40,18 @@ class TransformKeys:
     """JSON fields that become their HMAC-SHA256, in hexadecimal digits"""
     _hash_key: ClassVar = Key(f"{RULES}NAME.hash.key", Kind.STRING, None)
     """the key of `hash`, by reference: `${env:...}`, `${file:...}`; at least 16 characters"""
+    _commit_key: ClassVar = Key(f"{RULES}NAME.commit.key", Kind.STRING, None)
+    """as `hash.key`: the rule adds a [commitment](transforms.md#commitments) to what it masks or hashes, as a header"""
+    _route_to: ClassVar = Key(f"{RULES}NAME.route.to", Kind.STRING, None)
+    """the rule [routes](transforms.md#routes) records to this topic of the target, and they leave the copy; its full
+    name, which is never changed"""
+    _partitioner: ClassVar = Key(f"{RULES}NAME.route.partitioner", Kind.STRING, None)
+    """which partition a routed record gets: `key` (as Kafka's default partitioner) or `same` (the number of its source
+    partition); must be named"""
+    _route_key: ClassVar = Key(f"{RULES}NAME.route.if.key.matches", Kind.STRING, None)
+    """only records whose key matches this Java regex as a whole are routed"""
+    _route_field: ClassVar = Key(f"{RULES}NAME.route.if.field", Kind.STRING, None)
+    """only records with this JSON field are routed, or with a content that matches (`severity=high`)"""
     _not_json: ClassVar = Key(f"{RULES}NAME.not.json", Kind.STRING, "fail")
     """what the rule does with a value that is no JSON: `fail` (the partition stops in front of it), `pass` or `drop`"""
     _function: ClassVar = Key(FUNCTION, Kind.STRING, None)
@@ -68,7 +80,7 @@ def _steps(read: Reader) -> tuple[Step, ...]:
 
 def _rules(read: Reader) -> tuple[Rule, ...]:
     keys = [key for key in read if key.startswith(RULES)]
-    secret = [key for key in keys if (found := split(key)) is not None and found[1] == "hash.key"]
+    secret = [key for key in keys if (found := split(key)) is not None and found[1] in SECRET]
     for name in names_in(keys):
         for it in KNOWN:
             read.text(f"{RULES}{name}.{it}")  # also if it is not written: `explain` shows it
@@ -79,7 +91,7 @@ def _rules(read: Reader) -> tuple[Rule, ...]:
         if not REFERENCE.search(read.written(key)):
             read.refuse(
                 key,
-                "is written out: who reads this file could undo the hashes",
+                "is written out: who reads this file could undo what the rule does",
                 "write a reference: ${env:NAME}",
             )
     if any(read.unresolved(key) for key in secret):

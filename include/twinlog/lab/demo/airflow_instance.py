@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Self
 from twinlog.errors import TerminalError
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
+from twinlog.lab.kafka.ports import free_ports
 from twinlog.shipped import folder
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
@@ -46,7 +46,7 @@ class AirflowInstance:
         self.home = home
         self._watched = watched
         self._components = components
-        self._port = _free_port()
+        self._port = next(free_ports())
         self._password = secrets.token_urlsafe(12)
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
         self.environment = {**inherited, **self._settings(config, dags or folder("dags")), **(settings or {})}
@@ -76,7 +76,7 @@ class AirflowInstance:
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(32),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
-            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(next(free_ports())),
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "GX_ANALYTICS_ENABLED": "False",
@@ -166,9 +166,3 @@ class AirflowInstance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,15 +1,22 @@
-"""Find ports for brokers: free ones outside the kernel's range, or one clear line if a port is taken."""
+"""Find ports for servers: free ones given to no other process of this machine, or one clear line if one is taken."""
 
 from __future__ import annotations
 
 import random
 import socket
+import threading
 from collections.abc import Iterator
 
 from twinlog.errors import UsageError
 
 _FIRST, _LAST = 20_000, 32_000
 """Below Linux's ephemeral range: no outgoing connection takes a port between choice and bind."""
+
+_BLOCK = 50
+"""As many ports are claimed at once; the first of them stays bound as long as this process lives."""
+
+_claims: list[socket.socket] = []
+_drawing = threading.Lock()
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -25,10 +32,43 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def free_ports() -> Iterator[int]:
-    """Yield free ports in random order, none twice."""
-    candidates = list(range(_FIRST, _LAST))
-    random.shuffle(candidates)
-    return (port for port in candidates if is_free(port))
+    """Yield free ports, none twice in this process, and none that another process was given that still lives.
+
+    A server that is started again finds its port free: nobody else chose it meanwhile.
+    """
+    while True:
+        with _drawing:
+            port = next(_ours)
+        yield port
+
+
+def free_row(count: int) -> range:
+    """Return `count` free ports in a row, given to nobody else."""
+    row = range(0)
+    ports = free_ports()
+    while len(row) < count:
+        port = next(ports)
+        row = range(row.start, port + 1) if row and port == row.stop else range(port, port + 1)
+    return row
+
+
+def _claimed() -> Iterator[int]:
+    """Yield the free ports of one block after the other, each claimed for the life of this process."""
+    blocks = list(range(_FIRST, _LAST, _BLOCK))
+    random.shuffle(blocks)
+    for first in blocks:
+        # Without SO_REUSEADDR: so nobody else can bind it, though nobody listens.
+        claim = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            claim.bind(("127.0.0.1", first))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        yield from (port for port in range(first + 1, first + _BLOCK) if is_free(port))
+
+
+_ours = _claimed()
 
 
 def ports_from(first: int) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """Hold a lane's open transaction: the records sent since the last commit, until it is committed or aborted.
 
-A transaction ends with progress, map and quarantined records, committed together.  If the target refuses something, it
-ends with an abort: every range goes back to the committed position, and continues without the refused records.
+A transaction ends with progress, map and the records written aside (quarantined, routed), committed together.  If the
+target refuses something, it ends with an abort: every range goes back to the committed position, and continues without
+the refused records.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from twinlog import clock
-from twinlog.batches import quarantine
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError, TransientError
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.copy import loops, range_errors, state_records
+from twinlog.lane.copy import aside, loops, range_errors, state_records
 from twinlog.lane.copy.range_errors import RangeError, culprits
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.in_flight import Refused, Written
@@ -56,6 +56,7 @@ class CopyTransaction:
         self._spec = spec
         self._lane = lane
         self._by_target = ranges
+        self._setting_aside = [it for it in ranges.values() if it.spec.routed or spec.quarantine_poison]
         self._recreated_ranges = recreated_ranges
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
@@ -75,9 +76,7 @@ class CopyTransaction:
 
     def commit_if_due(self) -> None:
         """Commit if the transaction is full or old."""
-        held = self._open_bytes
-        if self._spec.quarantine_poison:
-            held += sum(item.captured_bytes for item in self._by_target.values())
+        held = self._open_bytes + aside.held_bytes(self._setting_aside)
         full = held >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
         if full or self.age_ms() >= self._spec.transaction_ms:
             self.commit()
@@ -172,7 +171,7 @@ class CopyTransaction:
         return self._lane.predicted()
 
     def _write_state(self, progressed: Collection[RangeCopy], predicted: Sequence[Written]) -> bool:
-        """Write quarantined records, progress and map; return False if the transaction was aborted instead.
+        """Write progress, map and the records aside; return False if the transaction was aborted instead.
 
         Batches in `predicted` are in the map before their answers come; the answers are compared with it here
         (invariant F of lane/in_flight.py).
@@ -183,13 +182,12 @@ class CopyTransaction:
         queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
         for copy in progressed:
             try:
-                aside = list(quarantine.batches(copy.captured(), state.quarantine_max_bytes, now))
+                for place, outgoing in aside.batches(state, copy, now):
+                    queues.setdefault(place, []).append(outgoing)
             except FormatError as error:
                 self._abort()
                 copy.stop_at(error.data["offset"], RangeError("poison-record", error.message))
                 return False
-            if aside:
-                queues.setdefault(TopicPartition(state.quarantine_topic, 0), []).extend(aside)
         for part in self._in_order(queues):
             refused = self._lane.write_state(part)
             self._require_state(refused)
@@ -213,7 +211,14 @@ class CopyTransaction:
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise if twinlog's own topics finally refuse a record: without them nothing can be committed."""
-        final = [it for it in refused if not it.resend and it.partition not in self._by_target]
+        routed = (
+            {topic.topic for copy in self._setting_aside for topic in copy.spec.routed} if refused else set()
+        )
+        final = [
+            it
+            for it in refused
+            if not it.resend and it.partition not in self._by_target and it.partition[0] not in routed
+        ]
         if final:
             topic, partition = final[0].partition
             raise TransientError(
@@ -224,16 +229,29 @@ class CopyTransaction:
 
     def _give_up(self, refused: list[Refused]) -> None:
         """Abort after a refusal: go back to the committed positions, and end or repair the refused ranges."""
+        routing = {
+            it.partition: aside.first_routed(self._setting_aside, it.partition)
+            for it in refused
+            if it.partition not in self._by_target
+        }
         self._abort()
         for refusal in refused:
-            if not refusal.resend:
+            if refusal.resend:
+                continue
+            for copy, first in routing.get(refusal.partition, ()):
+                copy.stop_at(first, range_errors.route_refused(copy.name, first, refusal))
+            if refusal.partition in self._by_target:
                 self._refuse(self._by_target[refusal.partition], refusal)
         to_resend = [refusal for refusal in refused if refusal.resend]
         # A leader that expects another sequence was found, so there is nothing to wait for.
         if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in to_resend):
-            self._wait_for_leaders(to_resend)
+            self._wait_for_leaders(to_resend, routing)
 
-    def _wait_for_leaders(self, to_resend: list[Refused]) -> None:
+    def _wait_for_leaders(
+        self,
+        to_resend: list[Refused],
+        routing: Mapping[TopicPartition, Sequence[tuple[RangeCopy, int]]],
+    ) -> None:
         """Look up leaders again and pause; leave partitions that lacked one for too long to the next cycle."""
         self._lane.brokers.forget_leaders()
         now = time.monotonic()
@@ -243,9 +261,11 @@ class CopyTransaction:
         if waited > _NO_LEADER_SECONDS:
             for refusal in to_resend:
                 copy = self._by_target.get(refusal.partition)
-                if copy is None:
+                waiting = [it for it, _ in routing.get(refusal.partition, ())] if copy is None else [copy]
+                if not waiting:
                     raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
-                copy.error = range_errors.no_leader(copy.name, copy.spec.remote_topic, refusal, waited)
+                for it in waiting:
+                    it.error = range_errors.no_leader(it.name, refusal.partition[0], refusal, waited)
             self._leaderless_since = None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, loops.PAUSE_SECONDS + waited)))
 

@@ -8,7 +8,7 @@
 A lane's first request is for everything, urgent topics first: its answer says what is left of each partition.  What
 one kind leaves free of an answer goes to the next.  If all that is behind fits into one answer, all is asked for, as
 if there were no order.  Only the partitions of a request and their sizes are chosen here: each partition is read in
-its order, from behind what was sent.  docs/decisions/0032-urgent-first.md says why the shares are these.
+its order, from behind what was sent.  docs/decisions/0033-urgent-first.md says why the shares are these.
 """
 
 from __future__ import annotations
