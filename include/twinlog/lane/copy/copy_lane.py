@@ -171,13 +171,13 @@ class LaneCopy:
             if fetched.error:
                 self._fetch_refused(copy, fetched)
                 continue
-            before = copy.sent
-            if copy.wanted and len(fetched.block) and fetched.asked_offset == before:
+            start = copy.sent
+            if copy.wanted and len(fetched.block) and fetched.asked_offset == start:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
             if self._order is not None:
                 end = min(copy.spec.end, fetched.readable_end(read_committed=self._spec.read_committed))
-                read, left = copy.sent - before, end - copy.sent
+                read, left = copy.sent - start, end - copy.sent
                 rpo = copy.spec.rpo_seconds
                 self._order.answered(copy.source, rpo, size=len(fetched.block), read=read, left=left)
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
