@@ -415,7 +415,7 @@ class FakeSource:
         self.found_leader, self.elected = -1, 1
         self.session: FakeSession | None = None
         self.forgets_session_at = -1
-        self.forgotten = 0
+        self.left_out = 0
         by_id = fetch_version >= fetch_by_id.VERSION
         self._connection = FakeConnection(self._fetch_by_id if by_id else self._fetch, fetch_version)
 
@@ -507,7 +507,7 @@ class FakeSource:
         for topic in asked.forgotten_topics_data:
             for partition in topic.partitions:
                 del wanted[topic.topic_id, partition]
-                self.forgotten += 1
+                self.left_out += 1
         entries = [self._entry(*key, offset) for key, offset in wanted.items()]
         return _fetched_by_id(0, self.session.number, [it for it in entries if it is not None])
 

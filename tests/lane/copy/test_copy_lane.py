@@ -211,7 +211,7 @@ def test_only_tiers_make_an_order_of_a_cycle(tiers: int) -> None:
     report = copy(
         source, target, dict.fromkeys(range(4), 0), dict.fromkeys(range(4), 12), fetch_bytes=400, tiers=tiers
     )
-    assert ("done", tiers == 1) == (report.state, source.forgotten == 0)
+    assert ("done", tiers == 1) == (report.state, source.left_out == 0)
     for number in range(4):
         agree(target, number, log)
 
