@@ -145,7 +145,7 @@ def previewed(
 
 @dataclass(slots=True)
 class _Made:
-    """What a chain makes of records, by their offsets: those that stay, those that are routed, and errors."""
+    """Tell what a chain makes of records, by their offsets: those that stay, those that are routed, and errors."""
 
     left: dict[int, RawRecord] = field(default_factory=dict)
     routed: dict[int, RoutedRecord] = field(default_factory=dict)

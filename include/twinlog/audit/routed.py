@@ -43,7 +43,7 @@ Found = Mapping[SourceIncarnation, Comparison]
 
 @dataclass(frozen=True, slots=True)
 class RoutedAudit:
-    """What the audit of routed topics found.
+    """Tell what the audit of routed topics found.
 
     `found` are the comparisons of the source partitions with the differences of what they route.  `loose` are records
     that belong to no audited source offset, `loose_count` of them.  `unread` are source partitions of which not all

@@ -84,11 +84,23 @@ def build_batch(records: Sequence[Record], codec: int) -> memoryview:
 
 def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -> memoryview:
     """Encode key, value and headers as the end of a record, for records that twinlog itself writes."""
-    out = bytearray(_nullable(key) + _nullable(value) + _ENCODED(len(headers)))
-    for name, content in headers:
-        raw = name.encode()
-        out += _ENCODED(len(raw)) + raw + _nullable(content)
-    return memoryview(out)
+    return memoryview(_nullable(key) + _nullable(value) + _ENCODED(len(headers)) + _headers(headers))
+
+
+def headers_at(rest: memoryview | bytes) -> int:
+    """Return where the headers of a record's end begin, with their count."""
+    key, at = varint.decode(rest, 0)
+    value, at = varint.decode(rest, at + max(key, 0))
+    return at + max(value, 0)
+
+
+def with_headers(rest: memoryview | bytes, more: Headers) -> bytes:
+    """Return a record's end with more headers behind its own.  Raises FormatError if its own cannot be counted."""
+    at = headers_at(rest)
+    count, behind = varint.decode(rest, at)
+    if count < 0:
+        raise FormatError("record has a negative number of headers", code="bad-record")
+    return b"".join((rest[:at], _ENCODED(count + len(more)), rest[behind:], _headers(more)))
 
 
 def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
@@ -109,6 +121,10 @@ def key_value_headers(rest: memoryview) -> tuple[bytes | None, bytes | None, Hea
         content, at = _read_nullable(rest, at)
         headers.append((str(name or b"", "utf-8", "backslashreplace"), content))
     return key, value, tuple(headers)
+
+
+def _headers(headers: Headers) -> bytes:
+    return b"".join(_nullable(name.encode()) + _nullable(content) for name, content in headers)
 
 
 def _nullable(content: bytes | None) -> bytes:

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from twinlog.batches import varint
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.outgoing import Outgoing
-from twinlog.batches.record import Record, build_batch, record_rest
+from twinlog.batches.record import Record, build_batch, with_headers
 from twinlog.errors import FormatError
 from twinlog.transforms.routes import Route
 
@@ -58,19 +57,8 @@ class Origin(NamedTuple):
 
 def with_origin(rest: bytes, origin: Origin) -> bytes:
     """Return a record's end with the headers of its origin behind its own."""
-    at = headers_at(rest)
-    count, headers = varint.decode(rest, at)
-    pairs = tuple((name, str(it).encode()) for name, it in zip(ORIGIN, origin, strict=True))
-    written = bytes(record_rest(None, None, pairs))
-    _, begin = varint.decode(written, 2)  # two nulls, and the count
-    return b"".join((rest[:at], varint.encode(count + len(ORIGIN)), rest[headers:], written[begin:]))
-
-
-def headers_at(rest: memoryview | bytes) -> int:
-    """Return where the headers of a record's end begin, with their count."""
-    key, at = varint.decode(rest, 0)
-    value, at = varint.decode(rest, at + max(key, 0))
-    return at + max(value, 0)
+    told = tuple((name, str(it).encode()) for name, it in zip(ORIGIN, origin, strict=True))
+    return with_headers(rest, told)
 
 
 def origin_of(headers: Sequence[tuple[bytes, bytes | None]]) -> Origin | None:

@@ -26,7 +26,7 @@ LANE_BYTES: Final = 256 << 20
 """Bytes for which each further lane is opened."""
 
 MORE_BYTES: Final = 1.05
-"""What the fullest lane may have for the sake of urgent ranges, as a multiple of what it has without."""
+"""How much the fullest lane may take on so that all lanes share urgent ranges, as a multiple of its load without."""
 
 Packed = tuple[tuple[RangeSpec, ...], ...]
 

@@ -45,7 +45,7 @@ ROW: Final = np.dtype([
     ("value", "<u8"),
     ("headers", "<u8"),
 ])
-"""What is kept of a routed record: 44 bytes, of its contents only hashes of 64 bits each."""
+"""Keeps a routed record in 44 bytes; of its contents it has hashes of 64 bits each."""
 
 _PACKED: Final = struct.Struct("<qiqQQQ")
 
@@ -86,7 +86,7 @@ def _hashes(fields: Fields, own_headers: int | None = None) -> tuple[int, int, i
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is expected from one source partition: rows ascending by offset, within the `judged` ranges.
+    """Tell what one source partition must have brought: rows ascending by offset, within the `judged` ranges.
 
     `unread` are stretches of these that the source could not show, so nothing is known of them.  In a `compacted`
     source topic a record may be gone that was routed.  `known_to` is the upstream offset up to which all was copied.

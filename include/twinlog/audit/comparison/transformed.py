@@ -63,7 +63,7 @@ class Transformed:
 
     @property
     def routed(self) -> tuple[RoutedAway, ...]:
-        """What the chain routes elsewhere of the records that were read so far."""
+        """Return what the chain has routed elsewhere of the records read so far."""
         return tuple(packed(topic, bytes(rows)) for topic, rows in sorted(self._routed.items()))
 
     def _note_routed(self, routed: Iterable[RoutedRecord]) -> None:

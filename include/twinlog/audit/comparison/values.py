@@ -85,7 +85,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RoutedAway:
-    """What the chain routes from one source partition to `topic`, ascending by offset: rows of routed.py in base64."""
+    """Hold what the chain routes from one source partition to `topic`, by offset: rows of routed.py in base64."""
 
     topic: str
     rows: str

@@ -18,7 +18,7 @@ from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
 from twinlog.batches.routed import RoutedRecord
-from twinlog.batches.transform.commitments import with_commitments, with_commitments_of_routed
+from twinlog.batches.transform.commitments import with_commitments
 from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.function import FunctionOnRecords
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
@@ -72,8 +72,7 @@ class Transform:
             before = records
             records, routed = apply_rules(before, self._rules)
             if self._committing:
-                records = with_commitments(records, before, self._committing)
-                routed = with_commitments_of_routed(routed, before, self._committing)
+                records, routed = with_commitments(records, routed, before, self._committing)
         if self._function is not None:
             records = self._function.columns(records)
         return records, routed

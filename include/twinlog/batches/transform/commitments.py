@@ -2,67 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from twinlog.batches import varint
 from twinlog.batches.columns import Columns
-from twinlog.batches.routed import RoutedRecord, headers_at
+from twinlog.batches.record import with_headers
+from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.header_columns import bad_record
-from twinlog.transforms.commitments import HEADER, Committing
+from twinlog.errors import FormatError
+from twinlog.transforms.commitments import HEADER, Commitment, Committing
 
-_NAME = varint.encode(len(HEADER)) + HEADER
+_NAME = HEADER.decode()
 
 
-def with_commitments(records: Columns, before: Columns, committing: Committing) -> Columns:
-    """Return what the rules left of records, with commitments to what they held before, behind their own headers.
+def with_commitments(
+    left: Columns, routed: Sequence[RoutedRecord], before: Columns, committing: Committing
+) -> tuple[Columns, list[RoutedRecord]]:
+    """Return what the rules left and routed, with commitments to what the records held before, as their last headers.
 
-    Raises FormatError for a record whose headers cannot be counted.
+    Of a routed record only rules up to the one that routes it commit.  Raises FormatError for a record whose headers
+    cannot be counted.
     """
-    if not len(records):
-        return records
-    earlier, now = Fields.of(before), Fields.of(records)
-    changed: list[tuple[int, bytes]] = []
-    rows = np.asarray(np.searchsorted(before.offsets, records.offsets))
-    for index, row in enumerate(rows.tolist()):
-        at, size = int(earlier.values[row]), int(earlier.value_sizes[row])
-        if size < 0:
-            continue
-        offset = int(records.offsets[index])
-        made = committing.of(offset, bytes(before.data[at : at + size]))
-        if made:
-            rest = records.data[int(records.starts[index]) : int(records.ends[index])]
-            headers = int(now.headers[index] - records.starts[index])
-            texts = [str(it).encode() for it in made]
-            changed.append((index, _with_headers(rest, headers, texts, offset)))
-    return with_rests(records, changed) if changed else records
-
-
-def with_commitments_of_routed(
-    routed: list[RoutedRecord], before: Columns, committing: Committing
-) -> list[RoutedRecord]:
-    """Return routed records with commitments to what the rules, up to the one that routes, hid of them."""
-    if not routed:
-        return routed
     earlier = Fields.of(before)
-    made = []
-    for it in routed:
-        row = int(np.searchsorted(before.offsets, it.offset))
+
+    def rows(offsets: Any) -> list[int]:
+        return list(np.asarray(np.searchsorted(before.offsets, offsets)).tolist())
+
+    def of(row: int, offset: int, up_to: str | None = None) -> list[Commitment]:
         at, size = int(earlier.values[row]), int(earlier.value_sizes[row])
-        value = bytes(before.data[at : at + size]) if size >= 0 else None
-        found = committing.of(it.offset, value, it.rule) if value is not None else []
-        texts = [str(one).encode() for one in found]
-        rest = memoryview(it.rest)
-        made.append(
-            it._replace(rest=_with_headers(rest, headers_at(rest), texts, it.offset)) if texts else it
-        )
-    return made
+        return committing.of(offset, bytes(before.data[at : at + size]), up_to) if size >= 0 else []
+
+    changed: list[tuple[int, bytes]] = []
+    for index, (row, offset) in enumerate(zip(rows(left.offsets), left.offsets.tolist(), strict=True)):
+        if made := of(row, offset):
+            rest = left.data[int(left.starts[index]) : int(left.ends[index])]
+            changed.append((index, _committed(rest, made, offset)))
+    with_more = [
+        it._replace(rest=_committed(it.rest, made, it.offset))
+        if (made := of(row, it.offset, it.rule))
+        else it
+        for row, it in zip(rows([it.offset for it in routed]), routed, strict=True)
+    ]
+    return with_rests(left, changed) if changed else left, with_more
 
 
-def _with_headers(rest: memoryview, at: int, texts: list[bytes], offset: int) -> bytes:
-    """Return a record's end, whose headers begin at a position, with more of them."""
-    count, behind = varint.decode(rest, at)
-    if count < 0:
-        raise bad_record(offset)
-    added = (part for text in texts for part in (_NAME, varint.encode(len(text)), text))
-    return b"".join((rest[:at], varint.encode(count + len(texts)), rest[behind:], *added))
+def _committed(rest: memoryview | bytes, made: Sequence[Commitment], offset: int) -> bytes:
+    try:
+        return with_headers(rest, tuple((_NAME, str(it).encode()) for it in made))
+    except FormatError:
+        raise bad_record(offset) from None

@@ -260,7 +260,7 @@ def _synced_both_ways(flows: tuple[FlowSettings, ...], findings: Findings) -> No
 def refuse_routes(
     flows: Sequence[FlowSettings], origins: Mapping[str, Mapping[str, Origin]], findings: Findings
 ) -> None:
-    """Report routes to topics that are no place for them: `origins` are those of each flow's values, by key.
+    """Report routes to topics that are no place for them; `origins`: of the keys of each flow with routes.
 
     Such are copies of a flow, topics of Kafka's, MM2's or twinlog's own, and topics that a flow copies on: those would
     come back, or be copied for ever.

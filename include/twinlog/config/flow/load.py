@@ -101,9 +101,12 @@ def _resolution(
         for pair in pairs_of(raw, aliases, providers, findings)
     ]
     settings = tuple(flow.settings for flow in resolved)
-    refuse_routes(
-        settings, {it.settings.name: {one.key: one.origin for one in it.values} for it in resolved}, findings
-    )
+    origins = {
+        it.settings.name: {one.key: one.origin for one in it.values}
+        for it in resolved
+        if it.settings.transforms.routes
+    }
+    refuse_routes(settings, origins, findings)
     lint(raw, aliases, settings, findings)
     findings.raise_if_unusable(strict=strict)
     flows = {flow.settings.name: flow for flow in resolved}

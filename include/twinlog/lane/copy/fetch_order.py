@@ -33,7 +33,7 @@ SMALL_SHARE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the last answer left of a partition: the RPO of its topic (seconds), and about how many bytes are left."""
+    """Tell what the last answer left of a partition: its topic's RPO (seconds), and about how many bytes are left."""
 
     partition: TopicPartition
     rpo_seconds: int
