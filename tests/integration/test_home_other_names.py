@@ -42,7 +42,7 @@ from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
 from twinlog.recovery.reverse import Way, way_home
 from twinlog.recovery.steps.scene import Answer, Tools

@@ -28,7 +28,7 @@ from twinlog.logs.partition_reader import Lost
 from twinlog.recovery import abort
 from twinlog.recovery.failback import export, failback
 from twinlog.recovery.failback.failback import FailbackReport, Request
-from twinlog.recovery.failback.one_sided import Side, Stretch
+from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import State
 from twinlog.state.ledger import read_ledger, write_ledger
 

@@ -42,7 +42,7 @@ from twinlog.recovery import abort, failover, journal
 from twinlog.recovery.abort import AbortResult
 from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import Side, Stretch
+from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.reverse import Way, homeward
 from twinlog.recovery.steps import planned

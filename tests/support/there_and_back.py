@@ -20,7 +20,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import home
-from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools

@@ -29,7 +29,7 @@ class Approval:
     """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back.
 
     `driver` names what was approved, such as a Dag run: every try of it works for the same failover.  `groups_at_ms` is
-    the time to which groups go back (epoch ms), None if they go on where they stand.
+    the time to which groups go back (epoch ms), None if they go on where they stand; `consistent_cut` as of a request.
     """
 
     by: str
@@ -37,6 +37,7 @@ class Approval:
     last_ended: str
     driver: str
     groups_at_ms: int | None = None
+    consistent_cut: bool | None = None
 
 
 def last_ended(ledger: Ledger) -> str:
@@ -65,7 +66,13 @@ def run(
             _require_shown(flow, clusters, approval)
         return Answer.YES
 
-    asked = failover.Request(mode, approval.by, groups_at_ms=approval.groups_at_ms, driver=approval.driver)
+    asked = failover.Request(
+        mode,
+        approval.by,
+        groups_at_ms=approval.groups_at_ms,
+        driver=approval.driver,
+        consistent_cut=approval.consistent_cut,
+    )
     try:
         return failover.run(flow, clusters, asked, replace(tools, approve=approve))
     except (FencedError, TerminalError) as error:

@@ -81,7 +81,7 @@ def _chosen(flow_name: str) -> tuple[Configuration, FlowSettings]:
 
 def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:
     from twinlog.recovery.failback import failback
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
 
     with opened_logs(flow) as read:
         return failback.run(flow, clusters, _asked(configuration, flow, by="", dry_run=True), read)
@@ -111,7 +111,7 @@ def _look_home(
     from twinlog.cluster.open import open_clusters
     from twinlog.copying.rounds import LaneRunner
     from twinlog.recovery.failback import home
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.procedure import Tail
     from twinlog.recovery.reverse import Way, way_home
     from twinlog.recovery.steps.scene import Answer, Tools
@@ -171,7 +171,7 @@ def save(flow_name: str) -> Json:
     Run again, it goes on: no record is exported twice.  Raises the error that the report amounts to, after it is kept.
     """
     from twinlog.recovery.failback import failback
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
 
     context = get_current_context()
     if goes_home(context["params"]):

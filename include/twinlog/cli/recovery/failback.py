@@ -59,7 +59,7 @@ def failback(
         raise UsageError("--tail is about the way home", hint="add --home")
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import failback as recovery
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.reverse import reverse_of
 
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
@@ -95,7 +95,7 @@ def _home(
     from twinlog.cluster.open import open_clusters
     from twinlog.gate.evidence import signing_key
     from twinlog.recovery.failback import home
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.reverse import Way, opened_reverse, way_home
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)

@@ -45,6 +45,14 @@ GroupsAtOption = Annotated[
         "--groups-at", metavar="TIME", help="Put groups where they stood at a time (twinlog groups --at)."
     ),
 ]
+ConsistentCutOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--consistent-cut/--no-consistent-cut",
+        help="source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
+        show_default=False,
+    ),
+]
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Approve beforehand. Without a terminal it is needed.")
 ]
@@ -58,6 +66,7 @@ def failover(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     groups_at: GroupsAtOption = None,
+    consistent_cut: ConsistentCutOption = None,
     sign_with: SignOption = None,
     master: MasterOption = None,
     strict: StrictOption = False,
@@ -85,7 +94,7 @@ def failover(
         WarmSpark() as spark,
     ):
         tools = tools_of(configuration, spark, master or chosen.copy.spark_master, key, yes=yes)
-        asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms)
+        asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms, consistent_cut=consistent_cut)
         report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
     show(report.document, output, _grids(report))
     if report.next:
@@ -140,7 +149,20 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
     ]
     columns = ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate")
     yield Grid(f"{report.flow}: not on the target", columns, rows)
+    if report.cut is not None:
+        yield _cut_grid(report)
     yield groups_grid(report.flow, report.groups)
+
+
+def _cut_grid(report: FailoverReport) -> Grid:
+    rows = [
+        (topic.topic, topic.remote_topic, it.partition, it.cut_upstream, it.cut_downstream, it.behind_cut)
+        for topic in report.topics
+        for it in topic.partitions
+        if it.behind_cut
+    ]
+    columns = ("topic", "copy", "partition", "upstream", "downstream", "records")
+    return Grid(f"{report.flow}: behind the consistent cut", columns, rows)
 
 
 def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:

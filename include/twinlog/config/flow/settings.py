@@ -147,6 +147,9 @@ class CopySettings:
     poison: PoisonPolicy = setting(choice(PoisonPolicy), "twinlog.on.poison.record", "fail")
     """a record that the target cannot hold: `fail`, or `quarantine` (written aside to
     `mm2-quarantine.<source>.internal`: [chaos.md](chaos.md#poisonous-records))"""
+    consistent_cut: bool = setting(BOOLEAN, "twinlog.consistent.cut", "false")
+    """whether lanes note where the source's transactions begin and end, so that a failover without the source can place
+    groups where no transaction is split ([failover](failover.md#a-consistent-cut))"""
     compression: Compression = setting(choice(Compression), "twinlog.compression.type", "producer")
     """the codec of copied batches: `producer` leaves each as it is; `zstd`, `lz4`, `gzip` or `snappy` compresses in the
     lanes what becomes smaller by it, for a thin line to the target ([its
@@ -421,6 +424,11 @@ class FlowSettings:
     def quarantine_topic(self) -> str:
         """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
         return f"mm2-quarantine.{self.state_alias}.internal"
+
+    @property
+    def transactions_topic(self) -> str:
+        """Return the topic on the target for the source's transactions (`twinlog.consistent.cut`)."""
+        return f"mm2-transactions.{self.state_alias}.internal"
 
     def tail_topic(self, topic: str) -> str:
         """Return the topic on the target for records of a source topic that a failover left behind."""

@@ -20,6 +20,7 @@ from twinlog.batches.build import Arena
 from twinlog.batches.header import OLD_MAGIC
 from twinlog.batches.loopback import LaneWriters, LoopbackRecords
 from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.source_transactions import SourceTransactions
 from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, source_checks
@@ -93,6 +94,8 @@ class LaneCopy:
             for item in ranges:
                 if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
+        for item in ranges if spec.recording else ():
+            item.transactions = SourceTransactions(spec.recording)
         self._by_source = {item.source: item for item in ranges}
         self._routing = [item for item in ranges if item.spec.routed]
         by_target = {item.target: item for item in ranges}
@@ -216,6 +219,8 @@ class LaneCopy:
             if copy.error is not None:
                 return
             copy.epoch = cut.leader_epoch
+        if copy.transactions is not None:
+            copy.transactions.read(block, copy.sent, cut.next_upstream)
         copy.reach(cut.next_upstream)
         # Old messages behind batches come again: the next fetch begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:

@@ -24,7 +24,7 @@ from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.monitoring.survey import positions, source_end
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
-from twinlog.recovery.failback.one_sided import Read, Side, Stretch
+from twinlog.recovery.one_sided.read import Read, Side, Stretch
 from twinlog.state.progress import SourceIncarnation, read_progress
 from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import (

@@ -21,10 +21,11 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import evidence, transitions
-from twinlog.recovery.failback import export, files, rights
+from twinlog.recovery.failback import export, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
-from twinlog.recovery.failback.files import WrittenFile
-from twinlog.recovery.failback.one_sided import Read
+from twinlog.recovery.one_sided import files
+from twinlog.recovery.one_sided.files import WrittenFile
+from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Documented, Outcome, PlacedGroup, State, StepReport, done, failed, skipped
 from twinlog.recovery.reverse import as_noted

@@ -24,8 +24,8 @@ from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
-from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import StepName, Tail, left, steps_of
 from twinlog.recovery.report import State, StepReport, done
 from twinlog.recovery.reverse import Way

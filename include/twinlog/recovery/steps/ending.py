@@ -68,6 +68,8 @@ def approve(scene: Scene) -> Outcome:
         cost = f"{known:,} records are known to be lost{about}"
     if scene.groups_at_ms is not None:
         cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
+    if scene.cut is not None:
+        cost = f"{cost}, groups go on before the consistent cut as of {iso(scene.cut.as_of_ms)}"
     question = (
         f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
         " placed"
@@ -182,6 +184,7 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
         **to_json(replace(run, evidence="", evidence_sha256="")),
         "topics": to_json(scene.topics),
         "groups": to_json(scene.groups),
+        "cut": to_json(scene.cut),
         "notes": list(scene.notes),
     }
     tools = scene.tools

@@ -17,9 +17,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
 from twinlog.gate.suites.suites import Mode
+from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import Outcome, PlacedGroup, TopicAtRisk
+from twinlog.recovery.report import CutReport, Outcome, PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
 
@@ -60,6 +61,7 @@ class Scene:
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
     topics to which the source let nobody write then.  `groups_at_ms` is
     the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
+    `cut` is the consistent cut, if one was asked for; no group is placed behind its `limits` (downstream offsets).
     """
 
     flow: FlowSettings
@@ -76,6 +78,8 @@ class Scene:
     notes: list[str] = field(default_factory=list)
     groups_at_ms: int | None = None
     put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
+    cut: CutReport | None = None
+    limits: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""

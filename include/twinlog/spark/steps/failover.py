@@ -33,7 +33,12 @@ def run(
 ) -> FailoverReport:
     """Fail over; a session is opened once there is something to copy."""
     approval = Approval(
-        request.by, request.at_risk_records, request.last_ended, request.driver, request.groups_at_ms
+        request.by,
+        request.at_risk_records,
+        request.last_ended,
+        request.driver,
+        request.groups_at_ms,
+        request.consistent_cut,
     )
     with (
         open_clusters(flow) as clusters,
