@@ -24,12 +24,14 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from test_failover import PARTITIONS, Pair, start_again
 
-from lab import commit_group, create_topic, read_partitions, wait_until
+from lab import commit_group, create_topic, cycle, flow_of, read_partitions, wait_until
 from twinlog.cluster.open import open_clusters
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import class_path, tools_jars
 from twinlog.lab.kafka.java import find_java
+from twinlog.recovery.steps.consistent_cut import FoundCut, read_cut
+from twinlog.state.ledger import read_ledger
 from twinlog.topics.discover import all_partitions
 
 TOPICS = ("orders", "payments")
@@ -39,9 +41,10 @@ HERE = Path(__file__).parent
 class Transactions:
     """A producer that writes one transaction after the other to some partitions, in pauses of its own."""
 
-    def __init__(self, cluster: Any, name: str) -> None:
+    def __init__(self, cluster: Any, name: str, topics: tuple[str, ...] = TOPICS) -> None:
         self._stop = Event()
         self._dice = random.Random(name)
+        self._topics = topics
         self._thread = Thread(target=self._write, args=(cluster, name), daemon=True)
         self._thread.start()
 
@@ -56,7 +59,7 @@ class Transactions:
                 producer.begin_transaction()
                 for _ in range(dice.randint(1, 6)):
                     producer.produce(
-                        dice.choice(TOPICS), value=f"{name}-{number}", partition=dice.randrange(PARTITIONS)
+                        dice.choice(self._topics), value=f"{name}-{number}", partition=dice.randrange(PARTITIONS)
                     )
                     if dice.random() < 0.3:
                         producer.flush(4)
@@ -196,6 +199,44 @@ def test_a_consistent_cut_splits_no_transaction_of_a_source_that_was_killed(
             placed = clusters.target.committed_offsets(["billing"]).require()["billing"]
         for at, position in placed.items():
             assert position.offset <= cut["orders", at.partition][1]
+
+
+def test_a_copy_by_cycles_is_offered_up_to_where_it_is_whole(cluster_a, cluster_b, tmp_path: Path) -> None:
+    """The last cycle copies one of two topics, so transactions are torn in the copy; the cut tears none."""
+    topics = {it: create_topic(cluster_a, f"{it}-{uuid.uuid4().hex[:6]}", PARTITIONS) for it in TOPICS}
+    flow = flow_of(tmp_path, cluster_a, cluster_b, topics.values(), twinlog__consistent__cut="true")
+    remote = {name: flow.policy.format_remote_topic("A", name) for name in topics.values()}
+    writers = [Transactions(cluster_a, f"py{number}", tuple(topics.values())) for number in range(3)]
+    for _ in range(4):
+        time.sleep(1)
+        cycle(flow)
+    time.sleep(2)
+    cycle(flow, topics=[topics["orders"]])
+    for it in writers:
+        it.stop()
+    with open_clusters(flow) as clusters:
+        found = read_cut(flow, clusters.target, read_ledger(flow, clusters.target))
+    assert isinstance(found, FoundCut), found
+    there = transactions_of(cluster_a, {it: it for it in remote})
+    copied = transactions_of(cluster_b, remote)
+    assert [] != [name for name in copied if len(there[name]) != len(copied[name])], "no copy is torn"
+    at = {it.source: it for it in found.places}
+    whole = [
+        name
+        for name, places in there.items()
+        if {True} == {offset < at[TopicPartition(topic, number)].upstream for topic, number, offset in places}
+    ]
+    split = [
+        name
+        for name, places in there.items()
+        if 2 == len({offset < at[TopicPartition(topic, number)].upstream for topic, number, offset in places})
+    ]
+    assert ([], True) == (split, len(whole) > 5)
+    assert sorted(whole) == sorted(
+        name
+        for name, places in copied.items()
+        if all(offset < at[TopicPartition(topic, number)].downstream for topic, number, offset in places)
+    )
 
 
 def end_of(pair: Pair, topic: str) -> int:

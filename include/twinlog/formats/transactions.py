@@ -1,4 +1,4 @@
-"""Encode what lanes and drivers note of the source's transactions, for a consistent cut (docs/decisions/0034).
+"""Encode what lanes and drivers note of the source's transactions, for a consistent cut (docs/decisions/0035).
 
 Topic `mm2-transactions.<source>.internal` on the target, one partition, not compacted.  Records in its order:
 

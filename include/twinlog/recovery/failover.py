@@ -118,10 +118,10 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     ledger = read_ledger(flow, clusters.target)
     actor = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}")
     promoted = ledger.phase is FlowPhase.PROMOTED
-    if request.groups_at_ms is not None:
-        require_time(flow, ledger, request.groups_at_ms)
     if request.consistent_cut:
         require_cut(flow, ledger, request.mode, request.groups_at_ms)
+    if request.groups_at_ms is not None:
+        require_time(flow, ledger, request.groups_at_ms)
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode
     journal = Journal(flow, clusters, actor, ask_source=mode is Mode.PLANNED and not promoted)

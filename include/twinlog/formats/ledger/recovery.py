@@ -95,10 +95,10 @@ class RecoveryRun(LedgerEntry):
     evidence_sha256: str = ""
     failover: str = ""
     groups_at_ms: int | None = None
-    consistent_cut: bool = False
     home: str = ""
     denied_on_target: tuple[DeniedWrite, ...] = ()
     denying: str = ""
+    consistent_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
