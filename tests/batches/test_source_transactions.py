@@ -6,6 +6,7 @@ import struct
 
 from batches import Rec, encode
 
+from twinlog.batches.loopback import LaneWriters
 from twinlog.batches.source_transactions import SourceTransactions
 from twinlog.formats.transactions import Event, EventKind
 
@@ -54,6 +55,14 @@ def test_a_transaction_is_noted_where_it_begins_and_where_it_ends() -> None:
         Event(8, 6, 0, EventKind.ABORTED),
         Event(9, 5, 0, EventKind.BEGAN),
     ] == read(SourceTransactions("r"), 0, 11)
+
+
+def test_what_a_reverse_flow_wrote_does_not_count() -> None:
+    """It is not copied back, so nothing of it can be split."""
+    reverse = LaneWriters(lambda: {}, lane_ids={5})
+    assert [Event(3, 6, 0, EventKind.BEGAN), Event(8, 6, 0, EventKind.ABORTED)] == read(
+        SourceTransactions("r", reverse), 0, 11
+    )
 
 
 def test_only_what_was_cut_counts() -> None:

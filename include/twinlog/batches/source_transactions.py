@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from twinlog.batches.header import walk_headers
+from twinlog.batches.loopback import LaneWriters
 from twinlog.batches.markers import is_abort_marker
 from twinlog.errors import FormatError
 from twinlog.formats.transactions import Event, EventKind
@@ -16,10 +17,12 @@ class SourceTransactions:
     """The transactions of one partition, of `recording`; `events` are those since the lane's last commit.
 
     `open_now` are producers whose transaction has a batch here and no marker yet.  Whose transaction began before this
-    lane did is not known here; its first batch is noted again, or only its marker.
+    lane did is not known here; its first batch is noted again, or only its marker.  Those of `reverse`, the lanes of a
+    flow that writes to the source, do not count: what they wrote is not copied back.
     """
 
     recording: str
+    reverse: LaneWriters | None = None
     events: list[Event] = field(default_factory=list)
     open_now: set[int] = field(default_factory=set)
     _open_before: frozenset[int] = frozenset()
@@ -34,6 +37,8 @@ class SourceTransactions:
                 if header.base_offset >= end:
                     return
                 if header.next_offset <= start or not header.transactional:
+                    continue
+                if self.reverse is not None and self.reverse.wrote(header):
                     continue
                 producer = header.producer_id
                 if header.control:

@@ -95,7 +95,8 @@ class LaneCopy:
                 if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
         for item in ranges if spec.recording else ():
-            item.transactions = SourceTransactions(spec.recording)
+            loopback = item.cutter.loopback
+            item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
         self._by_source = {item.source: item for item in ranges}
         self._routing = [item for item in ranges if item.spec.routed]
         by_target = {item.target: item for item in ranges}
