@@ -20,7 +20,6 @@ from twinlog.batches.build import Arena
 from twinlog.batches.header import OLD_MAGIC
 from twinlog.batches.loopback import LaneWriters, LoopbackRecords
 from twinlog.batches.markers import AbortedTransactions
-from twinlog.batches.source_transactions import SourceTransactions
 from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, source_checks
@@ -29,6 +28,7 @@ from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
 from twinlog.lane.copy.range_errors import SourceError
 from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.transaction import Writer

@@ -27,11 +27,11 @@ from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
 from twinlog.batches.routed import RoutedRecord
-from twinlog.batches.source_transactions import SourceTransactions
 from twinlog.batches.transform.apply import Transform
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
+from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.spec import RangeReport, RangeSpec
 from twinlog.offsets.segments import Extent
 

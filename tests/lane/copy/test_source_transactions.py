@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 
 from batches import Rec, encode
-
 from twinlog.batches.loopback import LaneWriters
-from twinlog.batches.source_transactions import SourceTransactions
 from twinlog.formats.transactions import Event, EventKind
+from twinlog.lane.copy.source_transactions import SourceTransactions
 
 
 def data(base: int, producer: int, count: int = 2) -> bytes:
