@@ -13,7 +13,8 @@ from home_world import BothWays, denied, lose, promoted_world
 from recovery_world import ORDERS, WRITES, Blows, Killed
 
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.ranges import ResolvedRanges
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError

@@ -14,7 +14,8 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.checks.coverage import left_target, mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.kafka_types import Issue, TopicPartition

@@ -18,7 +18,6 @@ from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.topics.other_writers import OtherWriters
 
@@ -86,7 +85,7 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
             it.code is ProblemCode.SOURCE_REFUSED
             and it.topic in copied
             and (wanted is None or it.topic in wanted)
-            and left_out_reason(flow, it.topic) is None
+            and flow.why_left_out(it.topic) is None
         ):
             yield it
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.resolve import resolve_now
 from twinlog.follow.report import Prepared

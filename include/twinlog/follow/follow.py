@@ -27,8 +27,8 @@ from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import PREPARE_SECONDS, Following, LaneGeneration
-from twinlog.follow.report import RunState, prepare
+from twinlog.follow.generation import PREPARE_SECONDS, Following
+from twinlog.follow.report import LaneGeneration, RunState, prepare
 from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import heartbeats

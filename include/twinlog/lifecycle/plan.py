@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, RecreatedPolicy
+from twinlog.config.flow.copying import GapPolicy, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import DeletedTopic, Gap, LeaderEpoch, RebuildPhase
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at

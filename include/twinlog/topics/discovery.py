@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
-from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
+from twinlog.config.flow.copying import RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.kafka_types import Issue, TopicPartition
