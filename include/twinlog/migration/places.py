@@ -123,8 +123,8 @@ def _sorted(
             yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
         elif it.target is not None:
             yield Place(
-                source=TopicPartition(topic.topic, it.partition),
-                target=TopicPartition(topic.remote_topic, it.partition),
+                source=topic.at_source(it.partition),
+                target=topic.at_target(it.partition),
                 topic_id=topic.topic_id,
                 source_offsets=it.source,
                 target_offsets=it.target,

@@ -131,7 +131,7 @@ def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[Fl
 def copies_of(discovery: Discovery) -> list[TopicPartition]:
     """Return every copy partition that exists."""
     return [
-        TopicPartition(topic.remote_topic, it.partition)
+        topic.at_target(it.partition)
         for topic in discovery.topics
         for it in topic.partitions
         if it.target is not None

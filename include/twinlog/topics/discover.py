@@ -116,9 +116,7 @@ def with_later_ends(
     discovered: retention may have deleted records since that `progress` has not reached.
     """
     found = tuple(topics)
-    seen = {
-        TopicPartition(topic.topic, it.partition): it.source for topic in found for it in topic.partitions
-    }
+    seen = {topic.at_source(it.partition): it.source for topic in found for it in topic.partitions}
     passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
     if not passed:
         return found
@@ -134,9 +132,7 @@ def with_offsets_now(
 
     Raises TransientError if no leader answers.
     """
-    answers = source.offsets(
-        TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions
-    )
+    answers = source.offsets(topic.at_source(it.partition) for topic in topics for it in topic.partitions)
     away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
     if away is not None and not answers.found:
         raise away
@@ -151,9 +147,9 @@ def with_offsets(
         replace(
             topic,
             partitions=tuple(
-                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
+                replace(it, source=offsets[topic.at_source(it.partition)])
                 for it in topic.partitions
-                if TopicPartition(topic.topic, it.partition) in offsets
+                if topic.at_source(it.partition) in offsets
             ),
         )
         for topic in topics
