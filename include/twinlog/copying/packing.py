@@ -175,8 +175,3 @@ def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) ->
         for topic in topics
         for it in topic.partitions
     }
-
-
-def place_of(item: RangeSpec) -> TopicPartition:
-    """Return the source partition of a range."""
-    return item.topic_partition

@@ -46,9 +46,6 @@ class Cost(StrEnum):
         return self not in DOES or DOES[self](flow)
 
 
-UNSEEN = frozenset({Cost.GUARDED, Cost.STATE_ANEW})
-"""Costs of which a cycle says nothing."""
-
 NOTHING_AT_ALL = frozenset({Cost.NOTHING, Cost.NO_TRANSACTIONS})
 STOPPING = NOTHING_AT_ALL | {Cost.NEW_TOPICS, Cost.NEW_PARTITIONS}
 
