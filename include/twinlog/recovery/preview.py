@@ -42,7 +42,10 @@ from twinlog.topics.snapshot import FlowSnapshot
 def run(
     flow: FlowSettings, clusters: Clusters, mode: Mode, by: str, groups_at_ms: int | None = None
 ) -> FailoverReport:
-    """Return the steps as they would be done.  Raises errors of the clusters, and UsageError for no time of groups."""
+    """Return the steps as they would be done.
+
+    Raises errors of the clusters, and UsageError for a time to which groups cannot go back.
+    """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
     look = planned_facts if mode is Mode.PLANNED else _source_dead
