@@ -49,7 +49,10 @@ class Transactions:
         self._thread.start()
 
     def _write(self, cluster: Any, name: str) -> None:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": uuid.uuid4().hex})
+        producer = Producer({
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": uuid.uuid4().hex,
+        })
         producer.init_transactions(30)
         dice = self._dice
         with suppress(KafkaException):  # its broker is killed
@@ -59,7 +62,9 @@ class Transactions:
                 producer.begin_transaction()
                 for _ in range(dice.randint(1, 6)):
                     producer.produce(
-                        dice.choice(self._topics), value=f"{name}-{number}", partition=dice.randrange(PARTITIONS)
+                        dice.choice(self._topics),
+                        value=f"{name}-{number}",
+                        partition=dice.randrange(PARTITIONS),
                     )
                     if dice.random() < 0.3:
                         producer.flush(4)
@@ -186,7 +191,9 @@ def test_a_consistent_cut_splits_no_transaction_of_a_source_that_was_killed(
         assert all(len(there[name]) == len(copied[name]) for name in before_cut)
         assert len(before_cut) > 50
         torn = [name for name in copied if len(there[name]) != len(copied[name])]
-        print(f"{len(copied)} transactions copied, {len(before_cut)} before the cut, torn in the copy: {len(torn)}")
+        print(
+            f"{len(copied)} transactions copied, {len(before_cut)} before the cut, torn in the copy: {len(torn)}"
+        )
         assert len(behind_cut) == report["cut"]["records"]
         in_files = sorted(
             (next(name for name, it in remote.items() if it == row["topic"]), row["partition"], row["offset"])
@@ -250,4 +257,6 @@ def ends_of(pair: Pair, remote: dict[str, str]) -> int:
     """How many records are copied."""
     with open_clusters(pair.flow) as clusters:
         described = clusters.target.describe_topics(remote.values()).found
-        return sum(it.end for it in clusters.target.offsets(all_partitions(described.values())).found.values())
+        return sum(
+            it.end for it in clusters.target.offsets(all_partitions(described.values())).found.values()
+        )

@@ -36,6 +36,7 @@ from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
@@ -195,7 +196,7 @@ def test_what_the_reverse_flow_brought_home_is_no_tail(cluster_a, cluster_b, tmp
     produce(cluster_a, topic, [seen(it) for it in range(10, 13)])
     produce(cluster_b, topic, [seen(it) for it in range(120, 124)])
 
-    request = failback.Request("jo", file, "sha", reverse=back)
+    request = failback.Request("jo", Seal("mm2.properties", "sha"), reverse=back)
     with open_clusters(there) as clusters, opened_logs(there) as read:
         report = failback.run(there, clusters, request, read)
     assert ("promoted", 3, 4, 0) == (
@@ -246,7 +247,7 @@ class BothWays:
 
     def tools(self, answer: Answer) -> Tools:
         """Lanes in threads, and this answer."""
-        return Tools(ThreadRunner, lambda _: answer, time.sleep, self.file, "sha")
+        return Tools(ThreadRunner, lambda _: answer, time.sleep, Seal("mm2.properties", "sha"))
 
     def fail_over(self) -> None:
         """Promote the right side, as planned; no group reads a record again."""

@@ -72,7 +72,9 @@ def make_world(flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def opened(_):
             def reading(stretch, start):
                 log = target.topics[stretch.topic].logs[stretch.partition].records
-                return (RawRecord(it.offset, it.timestamp, b"\x02k\x02v\x00") for it in log if it.offset >= start)
+                return (
+                    RawRecord(it.offset, it.timestamp, b"\x02k\x02v\x00") for it in log if it.offset >= start
+                )
 
             yield reading
 
@@ -110,7 +112,9 @@ def test_groups_go_on_before_the_cut(world: World) -> None:
     report = fail_over(world)
     assert State.PROMOTED is report.state, report.steps
     assert 2 == there(world)
-    assert [("billing", 3, 2)] == [(it.group, it.upstream_offset, it.downstream_offset) for it in report.groups]
+    assert [("billing", 3, 2)] == [
+        (it.group, it.upstream_offset, it.downstream_offset) for it in report.groups
+    ]
     (row,) = report.topics[0].partitions
     assert (2, 2, 3) == (row.cut_upstream, row.cut_downstream, row.behind_cut)
     assert report.cut is not None

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee, PoisonPolicy
+from twinlog.config.flow.copying import Guarantee, PoisonPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.mend.state import mend_map, mend_progress
 from twinlog.copying.ranges import message_limits

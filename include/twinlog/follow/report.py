@@ -18,7 +18,7 @@ from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
-from twinlog.errors import TransientError
+from twinlog.errors import FencedError, TransientError
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -33,6 +33,35 @@ from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot
 
 OnReport = Callable[[FlowReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneGeneration:
+    """One lane generation, for people who watch: what it copied, what it could not copy, and why it ended early.
+
+    `taken` says that another driver took the flow; then there is no next lane generation.
+    """
+
+    flow: str
+    number: int
+    partitions: int
+    records: int
+    bytes: int
+    seconds: float
+    stopped: tuple[StoppedPartition, ...] = ()
+    failure: TransientError | None = None
+    taken: FencedError | None = None
+
+    @property
+    def line(self) -> str:
+        """The line for a log."""
+        reason = self.taken or self.failure
+        ended = f"; {reason}" if reason is not None else ""
+        stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
+        return (
+            f"{self.flow}: lane generation {self.number}: {self.records:,} records, {self.bytes:,} bytes"
+            f" of {self.partitions:,} partitions in {self.seconds:,.1f} s{stopped}{ended}"
+        )
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Fail over with an approval that a person gave beforehand, to a preview: it holds for what that preview said.
 
-An approval outlives its process: the same failover is tried again with it after a crash or an error.  A try whose
-failover was ended by an earlier one, which died before it could tell, tells of it.  An approval does not outlive an
+An approval outlives its process: the same failover is tried again with it after a crash or an error.  If an earlier
+try ended the failover and died before it could report that, the next try reports it.  An approval does not outlive an
 abort, and it does not cover a loss that is larger than the one that was shown.
 """
 

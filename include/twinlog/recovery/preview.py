@@ -53,7 +53,7 @@ def run(
 ) -> FailoverReport:
     """Return the steps as they would be done; `cut` says whether with a consistent cut, None: as the one under way.
 
-    Raises errors of the clusters, and UsageError for no time of groups.
+    Raises errors of the clusters, and UsageError for a time to which groups cannot go back.
     """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger

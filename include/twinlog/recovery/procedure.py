@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
 
 from twinlog.formats.ledger.recovery import FAILBACK as HOMEWARD
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
@@ -48,14 +47,11 @@ class Tail(StrEnum):
     KEEP = "keep"
 
 
-Name = TypeVar("Name", bound=StrEnum)
-
-
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Name]):
+class Step:
     """One step: what it does, what is to be expected of it, and what to do otherwise."""
 
-    name: Name
+    name: StepName
     does: str
     expected: str
     otherwise: str
@@ -322,7 +318,7 @@ CONSISTENT_CUT = Step(
 _STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
 
 
-def steps_of(mode: str, *, groups_at: bool = False, cut: bool = False) -> tuple[Step[StepName], ...]:
+def steps_of(mode: str, *, groups_at: bool = False, cut: bool = False) -> tuple[Step, ...]:
     """Return the steps of a mode of a failover, or of the way home.
 
     With `groups_at` groups go back to a time, with `cut` they go on before the consistent cut.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
 from twinlog.recovery.one_sided.files import WrittenFile
-from twinlog.recovery.procedure import Name, StepName
+from twinlog.recovery.procedure import StepName
+
+Name = TypeVar("Name", bound=StrEnum)
 
 
 class State(StrEnum):

@@ -66,7 +66,7 @@ class Actor:
 class PassedOver:
     """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`.
 
-    `expired` of them, at the end, the source has deleted before anybody could copy them.
+    The last `expired` of them were deleted by the source before they could be copied.
     """
 
     life: SourceIncarnation

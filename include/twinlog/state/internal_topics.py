@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.cluster.values import NewTopic
-from twinlog.config.flow.settings import FlowSettings, PoisonPolicy
+from twinlog.config.flow.copying import PoisonPolicy
+from twinlog.config.flow.settings import FlowSettings
 
 OFFSET_MAP_PARTITIONS = 16
 COMPACT = "compact"

@@ -88,17 +88,15 @@ def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, 
 
 
 def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run: bool) -> Request:
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback.failback import Request
     from twinlog.recovery.reverse import reverse_of
 
     return Request(
         by=by,
-        configuration=configuration.path,
-        configuration_sha256=configuration.sha256,
+        seal=Seal.of(configuration, None if dry_run else flow.gate.sign_with),
         dry_run=dry_run,
         reverse=reverse_of(configuration, flow),
-        key=None if dry_run else signing_key(flow.gate.sign_with),
         told=log_step,
     )
 
@@ -110,6 +108,7 @@ def _look_home(
 
     from twinlog.cluster.open import open_clusters
     from twinlog.copying.rounds import LaneRunner
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.procedure import Tail
@@ -124,8 +123,7 @@ def _look_home(
         copies=nothing_to_copy,
         approve=lambda _question: Answer.NOBODY,
         sleep=time.sleep,
-        configuration=configuration.path,
-        configuration_sha256=configuration.sha256,
+        seal=Seal.of(configuration),
     )
     request = home.Request("", Tail(tail) if tail else None, dry_run=True)
     with open_clusters(back) as reversed_ones, opened_logs(flow) as read:

@@ -18,12 +18,8 @@ from enum import StrEnum
 from functools import partial
 
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.config.flow.settings import (
-    FlowSettings,
-    Guarantee,
-    PoisonPolicy,
-    RecreatedPolicy,
-)
+from twinlog.config.flow.copying import Guarantee, PoisonPolicy, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 
 

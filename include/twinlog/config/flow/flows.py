@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from twinlog.config.file.origin import Findings, Properties, Property, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow import precedence
+from twinlog.config.flow.copying import CopySettings, Guarantee
 from twinlog.config.flow.failover import refuse_two_hooks
 from twinlog.config.flow.known_keys import KEYS
 from twinlog.config.flow.precedence import ROLES
 from twinlog.config.flow.reader import Reader, ResolvedValue
-from twinlog.config.flow.settings import CopySettings, FlowSettings, Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import read_tiers
 from twinlog.config.flow.transforms import read_transforms
 from twinlog.config.flow.values import IS_TRUE, read_settings

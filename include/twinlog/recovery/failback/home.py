@@ -119,11 +119,9 @@ def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[Discov
 def _of_failback(request: Request, back: Way, tools: Tools) -> failback.Request:
     return failback.Request(
         request.by,
-        tools.configuration,
-        tools.configuration_sha256,
+        tools.seal,
         request.dry_run,
         back.flow,
-        tools.key,
         tools.told,
     )
 

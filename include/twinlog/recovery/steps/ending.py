@@ -40,9 +40,7 @@ def ask_gate(scene: Scene) -> Outcome:
         scene.flow,
         scene.clusters.target,
         replace(answer, validated=()),
-        configuration=tools.configuration,
-        configuration_sha256=tools.configuration_sha256,
-        key=tools.key,
+        tools.seal,
     )
     result = answer.result
     waived = f"; waived: {listed(result.waived)}" if result.waived else ""
@@ -168,7 +166,7 @@ def write_evidence(scene: Scene) -> Outcome:
 
 def end(scene: Scene, path: str, digest: str, began: float) -> Outcome:
     """Note the evidence, and that nothing is left to do."""
-    outcome = done(f"evidence {path}{'' if scene.tools.key else ' (not signed)'}")
+    outcome = done(f"evidence {path}{'' if scene.tools.seal.key else ' (not signed)'}")
 
     def move(now: Ledger) -> transitions.Move:
         entry = scene.entry(StepName.REPORT, outcome.state, time.monotonic() - began, outcome.message)
@@ -187,7 +185,4 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
         "cut": to_json(scene.cut),
         "notes": list(scene.notes),
     }
-    tools = scene.tools
-    return evidence.write(
-        scene.flow, scene.run, recovery, tools.configuration, tools.configuration_sha256, tools.key
-    )
+    return evidence.write(scene.flow, scene.run, recovery, scene.tools.seal)

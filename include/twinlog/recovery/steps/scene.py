@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
@@ -16,6 +13,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.journal import Journal
@@ -38,16 +36,14 @@ class Tools:
     """Tell what the steps work with, other than the clusters.
 
     `copies` opens a runner of lanes when there is something to copy.  `approve` puts a question to a person.  `told`
-    hears of every step that begins or ended.  `configuration` and its digest go into the evidence, which `key` signs.
+    hears of every step that begins or ended.  `seal` is for the evidence.
     `reverse` is the enabled flow in the other direction, for a planned failover.
     """
 
     copies: Callable[[], LaneRunner]
     approve: Callable[[str], Answer]
     sleep: Callable[[float], None]
-    configuration: Path
-    configuration_sha256: str
-    key: Ed25519PrivateKey | None = None
+    seal: Seal
     audits: AuditRunner = field(default_factory=LocalAuditRunner)
     told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
     reverse: Way | None = None
