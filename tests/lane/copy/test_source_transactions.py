@@ -41,7 +41,7 @@ BLOCK = b"".join([
 
 def read(noted: SourceTransactions, start: int, end: int) -> list[Event]:
     """Read a part of the block."""
-    noted.read(memoryview(BLOCK), start, end)
+    noted.note(noted.found_in(memoryview(BLOCK), start), end)
     return noted.events
 
 
@@ -88,5 +88,5 @@ def test_what_was_not_committed_is_read_again() -> None:
 def test_what_cannot_be_read_lies_behind() -> None:
     """It is reported by whoever cuts the batches."""
     noted = SourceTransactions("r")
-    noted.read(memoryview(data(0, 5) + b"\0" * 100), 0, 2)
-    assert [Event(0, 5, 0, EventKind.BEGAN)] == noted.events
+    found = noted.found_in(memoryview(data(0, 5) + b"\0" * 100), 0)
+    assert ([Event(0, 5, 0, EventKind.BEGAN)], []) == (found, noted.events)

@@ -210,6 +210,8 @@ class LaneCopy:
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
+            # First: a block that was cut may have been written over.
+            found = copy.transactions.found_in(block, copy.sent) if copy.transactions is not None else []
             cut = copy.cutter.cut(block, copy.sent, aborted)
         except TwinlogError as error:
             copy.error = range_errors.unreadable(copy.name, error)
@@ -221,7 +223,7 @@ class LaneCopy:
                 return
             copy.epoch = cut.leader_epoch
         if copy.transactions is not None:
-            copy.transactions.read(block, copy.sent, cut.next_upstream)
+            copy.transactions.note(found, cut.next_upstream)
         copy.reach(cut.next_upstream)
         # Old messages behind batches come again: the next fetch begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:

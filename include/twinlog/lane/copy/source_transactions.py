@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -27,30 +28,42 @@ class SourceTransactions:
     open_now: set[int] = field(default_factory=set)
     _open_before: frozenset[int] = frozenset()
 
-    def read(self, block: memoryview, start: int, end: int) -> None:
-        """Note the batches of a block that lie in upstream offsets [start, end), in order.
+    def found_in(self, block: memoryview, start: int) -> list[Event]:
+        """Return what the batches of a block tell from upstream offset `start` on; call it before the block is cut.
 
         A marker carries an epoch of its own: since KIP-890 that is the next transaction's.
         """
-        with suppress(FormatError):  # what cannot be read lies behind `end`
+        found: list[Event] = []
+        open_now = set(self.open_now)
+        with suppress(FormatError):  # what cannot be read is never copied
             for header, at in walk_headers(block):
-                if header.base_offset >= end:
-                    return
                 if header.next_offset <= start or not header.transactional:
                     continue
                 if self.reverse is not None and self.reverse.wrote(header):
                     continue
-                producer = header.producer_id
+                producer, epoch = header.producer_id, header.producer_epoch
                 if header.control:
                     aborted = is_abort_marker(header, block[at : at + header.size])
                     kind = EventKind.ABORTED if aborted else EventKind.COMMITTED
-                    self.events.append(Event(header.base_offset, producer, header.producer_epoch, kind))
-                    self.open_now.discard(producer)
-                elif producer not in self.open_now:
-                    self.events.append(
-                        Event(header.base_offset, producer, header.producer_epoch, EventKind.BEGAN)
-                    )
-                    self.open_now.add(producer)
+                    open_now.discard(producer)
+                elif producer not in open_now:
+                    kind = EventKind.BEGAN
+                    open_now.add(producer)
+                else:
+                    continue
+                found.append(Event(header.base_offset, producer, epoch, kind))
+        return found
+
+    def note(self, found: Iterable[Event], end: int) -> None:
+        """Note those events that lie before upstream offset `end`, up to which the block was cut."""
+        for event in found:
+            if event.offset >= end:
+                return
+            self.events.append(event)
+            if event.kind is EventKind.BEGAN:
+                self.open_now.add(event.producer_id)
+            else:
+                self.open_now.discard(event.producer_id)
 
     def committed(self) -> None:
         """Note that the lane has committed what was read."""
