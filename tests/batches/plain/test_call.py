@@ -121,7 +121,7 @@ def test_in_place_it_makes_the_same_as_far_as_it_comes(batches: list[bytearray],
 
 def test_in_place_one_record_a_batch_always_has_room() -> None:
     """What the kernel is for: many of them become one."""
-    block = bytearray(b"".join(encode([Rec(b"v" * 1_000)], base_offset=n) for n in range(15)))
+    block = bytearray(b"".join(encode([Rec(b"v" * 100)], base_offset=n) for n in range(15)))
     merged = merge(block)
     assert ([((0, 15),)], False) == ([it.stretches for it in merged.outgoing], merged.no_room)
 
