@@ -1,12 +1,13 @@
 /* Merge small uncompressed record batches (magic 2), in one pass over a fetched block; called by call.py.
  *
+ * Merged batches may be written over the block itself: a record is never moved to where it would end later than it did.
  * What is read was written by anybody, so nothing of it is believed before it was checked:
  *
  *   - Every byte is read through a cursor that holds its end; every length is compared with what is left before it is
  *     used; every write is preceded by a check of the room that is left.
- *   - A batch is taken whole or not at all.  At the first thing that is not plain (damage, an overflow, a batch that
- *     needs another way, no more room) the state goes back to where that batch began, and the caller goes on there in
- *     Python, which has the rules and words for it.  So this file has no errors of its own to report.
+ *   - A batch is taken whole or not at all: it is gone through without writing first.  At the first thing that is not
+ *     plain (damage, an overflow, a batch that needs another way, no room) the kernel stops with that batch untouched,
+ *     and the caller goes on there in Python, which has the rules and the words.  So there are no errors here.
  *   - Offsets are below 2^62 and lengths below 2^31 where they are added, so that no sum overflows.
  *
  * The result is, byte for byte, what columns.py and build.py make of the same batches.
@@ -282,7 +283,7 @@ typedef struct {
     i64 read;         /* bytes of the block that were dealt with */
     i64 merged;       /* merged batches */
     i64 written;      /* bytes of them */
-    i64 source;       /* source batches with records for the copy */
+    i64 source;       /* batches of the block whose records were looked at */
     i64 single;       /* the place of the only such batch, if it can be sent as it is, and is untouched; else -1 */
     i64 epoch;        /* leader epoch of the last batch dealt with */
     i64 no_room;      /* whether more could have been taken, had there been room */

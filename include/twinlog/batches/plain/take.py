@@ -50,8 +50,11 @@ def take_plain(
             at, next_offset = at + passed, done.next_upstream
         if LIBRARY is None or hiding or len(block) - at < HEADER_BYTES:
             return at, next_offset
+        first = BatchHeader.read(block, at)
+        if first.codec or at + first.size > len(block):
+            return at, next_offset
         begun = at
-        in_place = not keep and not block.readonly and _shrinks(BatchHeader.read(block, at))
+        in_place = not keep and not block.readonly and _shrinks(first)
         while True:
             merged = _merge(block[at:], limits, done, arena, next_offset, in_place=in_place)
             at, next_offset = at + merged.read, merged.next_offset
