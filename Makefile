@@ -11,6 +11,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 JAVA := .venv/.java-home
 CLASSES := .venv/.classes
+LIBRARY := include/twinlog/batches/plain/_library
+KERNEL := $(LIBRARY)/.built
 NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 
 # Two processes, each with clusters of its own; files begin in the order of tests/conftest.py.
@@ -32,7 +34,7 @@ PERFORMANCE = --out docs/performance --page docs/performance.md
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) $(JAVA) $(CLASSES) ## Make .venv with all that is locked, and find or install a Java; then .venv/bin/twinlog is ready
+setup: $(READY) $(KERNEL) $(JAVA) $(CLASSES) ## Make .venv with all that is locked, and find or install a Java; then .venv/bin/twinlog is ready
 
 demo: setup ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
 	$(WITH_JAVA) $(BIN)/twinlog demo
@@ -44,7 +46,7 @@ test: setup ## Run everything that CI runs: linters, unit tests, then the tests 
 	$(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-integration
 
-test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
+test-unit: $(READY) $(KERNEL) ## Run the tests that need no broker, Java or Airflow
 	$(BIN)/pytest $(TWO_AT_ONCE) -m "not ($(NEEDS_MACHINERY))"
 
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
@@ -109,7 +111,7 @@ lock: $(READY) ## Resolve pyproject.toml anew and write requirements.lock
 		--output-file requirements.lock > /dev/null
 
 clean: ## Remove .venv and everything that tools leave behind; the cache of Kafka's jars stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock
+	rm -rf .venv $(LIBRARY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml
@@ -117,6 +119,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+# The install has compiled the kernel; this does it again when it was changed.
+$(KERNEL): include/twinlog/batches/plain/kernel.c hatch_build.py $(READY)
+	$(BIN)/python hatch_build.py
 	touch $@
 
 # Looked up again whenever the recorded Java has gone.

@@ -71,6 +71,32 @@ def test_it_holds_what_lies_beside_the_package(repository: Path, wheel: Path) ->
         assert set() == beside - set(archive.namelist())
 
 
+def test_it_holds_a_kernel_for_each_platform_of_its_own_kind(wheel: Path) -> None:
+    """ELF for Linux, Mach-O for macOS, each for its processor."""
+    magics = {
+        "linux-x86_64": (b"\x7fELF", 18, b"\x3e\0"),
+        "linux-aarch64": (b"\x7fELF", 18, b"\xb7\0"),
+        "darwin-x86_64": (b"\xcf\xfa\xed\xfe", 4, b"\x07\0\0\x01"),
+        "darwin-aarch64": (b"\xcf\xfa\xed\xfe", 4, b"\x0c\0\0\x01"),
+    }
+    folder = "twinlog/batches/plain/_library/"
+    with zipfile.ZipFile(wheel) as archive:
+        held = {Path(it).stem: archive.read(it) for it in archive.namelist() if it.startswith(folder)}
+    assert magics == {
+        name: (held[name][:4], at, held[name][at : at + len(is_)]) for name, (_, at, is_) in magics.items()
+    }
+    assert set(magics) == set(held)
+
+
+def test_its_kernel_is_loaded(alone: dict[str, str], tmp_path: Path) -> None:
+    """By the twinlog that was unpacked, not by the work tree's."""
+    code = "from twinlog.batches.plain.library import LIBRARY; print(LIBRARY._name)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=alone, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()).is_relative_to(alone["PYTHONPATH"].split(os.pathsep)[0])
+
+
 def test_its_dags_can_be_installed(alone: dict[str, str], tmp_path: Path) -> None:
     """By somebody who has no work tree."""
     done = run(alone, "airflow", "install", "--dags", ".", "--plugins", ".", folder=tmp_path)

@@ -15,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
-from twinlog.batches.cutter import Cutter, pass_on
+from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import CONTROL, DELETE_HORIZON, HEADER, LOG_APPEND_TIME, BatchHeader
 from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.merge import BATCH_COST
 from twinlog.batches.outgoing import Cut, Outgoing
+from twinlog.batches.plain.call import Limits
+from twinlog.batches.plain.take import pass_on
 
 BIG = 1 << 20
 NOT_SENT = CONTROL | LOG_APPEND_TIME | DELETE_HORIZON
@@ -203,14 +206,29 @@ def logs(draw: st.DrawFn) -> Log:
     return Log(tuple(batches), tuple(visible), tuple(aborted), offset)
 
 
-WAYS: dict[str, dict[str, float]] = {
-    "one by one": {},
+WITHOUT_KERNEL = {"twinlog.batches.plain.take.LIBRARY": None}
+
+WAYS: dict[str, dict[str, float | None]] = {
+    "one by one": WITHOUT_KERNEL,
     "every clean batch is large": {
         "twinlog.batches.cutter.BATCH_COST": 0.0,
     },
-    "every block holds many small ones": {"twinlog.batches.merge._MANY": 1},
+    "every block holds many small ones": {"twinlog.batches.merge._MANY": 1, **WITHOUT_KERNEL},
+    "by the kernel, in place": {"twinlog.batches.plain.take._GROWTH": 0},
+    "by the kernel, into other memory": {"twinlog.batches.plain.take._GROWTH": 1 << 30},
+    "by the kernel, with little room": {
+        "twinlog.batches.plain.take._CHUNK": 300,
+        "twinlog.batches.plain.call._MOST_BATCHES": 2,
+        "twinlog.batches.plain.call._MOST_STRETCHES": 3,
+    },
 }
-"""What a block is taken for, by what is set: which batches are passed on unread, and which are looked at together."""
+"""What a block is taken for, by what is set: which batches are passed on unread, which are looked at together, and
+where they are merged."""
+
+
+def limits(batch_cost: float) -> Limits:
+    """No end, large batches."""
+    return Limits(BIG, BIG, BIG, BIG, batch_cost)
 
 
 @contextmanager
@@ -225,18 +243,15 @@ def on(way: str) -> Iterator[None]:
 def test_every_clean_batch_can_be_made_large() -> None:
     """So that a law over small ones is one of what is passed on unread, too."""
     block = memoryview(bytearray(b"".join(bytes(encode(FIVE, base_offset=5 * n)) for n in range(3))))
-    with on("one by one"):
-        assert 0 == pass_on(block, 0, BIG, BIG, None, Cut([], 0))
-    with on("every clean batch is large"):
-        assert len(block) == pass_on(block, 0, BIG, BIG, None, Cut([], 0))
+    assert 0 == pass_on(block, limits(BATCH_COST), None, Cut([], 0))
+    assert len(block) == pass_on(block, limits(0.0), None, Cut([], 0))
 
 
 @pytest.mark.parametrize("bit", [LOG_APPEND_TIME, CONTROL, DELETE_HORIZON, 0x80])
 def test_a_batch_that_has_to_be_read_is_not_passed_on_unread(bit: int) -> None:
     """However large: a broker would keep the mark, or refuse it."""
     block = memoryview(patch(encode(FIVE), 21, ">h", bit))
-    with on("every clean batch is large"):
-        assert 0 == pass_on(block, 0, BIG, BIG, None, Cut([], 0))
+    assert 0 == pass_on(block, limits(0.0), None, Cut([], 0))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -33,22 +33,28 @@ class Arena:
     _memory: memoryview = field(default_factory=lambda: memoryview(bytearray()))
     _other: memoryview = field(default_factory=lambda: memoryview(bytearray()))
     _used: int = 0
+    _most: int = 0
 
     def allocate(self, size: int) -> memoryview:
         """Return a writable buffer of `size` bytes with undefined content."""
         start = self._used
         self._used += size
+        self._most = max(self._most, self._used)
         if self._used > len(self._memory):
             return memoryview(bytearray(size))
         return self._memory[start : self._used]
 
+    def give_back(self, size: int) -> None:
+        """Take back the last `size` bytes of the buffer handed out last."""
+        self._used -= size
+
     def reset(self) -> None:
         """Take back the buffers that were handed out before the previous reset."""
         self._memory, self._other = self._other, self._memory
-        wanted = min(self._used, MOST_BYTES)
+        wanted = min(self._most, MOST_BYTES)
         if wanted > len(self._memory):
             self._memory = memoryview(bytearray(wanted))
-        self._used = 0
+        self._used = self._most = 0
 
 
 LARGEST_PREFIX: Final = 21

@@ -1,8 +1,8 @@
 """Cut fetched blocks into batches to send, by the table in `twinlog.batches.outgoing`.
 
-The large clean batches at the beginning of a block are passed on in the fewest steps: most blocks hold nothing else.
-Batches that have to be read are read in runs: as many at once as follow one another and share a codec. That makes
-rewriting cheap enough to prefer it to sending small batches one by one.
+What is plain at the beginning of a block is taken in the fewest steps (`twinlog.batches.plain`): most blocks hold
+nothing else. Batches that have to be read are read in runs: as many at once as follow one another and share a codec.
+That makes rewriting cheap enough to prefer it to sending small batches one by one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ from twinlog.batches.build import LARGEST_PREFIX, Arena, build_batches, pieces
 from twinlog.batches.codec import NONE
 from twinlog.batches.columns import Columns, Int64s, headers, read_columns
 from twinlog.batches.header import (
-    CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
-    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    MAGIC_2,
     TRANSACTIONAL,
     BatchHeader,
     epoch_at,
@@ -48,46 +45,12 @@ from twinlog.batches.merge import (
     uncompressed,
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
+from twinlog.batches.plain.call import Limits
+from twinlog.batches.plain.take import as_it_is, is_hiding, take_plain
 from twinlog.batches.recompress import recompressed
 from twinlog.batches.routed import OBJECT_BYTES, RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
-
-
-def pass_on(
-    block: memoryview,
-    position: int,
-    range_end: int,
-    max_message_bytes: int,
-    aborted: AbortedTransactions | None,
-    done: Cut,
-) -> int:
-    """Add batches to `done`, up to the first that cannot plainly be sent unchanged; return where that batch begins.
-
-    A batch is plain if it is whole, magic 2, dense and CreateTime, lies within the range and behind the batch before
-    it, is no larger than the target takes, and is not so small that merging is cheaper.  As long as any transaction is
-    aborted, it must also belong to no transaction.  All other batches are left to `twinlog.batches.cutter`.
-    """
-    at, last = 0, len(block) - HEADER_BYTES
-    hiding = aborted is not None and bool(aborted.pending or aborted.active)
-    foreign = ~(CODEC_MASK | (0 if hiding else TRANSACTIONAL))
-    send, unpack = done.outgoing.append, HEADER.unpack_from
-    while at <= last:
-        header = BatchHeader._make(unpack(block, at))
-        base, size, count = header.base_offset, header.batch_length + LOG_OVERHEAD, header.record_count
-        whole = HEADER_BYTES <= size <= max_message_bytes and at + size <= len(block)
-        plain = header.magic == MAGIC_2 and not header.attributes & foreign
-        dense = 0 < count == header.last_offset_delta + 1
-        within = base >= position and base + count <= range_end
-        if not (whole and plain and dense and within):
-            break
-        if merge_cost(header.codec, count, size) < BATCH_COST:
-            break
-        send(Outgoing(block[at : at + size], header, ((base, count),)))
-        at, position = at + size, base + count
-        done.next_upstream, done.leader_epoch = position, header.leader_epoch
-    return at
-
 
 REWRITTEN_BYTES = 512 * 1024
 """The most bytes of records gathered for one rewritten batch, uncompressed; it keeps the memory of a merge small."""
@@ -143,21 +106,31 @@ class Cutter:
 
         `aborted` None means read_uncommitted: aborted records are copied like any other, but markers never are.
         """
-        done = self._cut(block, position, aborted)
-        if self.codec is not None:
-            _recompress(done, self.codec)
-        if done.poison is not None:  # in a run; batches behind the poison were read too
-            done.leader_epoch = epoch_at(block, position, done.next_upstream)
-        return done
-
-    def _cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
-        done, run = Cut([], position), Run()
-        failure: FormatError | None = None
+        done = Cut([], position)
+        rest = block
         next_offset = 0
         if self._sends_all:
-            passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
-            block, next_offset = block[passed:], done.next_upstream if passed else 0
-            position = done.next_upstream
+            limits = Limits(
+                self.end, self.rewritten_bytes, self.most_bytes, self.max_message_bytes, BATCH_COST
+            )
+            keep = self.codec is not None
+            at, next_offset = take_plain(block, limits, aborted, done, self.arena, keep=keep)
+            rest = block[at:]
+        reached, epoch = done.next_upstream, done.leader_epoch
+        self._cut(rest, next_offset, aborted, done)
+        if self.codec is not None:
+            _recompress(done, self.codec)
+            rest, reached, next_offset, epoch = block, position, 0, -1
+        if done.poison is not None:  # in a run; batches behind the poison were read too
+            done.leader_epoch = epoch_at(rest, reached, done.next_upstream, next_offset, epoch)
+        return done
+
+    def _cut(
+        self, block: memoryview, next_offset: int, aborted: AbortedTransactions | None, done: Cut
+    ) -> None:
+        """Cut what needs more than `take_plain` can do."""
+        position, run = done.next_upstream, Run()
+        failure: FormatError | None = None
         try:
             for step in self._steps(block, position, aborted):
                 if isinstance(step, SmallBatches):
@@ -181,7 +154,7 @@ class Cutter:
                         require_crc(header, block[start : start + header.size])
                     whole = skipped or self._join(header, start, position, run, block, done)
                 if not whole:
-                    return done
+                    return
                 position = following
         except FormatError as error:
             failure = error
@@ -189,7 +162,6 @@ class Cutter:
             done.next_upstream = position
             if failure is not None:
                 done.poison = Poison(position, failure.message, failure.code)
-        return done
 
     def _join_small(self, small: SmallBatches, run: Run, block: memoryview, done: Cut) -> bool:
         """Add small batches to the run; return False if an earlier run met poison."""
@@ -213,7 +185,7 @@ class Cutter:
         elif not self._flush(run, block, done):
             return False
         else:
-            done.outgoing.append(_as_it_is(block, start, header))
+            done.outgoing.append(as_it_is(block, start, header))
         return True
 
     def _steps(
@@ -223,8 +195,7 @@ class Cutter:
         begins, at = starts(block) if many_small(block) else ([], 0)
         if begins:
             heads = headers(block, begins)
-            hiding = aborted is not None and bool(aborted.pending or aborted.active)
-            small = self._small(heads, position, hiding=hiding)
+            small = self._small(heads, position, hiding=is_hiding(aborted))
             edges = (np.flatnonzero(np.diff(small)) + 1).tolist()
             for first, stop in itertools.pairwise([0, *edges, len(begins)]):
                 if small[first]:
@@ -308,7 +279,7 @@ class Cutter:
         positions, run.positions = run.positions, []
         single, run.single, run.bytes = run.single, None, 0
         if single is not None and len(begins) == 1:
-            done.outgoing.append(_as_it_is(block, begins[0], single))
+            done.outgoing.append(as_it_is(block, begins[0], single))
             return True
         if not begins:
             return True
@@ -421,11 +392,6 @@ class Cutter:
                 yield Outgoing.built(
                     uncompressed(records.where(slice(first, end))), stretches, rewritten=True
                 )
-
-
-def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
-    stretch = ((header.base_offset, header.record_count),)
-    return Outgoing(block[start : start + header.size], header, stretch)
 
 
 def _recompress(done: Cut, codec: int) -> None:

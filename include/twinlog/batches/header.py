@@ -138,12 +138,12 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
         at += size
 
 
-def epoch_at(block: memoryview, position: int, offset: int) -> int:
+def epoch_at(block: memoryview, position: int, offset: int, reached: int = 0, epoch: int = -1) -> int:
     """Return the leader epoch of the batch before `offset`, or, if an offset gap lies between, of the batch behind it.
 
-    Offsets are upstream; batches before `position` were read earlier.  Returns -1 if no batch tells.
+    Offsets are upstream; batches before `position` were read earlier, up to `reached`, the last one in `epoch`.
+    Returns -1 if no batch tells.
     """
-    epoch, reached = -1, 0
     with suppress(FormatError):  # raised for batches behind the offset
         for header, _ in walk_headers(block):
             if header.base_offset < reached:

@@ -26,7 +26,7 @@ from twinlog.errors import FormatError
 BATCH_COST: Final = 25.0
 """Microseconds of CPU that each further batch costs: relabelling, its share of a request, its answer."""
 
-_COST: Final = {
+COST: Final = {
     NONE: (0.2, 0.0006),
     GZIP: (0.7, 0.03),
     SNAPPY: (0.7, 0.01),
@@ -96,7 +96,7 @@ def merge_cost(codec: int, records: Any, size: Any) -> Any:
 
     Measured; see docs/performance.md.
     """
-    per_record, per_byte = _COST.get(codec, (BATCH_COST, 0.0))
+    per_record, per_byte = COST.get(codec, (BATCH_COST, 0.0))
     return records * per_record + size * per_byte
 
 

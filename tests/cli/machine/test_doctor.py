@@ -26,6 +26,7 @@ GOOD = Machine(
     jar_count=45,
     uncompiled=(),
     classes_kept=True,
+    kernel=True,
 )
 
 
@@ -63,6 +64,7 @@ def test_what_spark_cannot_run_on_is_critical(change: dict[str, object], name: s
         ({"jar_count": 0}, "broker jars"),
         ({"uncompiled": ("kafka",)}, "compiled modules"),
         ({"classes_kept": False}, "Spark's classes"),
+        ({"kernel": False}, "compiled kernel"),
     ],
 )
 def test_what_may_be_fine_only_warns(change: dict[str, object], name: str) -> None:

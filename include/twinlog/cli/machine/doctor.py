@@ -46,7 +46,7 @@ class Machine:
     `java` is the path of the java command that Spark would start (None if there is none) and `java_version` its major
     version (None if it did not answer).  `taken_ports` are those of the given ports on which a program listens
     already.  `uncompiled` are the packages that each process compiles anew.
-    `classes_kept` says whether Spark finds an archive of its classes.
+    `classes_kept` says whether Spark finds an archive of its classes, `kernel` whether the compiled kernel was loaded.
     """
 
     python: tuple[int, int, int]
@@ -61,12 +61,14 @@ class Machine:
     jar_count: int
     uncompiled: tuple[str, ...]
     classes_kept: bool
+    kernel: bool
 
 
 def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
     """Inspect this machine.  `ports` are TCP ports of 127.0.0.1 to try."""
     import psutil
 
+    from twinlog.batches.plain.library import LIBRARY
     from twinlog.spark.classes.use import spark_classes, spark_java
 
     java, archive = spark_java(os.environ), spark_classes(os.environ)
@@ -84,6 +86,7 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
         jar_count=sum(1 for _ in jar_folder.rglob("*.jar")) if jar_folder.is_dir() else 0,
         uncompiled=tuple(filter(_compiles_always, COMPILED)),
         classes_kept=archive is not None and archive.is_usable(),
+        kernel=LIBRARY is not None,
     )
 
 
@@ -270,6 +273,14 @@ def _advised(machine: Machine) -> Iterator[Check]:
         observed="archived" if machine.classes_kept else "not archived",
         expected="archived",
         message="each start of Spark takes twice the CPU time without: twinlog spark cds",
+    )
+    yield warning(
+        "compiled kernel",
+        passed=machine.kernel,
+        observed="loaded" if machine.kernel else "none for this machine, or of another version",
+        expected="loaded",
+        message="small batches take twice the CPU time without: install twinlog's wheel on Linux (glibc 2.17 or later) "
+        "or macOS, x86_64 or aarch64; in a work tree: make setup",
     )
 
 

@@ -1,0 +1,79 @@
+"""What is plain at the beginning of a block is taken; where it lies afterwards."""
+
+from __future__ import annotations
+
+import pytest
+from test_cutter import patch
+
+from batches import Rec, decode, encode
+from twinlog.batches.build import Arena
+from twinlog.batches.codec import ZSTD
+from twinlog.batches.cutter import Cutter
+from twinlog.batches.header import LOG_APPEND_TIME
+from twinlog.batches.merge import BATCH_COST
+from twinlog.batches.outgoing import Cut
+from twinlog.batches.plain.call import Limits
+from twinlog.batches.plain.take import take_plain
+
+LIMITS = Limits(1 << 40, 512 * 1024, 1 << 20, 1 << 20, BATCH_COST)
+
+
+def block_of(*batches: list[Rec]) -> memoryview:
+    block, offset = bytearray(), 0
+    for records in batches:
+        block += encode(records, base_offset=offset)
+        offset += len(records)
+    return memoryview(block)
+
+
+def take(block: memoryview, *, keep: bool = False) -> Cut:
+    done = Cut([], 0)
+    found = take_plain(block, LIMITS, None, done, Arena(), keep=keep)
+    assert (len(block), done.next_upstream) == found
+    return done
+
+
+SMALL = [Rec(b"s" * 900, timestamp=1_000 + n) for n in range(3)]
+TINY = [Rec(timestamp=1_000_000 * n) for n in range(50)]
+LARGE = [Rec(b"l" * 1_000)] * 60
+
+
+def test_small_batches_between_large_ones_are_merged_among_themselves() -> None:
+    """In order; the large ones are sent as they are, and so is a small one without a neighbour."""
+    parts = (SMALL, LARGE, SMALL, SMALL, SMALL, LARGE, LARGE, TINY, TINY)
+    done = take(block_of(*parts))
+    assert [(3, False), (60, False), (9, True), (60, False), (60, False), (100, True)] == [
+        (it.header.record_count, it.rewritten) for it in done.outgoing
+    ]
+    assert [record for part in parts for record in part] == [
+        record for it in done.outgoing for record in decode(it.buffer)
+    ]
+
+
+def test_a_merged_batch_lies_where_the_small_ones_lay() -> None:
+    """So it takes no other memory; if the block is to be kept, or is read-only, it does."""
+    block = block_of(SMALL, SMALL)
+    assert take(block).outgoing[0].buffer.obj is block.obj
+    for block, keep in ((block_of(SMALL, SMALL), True), (block_of(SMALL, SMALL).toreadonly(), False)):
+        before = bytes(block)
+        assert take(block, keep=keep).outgoing[0].buffer.obj is not block.obj
+        assert before == bytes(block)
+
+
+def test_records_that_grow_are_merged_in_other_memory() -> None:
+    """Deltas of offsets and of times need more bytes than the headers give back: nothing is split for that."""
+    block = block_of(*[TINY] * 9)
+    done = take(block)
+    assert [((0, 450),)] == [it.stretches for it in done.outgoing]
+    assert done.outgoing[0].buffer.obj is not block.obj
+
+
+@pytest.mark.parametrize("codec", [None, ZSTD])
+def test_the_epoch_before_a_bad_batch_is_known(codec: int | None) -> None:
+    """Although the block before it was merged in place, or is compressed anew."""
+    good = [patch(encode(SMALL, base_offset=3 * n), 12, ">i", 7 + n) for n in range(2)]
+    bad = patch(encode(SMALL, base_offset=6), 21, ">h", LOG_APPEND_TIME)
+    bad[200] ^= 1
+    cut = Cutter(1 << 40, 1 << 20, codec=codec).cut(memoryview(bytearray(b"".join([*good, bad]))), 0, None)
+    assert cut.poison is not None
+    assert (6, 6, 8) == (cut.poison.offset, cut.next_upstream, cut.leader_epoch)
