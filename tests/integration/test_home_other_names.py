@@ -44,8 +44,9 @@ from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.one_sided import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
-from twinlog.recovery.reverse import Way, way_home
+from twinlog.recovery.reverse import Way, as_noted, why_nothing_home
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.ways_home import way_home
 from twinlog.state.ledger import read_ledger
 
 
@@ -113,6 +114,18 @@ class Pair:
             ways = Way(self.there, there), Way(back, clusters)
             return home.run(*ways, home.Request("jo", tail, **changes), self.tools(answer), read)
 
+    def noted(self) -> FlowSettings:
+        """The flow that brings home, as its cycles know it."""
+        back = way_home(self.configuration, self.there)
+        with open_clusters(back) as clusters:
+            return as_noted(back, clusters.target)
+
+    def nothing_home(self) -> str:
+        """Why cycles have nothing to bring home; "" if they have."""
+        back = way_home(self.configuration, self.there)
+        with open_clusters(back) as clusters:
+            return why_nothing_home(back, read_ledger(back, clusters.target))
+
     def phase(self) -> FlowPhase:
         """The state of the flow."""
         with open_clusters(self.there) as there:
@@ -175,6 +188,35 @@ def test_the_way_home_with_other_names_loses_nothing_and_reads_nothing_twice(
     every = sorted([*every, *range(75, 80)])
     assert every == sorted(on_a.read + on_b.read + home_again.read)
     assert 5 == pair.cycle()
+    assert 0 == pair.cycle()
+    assert (every, every) == pair.both()
+    assert pair.equal()
+
+
+def test_cycles_bring_home_what_clients_write_while_the_way_home_waits(
+    cluster_a, cluster_b, tmp_path: Path
+) -> None:
+    """From `bring-home` on, until the next command; before that, and behind the end, cycles copy nothing."""
+    pair = Pair(tmp_path, cluster_a, cluster_b)
+    write(cluster_a, pair.topic, range(30))
+    pair.cycle()
+    pair.fail_over()
+    write(cluster_a, pair.topic, range(30, 33))
+    write(cluster_b, pair.copy, range(1000, 1010))
+    assert "bring-home" == ended_at(pair.home())  # A alone has records: a person decides first
+    assert "way home of" in pair.nothing_home()
+    assert 0 == pair.cycle(pair.noted())
+    assert "refused" == pair.home(Answer.NO, Tail.KEEP).state.value
+    for number in range(1010, 1030, 10):
+        write(cluster_b, pair.copy, range(number, number + 10))
+        assert "" == pair.nothing_home()
+        assert 10 == pair.cycle(pair.noted())
+        assert sorted([*range(33), *range(1000, number + 10)]) == numbers_in(cluster_a, pair.topic)
+    assert 0 == pair.cycle()
+    report = pair.home(tail=Tail.KEEP)
+    assert "following" == report.state.value, steps_of(report)
+    assert "no way home of" in pair.nothing_home()
+    every = sorted([*range(33), *range(1000, 1030)])
     assert 0 == pair.cycle()
     assert (every, every) == pair.both()
     assert pair.equal()

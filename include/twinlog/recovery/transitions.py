@@ -121,7 +121,7 @@ def begin(
             raise on_its_way_home(flow, ledger)
         back = groups_at_ms if groups_at_ms is not None else under_way.groups_at_ms
         taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms, groups_at_ms=back)
-        return Move(taken)
+        return Move(taken, without_cycles(ledger))
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
     if only_brings_home:
@@ -271,6 +271,12 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
 def is_lent(run: RecoveryRun) -> bool:
     """Say whether the run is the reverse flow's part of a way home.  Pure."""
     return run.mode == FAILBACK and not run.failover
+
+
+def without_cycles(ledger: Ledger) -> FlowState | None:
+    """Return the state of a flow that copies home, if it lets cycles copy and shall not any more.  Pure."""
+    state = ledger.flow_state
+    return replace(state, cycles=False) if state is not None and state.cycles else None
 
 
 def way_home(ledger: Ledger) -> RecoveryRun | None:

@@ -103,7 +103,7 @@ BYTES = [
     (
         FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),
         '["flow-state"]',
-        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":""}',
+        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":"","cycles":false}',
     ),
     (
         RecoveryRun(

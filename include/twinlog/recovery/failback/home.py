@@ -156,6 +156,8 @@ def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
         tools.told(StepName.BEGIN, outcome)
     todo = left(FAILBACK, taken)
     last = failover.walk_noted(there, todo, lambda name: home_steps.DEEDS[name](journey), steps)
+    if last is not None and last.ends:
+        home_steps.let_cycles(journey)
     return home_steps.report(journey, last)
 
 
