@@ -213,7 +213,7 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
     with writing(world.far, world.copy, 1000) as written:
         run_id = api.trigger(HOME, home=True)
         world.scheduler.answer(HOME, run_id, "Approve")
-        killed = world.kill(HOME, run_id, "home", "failback", "compare", worker=False)
+        killed = world.kill(HOME, run_id, "home", "failback", "write-files", worker=False)
         assert "failed" == world.scheduler.finish(HOME, run_id, timeout_s=900)["home"]
         waits = world.run("failback")
         assert (1, "fence-producers", "waiting") == (

@@ -83,6 +83,9 @@ def lend(
             flow=flow,
         )
     if under_way is None and ledger.phase.out_of_service:
+        last = ledger.present_recovery
+        if last is not None and last.home == home:
+            raise promoted_without(flow, home, last)
         raise TerminalError(
             f"{flow} is promoted itself, so it does not copy home",
             hint=f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",

@@ -122,7 +122,7 @@ BYTES = [
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
-        '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":""}',
+        '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"","untold":false}',
     ),
     (
         OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),

@@ -84,7 +84,7 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
         lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
-        saved = failback.saved_topics(seen)
+        saved = homes.saved_topics(seen)
         going = homes.going_home(flow, saved)
         _require_way(flow, back.flow, going)
         if back.flow.homes is not None:

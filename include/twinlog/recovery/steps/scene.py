@@ -60,6 +60,7 @@ class Scene:
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
     topics to which the source let nobody write then.  `groups_at_ms` is
     the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
+    `untold`: the target knows nothing of the lost source (steps/untold.py).
     """
 
     flow: FlowSettings
@@ -76,6 +77,7 @@ class Scene:
     notes: list[str] = field(default_factory=list)
     groups_at_ms: int | None = None
     put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
+    untold: bool = False
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""
