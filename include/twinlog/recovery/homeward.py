@@ -6,7 +6,8 @@
                                     '--begin, promote (without B)--> promoted
 
 The ledger of A->B is on B.  If B is lost on the way, that of B->A promotes A by itself, as any failover without its
-source; once B is back, `end_without` tells A->B.
+source; once B is back, `end_without` tells A->B.  While a way home waits between two commands, `let_cycles` has let
+cycles of B->A copy too; the next `lend` ends that.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from twinlog.checks.gaps import open_gaps
 from twinlog.formats.ledger.drill import DrillState
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.record import duration, moment
+from twinlog.policy.state_topics import HOME
 from twinlog.recovery.history import STATES
 from twinlog.visible import listed
 
@@ -88,9 +89,11 @@ def state_of(seen: SeenFlow, now: float, troubles: Iterable[Trouble]) -> State:
 
 
 def _of_status_read(seen: SeenFlow, status: FlowStatus, now: float, troubles: Iterable[Trouble]) -> State:
-    if seen.flow.homes is not None and status.state is FlowPhase.ACTIVE:
-        return State("brings nothing home now", Tone.IDLE)
     worst = max((it.tone for it in troubles), default=Tone.GOOD)
+    if seen.flow.homes is not None and status.source_reachable and not status.held:
+        if status.state is FlowPhase.ACTIVE:
+            return State("brings nothing home now", Tone.IDLE)
+        return State("brings home", worst)
     word = STATES[status.state]
     if not status.source_reachable:
         active = status.state is FlowPhase.ACTIVE
@@ -125,7 +128,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD,
             f"{source} does not answer. What is shown is what the last cycle report said, and its age.",
-            f"If {source} is lost: Dag failover, mode source-dead (docs/failover.md).",
+            f"If {source} is lost: {_without_source(flow)} (docs/failover.md).",
         )
     if status.held:
         todo = f"twinlog recovery status --flow '{flow}' says what goes on"
@@ -166,6 +169,12 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
             Tone.WARN,
             f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}.",
         )
+
+
+def _without_source(flow: str) -> str:
+    if HOME in flow:
+        return f"twinlog failover --mode source-dead --flow '{flow}'"
+    return "Dag failover, mode source-dead"
 
 
 def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
