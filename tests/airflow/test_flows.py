@@ -53,19 +53,20 @@ def test_dag_id_names_both_aliases(source: str, target: str, expected: str) -> N
 FLOWS = flow("B", "A"), flow("A", "C", enabled=False), flow("C", "A", enabled=False), flow("A", "B")
 
 
-@pytest.mark.parametrize("kind", ["audit", "failback", "failover", "rebuild"])
+@pytest.mark.parametrize("kind", ["audit", "failback", "drill", "rebuild"])
 def test_every_enabled_flow_has_a_dag_in_the_order_of_the_file(kind: str) -> None:
     """A flow that only beats has no Dag."""
     assert [f"{kind}__B__A", f"{kind}__A__B"] == list(flow_dags(configuration(*FLOWS), kind))
 
 
-def test_cycles_have_a_dag_for_the_way_home_of_each_flow_too() -> None:
+def test_cycles_and_failovers_have_a_dag_for_the_way_home_of_each_flow_too() -> None:
     """From copies with other names it is a flow of its own; behind a continuous flow it copies each minute."""
     kept = replace(flow("X", "Y"), policy=IdentityReplicationPolicy(source_alias="X"))
     alone = flow("V", "W")
     continuous = replace(flow("C", "D"), schedule="@continuous")
     found = flow_dags(configuration(*FLOWS, kept, flow("Y", "X"), alone, continuous, flow("D", "C")))
     names = [name for name, it in found.items() if it.homes is not None]
+    assert "failover__B_home__A" in flow_dags(configuration(*FLOWS), "failover")
     assert ["B__A", "A__B", "X__Y", "Y__X", "V__W", "C__D", "D__C"] == [
         name.removeprefix("replicate__") for name in found if name not in names
     ]

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -28,6 +28,7 @@ from twinlog.config.flow.load import load
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.groups import checkpoints
 from twinlog.lab.demo.airflow_instance import AirflowInstance
+from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import publish
 from twinlog.recovery.ways_home import flow_called
 from twinlog.state.ledger import Ledger, read_ledger
@@ -35,6 +36,7 @@ from twinlog.state.ledger import Ledger, read_ledger
 pytestmark = [pytest.mark.airflow, pytest.mark.integration, pytest.mark.long]
 
 OVER, HOME, CYCLE = "failover__near__far", "failback__near__far", "replicate__far_home__near"
+WITHOUT = "failover__far_home__near"
 STEPS = ("discover", "sync_topics", "plan_ranges", "copy", "offset_syncs", "checkpoints", "heartbeats")
 SKIPPED = dict.fromkeys((*STEPS, "validate", "publish"), "skipped")
 DEAD_AFTER_S = "20"
@@ -131,13 +133,14 @@ def tree(roots: list[int]) -> Iterator[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def scheduled(
-    cluster_a, cluster_b, connect_port: int, watching, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], World]]:
-    """A running Airflow; `scheduled()` is the world of its one flow."""
+    cluster_a, connect_port: int, watching, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """A running Airflow, and the world of its one flow; its target may be killed."""
     folder = tmp_path_factory.mktemp(f"homing-{uuid.uuid4().hex[:6]}-")
+    far = EmbeddedKafka("far", folder / "kafka")
     file = configure(
         folder,
-        {"near": cluster_a, "far": cluster_b},
+        {"near": cluster_a, "far": far},
         ["near->far"],
         topics=folder.name,
         groups=f"readers-{folder.name}",
@@ -157,13 +160,13 @@ def scheduled(
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": DEAD_AFTER_S,
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     }
-    with AirflowInstance(folder / "airflow", file, settings=settings) as instance:
+    with far, AirflowInstance(folder / "airflow", file, settings=settings) as instance:
         instance.wait_until_healthy()
         running = watching(instance)
-        running.wait("Dags", lambda: {OVER, HOME, CYCLE} <= instance.api.dag_ids())
-        for dag in (OVER, HOME, CYCLE):
+        running.wait("Dags", lambda: {OVER, HOME, CYCLE, WITHOUT} <= instance.api.dag_ids())
+        for dag in (OVER, HOME, CYCLE, WITHOUT):
             instance.api.pause(dag, paused=False)
-        world = World(cluster_a, cluster_b, file, running)
+        world = World(cluster_a, far, file, running)
         world.begin()
         yield world
 
@@ -247,6 +250,23 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
     cycle(world.there)
     assert (every, every) == world.numbers()
     assert world.equal()
+
+    states = world.finish(WITHOUT)
+    assert ("failed", "upstream_failed") == (states["preview"], states["approve"])
+    run_id = api.trigger(OVER)
+    world.scheduler.answer(OVER, run_id, "Approve")
+    assert {"success"} == set(world.scheduler.finish(OVER, run_id, timeout_s=900).values())
+    produce(world.far, world.copy, records(3000, 3))
+    world.far.kill()
+    run_id = api.trigger(WITHOUT)
+    shown = world.scheduler.answer(WITHOUT, run_id, "Approve")
+    assert "how many records are lost with far is not known" in shown
+    assert "not on the target now" not in shown
+    assert {"success"} == set(world.scheduler.finish(WITHOUT, run_id, timeout_s=900).values())
+    told = api.result(WITHOUT, run_id, "report")
+    with open_clusters(world.back) as clusters:
+        run = read_ledger(world.back, clusters.target).recovery(told["run"])
+    assert ("admin", True, True) == (run.by, run.untold, run.cleared)
 
 
 def seen(world: World) -> dict:

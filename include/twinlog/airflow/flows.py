@@ -20,7 +20,7 @@ from twinlog.shipped import folder
 CONFIG_VARIABLE = "TWINLOG_CONFIG"
 DEFAULT_CONFIG = folder("config") / "mm2.properties"
 STEP_JOB = folder("jobs") / "run_step.py"
-HOMEWARD = frozenset({"replicate"})
+HOMEWARD = frozenset({"replicate", "failover"})
 """The kinds of Dags that a flow has which only brings clients home, `B.home->A`."""
 SPARK_CONNECTION = "twinlog_spark"
 """The Airflow connection that says where spark-submit goes."""
@@ -50,7 +50,7 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
 def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
     """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
-    Cycles and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
+    Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
     Raises ConfigError if two flows would share an id: one of them would silently be missing.
     """
     flows: dict[str, FlowSettings] = {}

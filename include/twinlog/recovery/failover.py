@@ -24,7 +24,7 @@ from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
-from twinlog.recovery.reverse import as_noted, once_back
+from twinlog.recovery.reverse import Way, as_noted, once_back
 from twinlog.recovery.steps import ending, groups_at, planned, registries, rights, source_dead, timed, untold
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor, taken_back
@@ -81,17 +81,25 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     `no-ledger` before the first cycle, `no-failover` for a flow that only brings home, brings nothing home now, and
     whose source answers, and FencedError `relieved` if another process has taken over.
     """
+    if request.dry_run:
+        return look(flow, clusters, request, tools.reverse)
     flow = as_noted(flow, clusters.target)
     if untold.is_untold(flow, read_ledger(flow, clusters.target)):
         untold.require_lost(flow, clusters, request.mode, request.groups_at_ms)
-        if request.dry_run:
-            return untold.preview(flow, tools.reverse, clusters, request.by)
         untold.make_ready(flow, clusters)
     with source_needed(flow, request.mode):
-        if request.dry_run:
-            return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
         require_ledger(flow, clusters.target)
         return _run(flow, clusters, request, tools)
+
+
+def look(flow: FlowSettings, clusters: Clusters, request: Request, reverse: Way | None) -> FailoverReport:
+    """Say what a failover would do now, and change nothing.  Raises as `run`."""
+    flow = as_noted(flow, clusters.target)
+    if untold.is_untold(flow, read_ledger(flow, clusters.target)):
+        untold.require_lost(flow, clusters, request.mode, request.groups_at_ms)
+        return untold.preview(flow, reverse, clusters, request.by)
+    with source_needed(flow, request.mode):
+        return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
 
 
 def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None]:

@@ -129,15 +129,6 @@ def test_the_way_home_in_a_word(status: FlowStatus, state: tuple[str, Tone]) -> 
     assert (*state, "A.home") == (shown.state.word, shown.state.tone, shown.source)
 
 
-def test_a_lost_cluster_of_the_way_home_is_given_up_by_the_command() -> None:
-    """There is no Dag for that."""
-    lost = home(replace(STATUS, source_reachable=False))
-    lost = replace(lost, status=replace(lost.status, flow="A.home->B"))
-    assert (
-        "If A is lost: twinlog failover --mode source-dead --flow 'A.home->B'" in card(lost).troubles[0].todo
-    )
-
-
 def test_a_way_home_that_never_began_is_no_card() -> None:
     """Each flow with MM2's names has one: its own page says so, unless its cluster does not answer."""
     seen = SeenFlows(NOW, "mm2.properties", (home(None), seen_flow()))

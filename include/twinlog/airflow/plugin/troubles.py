@@ -12,7 +12,6 @@ from twinlog.checks.gaps import open_gaps
 from twinlog.formats.ledger.drill import DrillState
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.record import duration, moment
-from twinlog.policy.state_topics import HOME
 from twinlog.recovery.history import STATES
 from twinlog.visible import listed
 
@@ -128,7 +127,7 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD,
             f"{source} does not answer. What is shown is what the last cycle report said, and its age.",
-            f"If {source} is lost: {_without_source(flow)} (docs/failover.md).",
+            f"If {source} is lost: Dag failover, mode source-dead (docs/failover.md).",
         )
     if status.held:
         todo = f"twinlog recovery status --flow '{flow}' says what goes on"
@@ -169,12 +168,6 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
             Tone.WARN,
             f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}.",
         )
-
-
-def _without_source(flow: str) -> str:
-    if HOME in flow:
-        return f"twinlog failover --mode source-dead --flow '{flow}'"
-    return "Dag failover, mode source-dead"
 
 
 def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
