@@ -137,10 +137,14 @@ def scheduled(
 ) -> Iterator[World]:
     """A running Airflow, and the world of its one flow; its target may be killed."""
     folder = tmp_path_factory.mktemp(f"homing-{uuid.uuid4().hex[:6]}-")
-    far = EmbeddedKafka("far", folder / "kafka")
+    with EmbeddedKafka("far", folder / "kafka") as far:
+        yield from _airflow(folder, cluster_a, far, connect_port, watching)
+
+
+def _airflow(folder: Path, near, far, connect_port: int, watching) -> Iterator[World]:
     file = configure(
         folder,
-        {"near": cluster_a, "far": far},
+        {"near": near, "far": far},
         ["near->far"],
         topics=folder.name,
         groups=f"readers-{folder.name}",
@@ -160,13 +164,13 @@ def scheduled(
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": DEAD_AFTER_S,
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     }
-    with far, AirflowInstance(folder / "airflow", file, settings=settings) as instance:
+    with AirflowInstance(folder / "airflow", file, settings=settings) as instance:
         instance.wait_until_healthy()
         running = watching(instance)
         running.wait("Dags", lambda: {OVER, HOME, CYCLE, WITHOUT} <= instance.api.dag_ids())
         for dag in (OVER, HOME, CYCLE, WITHOUT):
             instance.api.pause(dag, paused=False)
-        world = World(cluster_a, far, file, running)
+        world = World(near, far, file, running)
         world.begin()
         yield world
 

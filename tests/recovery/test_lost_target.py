@@ -476,6 +476,7 @@ class TestBeforeAnyWayHome:
             values, strayed = world.values(world.b), set(range(5, 5 + WRITTEN_ON_B))
             assert values == sorted(set(values)) == sorted({*world.values(world.a), *strayed})
             assert strayed <= world.of_others()
+            assert not any(it.untold for it in known(world))
         assert at > 3
 
     def test_once_b_is_back_nobody_goes_home_by_mistake(self, untold):

@@ -20,7 +20,7 @@ from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 
 
-def promoted_without(reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
+def promoted_without(flow: str, reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
     """Return the failover by which the source was promoted on this way home, or before it was told of it; else None.
 
     Raises errors of the source.
@@ -31,20 +31,20 @@ def promoted_without(reverse: Way | None, run: RecoveryRun) -> RecoveryRun | Non
     found = ledger.recovery(run.run)
     if found is not None and found.promoted_ms is not None:
         return found
-    return _untold(ledger, transitions.goes_home(reverse.flow.name))
+    return _clients_there(ledger, flow)
 
 
-def _untold(ledger: Ledger, home: str) -> RecoveryRun | None:
-    """Return the failover by which the source of the flow `home` was promoted, although it was never told of one."""
+def _clients_there(ledger: Ledger, home: str) -> RecoveryRun | None:
+    """Return the failover by which the source of the flow `home` is promoted now, by the ledger of the flow home."""
     run = ledger.present_recovery
-    promoted = ledger.phase is FlowPhase.PROMOTED and run is not None and run.untold and run.home == home
+    promoted = ledger.phase is FlowPhase.PROMOTED and run is not None and run.home == home
     return run if promoted else None
 
 
 def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryRun) -> None:
     """Raise TerminalError `promoted` if clients work on the source; one that does not answer has not told."""
     try:
-        found = promoted_without(reverse, run)
+        found = promoted_without(flow.name, reverse, run)
     except ClusterUnreachable:
         return
     if found is not None and reverse is not None:
@@ -52,17 +52,16 @@ def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryR
 
 
 def require_clients_there(flow: FlowSettings, clusters: Clusters) -> None:
-    """Raise TerminalError `promoted` if the source was promoted without the target before any way home had begun.
+    """Raise TerminalError `promoted` if the source was promoted without the target, by the flow home with other names.
 
-    Only flows that go home from topics with other names know that; another is failed over as the reverse flow.  Raises
-    errors of the source.
+    Raises errors of the source.
     """
     back = f"{flow.target.alias}{HOME}"
     try:
         ledger = ledger_in(clusters.source, ledger_topic(back))
     except ClusterRefused:  # whoever may not read it was never told
         return
-    if (run := _untold(ledger, flow.name)) is not None:
+    if (run := _clients_there(ledger, flow.name)) is not None:
         raise homeward.promoted_without(f"{back}->{flow.source.alias}", flow.name, run)
 
 
@@ -81,7 +80,7 @@ def end(journal: Journal, reverse: Way | None, reason: str) -> RecoveryRun | Non
     run = transitions.way_home(ledger)
     if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
         return None
-    if promoted_without(reverse, run) is None:
+    if promoted_without(flow, reverse, run) is None:
         raise transitions.on_its_way_home(flow, ledger)
     return journal.move(
         lambda now: homeward.end_without(flow, now, journal.actor, run.run, reason, clock.now_ms())

@@ -73,7 +73,7 @@ class RecoveryRun(LedgerEntry):
     It names the flow that goes `home`, and remembers the denials that the failover has made on the reverse flow's
     target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.  A failover of a
     flow that only brings home is `untold` if its source is lost before a way home has begun: its target knows nothing
-    of what clients did there.
+    of what clients did there, until that is back and was asked.
     """
 
     KIND: ClassVar[str] = "recovery"

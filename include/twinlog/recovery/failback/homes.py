@@ -104,8 +104,8 @@ def make_known(there: Way, back: Way) -> None:
 def note_copied_ends(there: Way, back: Way, actor: Actor) -> None:
     """Tell the flow home, once B is back, where the copies end: A was promoted before any way home had begun.
 
-    That is done while the promoted flow `there` still copies nothing; later it changes nothing.  Raises as `named` and
-    `begin`, and errors of the clusters.
+    That is done once, while the promoted flow `there` still copies nothing; from then on the run is as that of a
+    cluster that was lost on the way home.  Raises as `named` and `begin`, and errors of the clusters.
     """
     flow, target = back.flow, back.clusters.target
     if flow.homes is None or target.describe_topics([flow.ledger_topic]).refused:
@@ -113,22 +113,20 @@ def note_copied_ends(there: Way, back: Way, actor: Actor) -> None:
     run = read_ledger(flow, target).present_recovery
     known = read_ledger(there.flow, there.clusters.target)
     failover = known.present_failover
-    if run is None or not run.untold or run.promoted_ms is None:
+    if run is None or not run.untold or run.promoted_ms is None or failover is None:
         return
-    waits = known.phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
-    if not waits or failover is None or (failover.promoted_ms or 0) > run.promoted_ms:
+    if known.phase not in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}:
         return
     way = named(FlowSnapshot(there.flow, there.clusters), back)
     make_known(there, way)
-    journal, untold = Journal(way.flow, way.clusters, actor, ask_source=True), run.run
 
     def move(now: Ledger) -> Move | None:
         mine = now.present_recovery
-        if mine is None or mine.run != untold:
+        if mine is None or mine.run != run.run or not mine.untold:
             return None
-        return begin(Move(mine), there, way, failover.run, now)
+        return begin(Move(replace(mine, untold=False)), there, way, failover.run, now)
 
-    journal.move(move)
+    Journal(way.flow, way.clusters, actor, ask_source=True).move(move)
 
 
 def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> Move:
