@@ -493,7 +493,7 @@ class TestBeforeAnyWayHome:
         seen = history.status(world.there, world.clusters(world.there))
         assert ("promoted", True) == (seen.state, "A was promoted without B, by jo" in seen.next)
         with pytest.raises(TerminalError, match="cannot be counted in a dry run") as refused:
-            request = failback.Request("jo", Path(), "", dry_run=True, reverse=world.there)
+            request = failback.Request("jo", world.tools(Answer.NO).seal, True, world.there)
             failback.run(world.back, world.clusters(world.back), request, partial(world.read, world.back))
         assert ("no-way-home", []) == (refused.value.code, world.blows.names)
 

@@ -92,7 +92,7 @@ def _if_left(flow: FlowSettings, clusters: Clusters) -> str:
 
 
 def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
-    """Yield what an ended run may have left behind: a process may yet make denials."""
+    """Yield a line for each aborted run whose denials may be on the source: its process may have made them late."""
     for run in ledger.recoveries:
         if run.state is RunState.ABORTED and run.denied:
             yield (

@@ -8,10 +8,7 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.config.flow.settings import (
-    Configuration,
-    FlowSettings,
-)
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.recovery.transitions import brings_nothing_home, is_lent, open_run
 from twinlog.recovery.ways_home import reverse_of, way_home

@@ -66,7 +66,7 @@ class Actor:
 class PassedOver:
     """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`.
 
-    `expired` of them, at the end, the source has deleted before anybody could copy them.
+    The last `expired` of them were deleted by the source before they could be copied.
     """
 
     life: SourceIncarnation
@@ -106,11 +106,13 @@ def begin(
     now_ms: int,
     groups_at_ms: int | None = None,
     *,
+    consistent_cut: bool | None = None,
     only_brings_home: bool = False,
 ) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
     `groups_at_ms` is the time to which groups go back; None: they do not, or as the one that is under way says.
+    So it is with `consistent_cut`, of a failover whose source is lost; of the two the one asked for last counts.
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
     person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.  A flow
     that `only_brings_home` is failed over without its source; if it brings nothing home then, the failover is untold.
@@ -122,8 +124,16 @@ def begin(
             raise on_its_way_home(flow, ledger)
         if under_way.untold and mode is Mode.PLANNED:
             raise brings_nothing_home(flow)
-        back = groups_at_ms if groups_at_ms is not None else under_way.groups_at_ms
-        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms, groups_at_ms=back)
+        back = groups_at_ms if groups_at_ms is not None or consistent_cut else under_way.groups_at_ms
+        cut = under_way.consistent_cut if consistent_cut is None and groups_at_ms is None else consistent_cut
+        taken = replace(
+            under_way,
+            mode=mode.value,
+            holder=actor.holder,
+            at_ms=now_ms,
+            groups_at_ms=back,
+            consistent_cut=bool(cut) and mode is Mode.SOURCE_DEAD,
+        )
         return Move(taken, without_cycles(ledger))
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
@@ -144,6 +154,7 @@ def begin(
         now_ms,
         groups_at_ms=groups_at_ms,
         home=goes_home(flow) if only_brings_home else "",
+        consistent_cut=bool(consistent_cut),
         untold=only_brings_home,
     )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from twinlog.config.flow.copying import Guarantee, LifecycleSettings
 from twinlog.config.flow.load import enabled_flow
-from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee, LifecycleSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.policy.state_topics import HOME
 from twinlog.transforms.chain import NO_CHAIN

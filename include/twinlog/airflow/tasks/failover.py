@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.recovery import MODES, groups_at_ms, told_of
+from twinlog.airflow.recovery import MODES, consistent_cut, groups_at_ms, told_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened, shown
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
@@ -46,6 +46,10 @@ def params(flow: FlowSettings) -> dict[str, Param]:
         "groups_at": form.moment(
             "Groups at", "Put groups where they stood at this time; empty: they go on where they stand."
         ),
+        "consistent_cut": form.flag(
+            "Consistent cut",
+            "source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
+        ),
         "dry_run": form.dry_run(
             "Say what would be done, with the numbers of now; ask nobody, and change nothing."
         ),
@@ -76,7 +80,8 @@ def preview(flow_name: str) -> Json:
         ledger = read_ledger(flow, clusters.target)
         if at_ms is not None:
             failover.require_time(flow, ledger, at_ms)
-        request = failover.Request(mode, "", dry_run=True, groups_at_ms=at_ms)
+        cut = consistent_cut(params)
+        request = failover.Request(mode, "", dry_run=True, groups_at_ms=at_ms, consistent_cut=cut)
         found = failover.look(flow, clusters, request, reverse)
     push_note(context, note_lines(found), WHOLE)
     document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": last_ended(ledger)}

@@ -33,7 +33,7 @@ from twinlog.recovery.report import (
     skipped,
 )
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps import groups_at, registries
+from twinlog.recovery.steps import consistent_cut, groups_at, registries
 from twinlog.recovery.steps.client_switch import way_of
 from twinlog.recovery.steps.loss import RECORDS, Loss, rate_before
 from twinlog.recovery.steps.scene import Scene
@@ -41,7 +41,6 @@ from twinlog.recovery.steps.source_writers import denied_to_everybody
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, open_run
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.visible import listed
@@ -53,19 +52,21 @@ def is_untold(flow: FlowSettings, ledger: Ledger) -> bool:
     return flow.homes is not None and (is_idle(ledger) or (run is not None and run.untold))
 
 
-def require_lost(flow: FlowSettings, clusters: Clusters, mode: Mode, groups_at_ms: int | None) -> None:
-    """Raise TerminalError `no-failover` if the source answers, for then clients can go home; before a run begins only.
-
-    Raises UsageError for groups that are to go back to a time: they stand on A where they stood.
-    """
+def require_lost(flow: FlowSettings, clusters: Clusters, mode: Mode) -> None:
+    """Raise TerminalError `no-failover` if the source answers before a run begins: then clients can go home."""
     idle = is_idle(read_ledger(flow, clusters.target))
     if mode is Mode.PLANNED or (idle and source_answers(clusters.source)):
         raise brings_nothing_home(flow.name)
-    if groups_at_ms is not None:
-        raise UsageError(
-            f"{groups_at.OPTION}: {flow.target.alias} does not know where groups stood on {flow.source.alias}",
-            hint="go on without the option: groups stand where they stood before the failover",
-        )
+
+
+def require_no_places(flow: FlowSettings, groups_at_ms: int | None, *, cut: bool) -> None:
+    """Raise UsageError for groups that are to go to a time or a cut: they stand on A where they stood."""
+    for option, asked in ((groups_at.OPTION, groups_at_ms is not None), (consistent_cut.OPTION, cut)):
+        if asked:
+            raise UsageError(
+                f"{option}: {flow.target.alias} does not know where groups stood on {flow.source.alias}",
+                hint="go on without the option: groups stand where they stood before the failover",
+            )
 
 
 def make_ready(flow: FlowSettings, clusters: Clusters) -> None:
@@ -190,7 +191,7 @@ def own_topics(there: FlowSettings, source: ClusterReader) -> list[str]:
     return sorted(
         name
         for name in source.topic_names()
-        if left_out_reason(there, name) is None
+        if there.why_left_out(name) is None
         and not there.policy.is_heartbeats_topic(name)
         and there.policy.upstream_topic(name) in {None, name}
     )
