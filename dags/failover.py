@@ -22,7 +22,7 @@ from twinlog.config.flow.settings import FlowSettings
 TEXT = """\
 ### Clients of {source} are to work on {target}
 
-**Trigger** it with mode *planned* while {source} lives, or *source-dead* when it is lost. `preview` shows the steps
+**Trigger** it {when}. `preview` shows the steps
 with the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*, and is named in
 the journal. If `failover` fails, its last line says what to do: clear it, and it goes on where it stopped. A rejected
 run changes nothing. The end is an event of the asset `{asset}`. See docs/failover.md.
@@ -31,17 +31,20 @@ run changes nothing. The end is an event of the asset `{asset}`. See docs/failov
 
 def failover(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow."""
-    outlet = failed_over(flow.source.alias, flow.target.alias)
+    outlet = failed_over(flow.state_alias, flow.target.alias)
+    when = "with mode *planned* while {source} lives, or *source-dead* when it is lost"
+    if flow.homes is not None:
+        when = "if {source} is lost on the way home, or before one has begun, though clients work there"
     ends = {"source": flow.source.alias, "target": flow.target.alias, "asset": outlet.uri}
     with DAG(
         dag_id,
         schedule=None,
         max_active_runs=1,
-        params=tasks.PARAMS,
+        params=tasks.params(flow),
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Promote {flow.target.alias}: clients of {flow.source.alias} are to work there",
-        doc_md=TEXT.format(**ends) + link_in_text(flow),
+        doc_md=TEXT.format(when=when.format(**ends), **ends) + link_in_text(flow),
     ) as dag:
 
         @task

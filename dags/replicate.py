@@ -29,6 +29,13 @@ def schedule(flow: FlowSettings) -> Any:
     return DeltaDataIntervalTimetable(interval(flow)) if overlaps(flow) else CONTINUOUS
 
 
+def describe(flow: FlowSettings) -> str:
+    """Return the line of the Dag in lists."""
+    if flow.homes is not None:
+        return f"On the way home: bring what clients wrote on {flow.source.alias} to {flow.target.alias}, exactly once"
+    return f"Copy topics of {flow.source.alias} to {flow.target.alias}, exactly once"
+
+
 def replicate(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow: a run is a cycle, and one of them copies at a time."""
     with DAG(
@@ -45,7 +52,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             "retries": retries(flow, RETRIES["retries"]),
         },
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
-        description=f"Copy topics of {flow.source.alias} to {flow.target.alias}, exactly once",
+        description=describe(flow),
         doc_md=describe_flow(flow),
         deadline=rpo_deadline(flow),
     ) as cycle:
@@ -101,6 +108,14 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             return tasks.publish(flow.name, outlet_events)
 
         before = [discover(), sync_topics(), plan_ranges()]
+        if flow.homes is not None:
+
+            @task.short_circuit
+            def brings_home() -> Any:
+                """Skip everything while no way home is under way, or a process goes on with it."""
+                return tasks.brings_home(flow.name)
+
+            before.insert(0, brings_home())
         chain(*before, copy, offset_syncs(), checkpoints(), heartbeats(), validate(), publish())
     return cycle
 

@@ -61,7 +61,10 @@ def test_a_module_has_at_most_450_lines(repository):
 
 
 def test_steps_are_the_tasks_of_the_dag(repository):
-    """A reader finds the step of the Dag as a module of the same name, of at most 40 lines."""
+    """A reader finds the step of the Dag as a module of the same name, of at most 40 lines.
+
+    One task is no step: it skips all of them while there is no way home.
+    """
     source = (repository / "dags" / "replicate.py").read_text()
     tasks = {
         node.name
@@ -70,7 +73,7 @@ def test_steps_are_the_tasks_of_the_dag(repository):
         and any("task" in ast.unparse(each) for each in node.decorator_list)
     } | set(re.findall(r'task_id="(\w+)"', source))
     steps = dict(packages_of(repository))["steps"]
-    assert tasks == {step.stem for step in steps}
+    assert tasks - {"brings_home"} == {step.stem for step in steps}
     assert all(len(step.read_text().splitlines()) <= 40 for step in steps)
 
 

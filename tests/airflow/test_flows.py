@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from twinlog.config.security.connection import (
 )
 from twinlog.errors import ConfigError
 from twinlog.lab.kafka.certificates import make_certificates
+from twinlog.policy.replication import IdentityReplicationPolicy
 
 
 def flow(source: str, target: str, *, enabled: bool = True) -> FlowSettings:
@@ -48,11 +50,34 @@ def test_dag_id_names_both_aliases(source: str, target: str, expected: str) -> N
     assert expected == dag_id_of("replicate", source, target)
 
 
-def test_every_enabled_flow_has_a_dag_in_the_order_of_the_file() -> None:
-    """A flow that only beats has no Dag."""
-    dags = flow_dags(configuration(flow("B", "A"), flow("A", "C", enabled=False), flow("A", "B")))
+FLOWS = flow("B", "A"), flow("A", "C", enabled=False), flow("C", "A", enabled=False), flow("A", "B")
 
-    assert ["replicate__B__A", "replicate__A__B"] == list(dags)
+
+@pytest.mark.parametrize("kind", ["audit", "failback", "drill", "rebuild"])
+def test_every_enabled_flow_has_a_dag_in_the_order_of_the_file(kind: str) -> None:
+    """A flow that only beats has no Dag."""
+    assert [f"{kind}__B__A", f"{kind}__A__B"] == list(flow_dags(configuration(*FLOWS), kind))
+
+
+def test_cycles_and_failovers_have_a_dag_for_the_way_home_of_each_flow_too() -> None:
+    """From copies with other names it is a flow of its own; behind a continuous flow it copies each minute."""
+    kept = replace(flow("X", "Y"), policy=IdentityReplicationPolicy(source_alias="X"))
+    alone = flow("V", "W")
+    continuous = replace(flow("C", "D"), schedule="@continuous")
+    found = flow_dags(configuration(*FLOWS, kept, flow("Y", "X"), alone, continuous, flow("D", "C")))
+    names = [name for name, it in found.items() if it.homes is not None]
+    assert "failover__B_home__A" in flow_dags(configuration(*FLOWS), "failover")
+    assert ["B__A", "A__B", "X__Y", "Y__X", "V__W", "C__D", "D__C"] == [
+        name.removeprefix("replicate__") for name in found if name not in names
+    ]
+    assert [
+        "replicate__A_home__B",
+        "replicate__B_home__A",
+        "replicate__X_home__Y",
+        "replicate__D_home__C",
+        "replicate__C_home__D",
+    ] == names
+    assert ["* * * * *"] * 5 == [found[name].schedule for name in names]
 
 
 def test_two_flows_under_one_id_are_refused() -> None:
@@ -101,7 +126,7 @@ def test_a_dag_file_needs_no_value_of_a_connection(
     """Passwords of stores, PEM, a JAAS line, addresses, times: a task checks what holds such a value."""
     configure({key: value.replace("STORES", str(stores)) for key, value in properties.items()})
 
-    assert ["replicate__A__B"] == list(flow_dags(read_configuration()))
+    assert ["replicate__A__B", "replicate__B_home__A"] == list(flow_dags(read_configuration()))
     with pytest.raises(ConfigError):
         read_configuration(lambda _conn_id, _field: "wrong")
 

@@ -30,6 +30,7 @@ from twinlog.formats.ledger.audit import (
     UnprovedSpan,
 )
 from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.ledger.recovery import TailExported
 from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
@@ -395,3 +396,13 @@ def test_an_audit_under_the_earlier_chain_still_stands():
         decided.before,
         [(it.scope.start, it.scope.end) for it in decided.specs],
     )
+
+
+@pytest.mark.parametrize(("homes", "expected"), [({"t": "A.t"}, ((5, 8),)), (None, ())])
+def test_what_a_flow_home_has_exported_has_no_copy(homes, expected):
+    """It never comes home; what another flow has exported is copied once that follows again."""
+    exported = TailExported("t", "id", 0, "r", 5, 8, 3, 7)
+    ledger = ledger_from([exported, dataclasses.replace(exported, partition=1)])
+    flow = dataclasses.replace(FLOW, homes=homes)
+    (partition,) = plan(flow, state(ledger), AuditRequest()).partitions
+    assert [expected] == [it.scope.left_out for it in partition.specs]

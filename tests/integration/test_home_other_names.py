@@ -45,8 +45,9 @@ from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
-from twinlog.recovery.reverse import Way, way_home
+from twinlog.recovery.reverse import Way, as_noted, why_nothing_home
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.ways_home import way_home
 from twinlog.state.ledger import read_ledger
 
 
@@ -114,6 +115,18 @@ class Pair:
             ways = Way(self.there, there), Way(back, clusters)
             return home.run(*ways, home.Request("jo", tail, **changes), self.tools(answer), read)
 
+    def noted(self) -> FlowSettings:
+        """The flow that brings home, as its cycles know it."""
+        back = way_home(self.configuration, self.there)
+        with open_clusters(back) as clusters:
+            return as_noted(back, clusters.target)
+
+    def nothing_home(self) -> str:
+        """Why cycles have nothing to bring home; "" if they have."""
+        back = way_home(self.configuration, self.there)
+        with open_clusters(back) as clusters:
+            return why_nothing_home(back, read_ledger(back, clusters.target))
+
     def phase(self) -> FlowPhase:
         """The state of the flow."""
         with open_clusters(self.there) as there:
@@ -176,6 +189,35 @@ def test_the_way_home_with_other_names_loses_nothing_and_reads_nothing_twice(
     every = sorted([*every, *range(75, 80)])
     assert every == sorted(on_a.read + on_b.read + home_again.read)
     assert 5 == pair.cycle()
+    assert 0 == pair.cycle()
+    assert (every, every) == pair.both()
+    assert pair.equal()
+
+
+def test_cycles_bring_home_what_clients_write_while_the_way_home_waits(
+    cluster_a, cluster_b, tmp_path: Path
+) -> None:
+    """From `bring-home` on, until the next command; before that, and behind the end, cycles copy nothing."""
+    pair = Pair(tmp_path, cluster_a, cluster_b)
+    write(cluster_a, pair.topic, range(30))
+    pair.cycle()
+    pair.fail_over()
+    write(cluster_a, pair.topic, range(30, 33))
+    write(cluster_b, pair.copy, range(1000, 1010))
+    assert "bring-home" == ended_at(pair.home())  # A alone has records: a person decides first
+    assert "way home of" in pair.nothing_home()
+    assert 0 == pair.cycle(pair.noted())
+    assert "refused" == pair.home(Answer.NO, Tail.KEEP).state.value
+    for number in range(1010, 1030, 10):
+        write(cluster_b, pair.copy, range(number, number + 10))
+        assert "" == pair.nothing_home()
+        assert 10 == pair.cycle(pair.noted())
+        assert sorted([*range(33), *range(1000, number + 10)]) == numbers_in(cluster_a, pair.topic)
+    assert 0 == pair.cycle()
+    report = pair.home(tail=Tail.KEEP)
+    assert "following" == report.state.value, steps_of(report)
+    assert "no way home of" in pair.nothing_home()
+    every = sorted([*range(33), *range(1000, 1030)])
     assert 0 == pair.cycle()
     assert (every, every) == pair.both()
     assert pair.equal()
@@ -386,6 +428,80 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         left, there = pair.both()
         assert sorted({*left, *range(1040, 1063)}) == there
         pair.fail_over()  # its audit knows that somebody answers for what never came home
+
+
+@pytest.mark.long
+def test_b_is_killed_before_any_way_home(tmp_path: Path) -> None:
+    """A dies and comes back, then B dies: A is promoted by the command line alone; what B alone has is saved later."""
+    with (
+        EmbeddedKafka("east", tmp_path / "left") as left,
+        EmbeddedKafka("west", tmp_path / "right") as right,
+    ):
+        pair = Pair(tmp_path, left, right)
+        away, home_again = pair.there.name, f"{pair.there.target.alias}.home->{pair.there.source.alias}"
+        write(left, pair.topic, range(60))
+        on_a = Reader(left, pair.topic, pair.group)
+        on_a.wait_for(set(range(60)))
+        on_a.stop()
+        pair.cycle()
+        write(left, pair.topic, range(60, 67))  # never copied
+        left.kill()
+        code, done = command(pair, "failover", "--mode", "source-dead", "--yes", "--flow", away)
+        assert (0, "promoted") == (code, done["state"]), json.dumps(done, indent=1)
+        write(right, pair.copy, range(1000, 1040))
+        start_again(left)
+        words = "failover", "--mode", "source-dead", "--flow", home_again
+        code, refused = command(pair, *words, "--yes")
+        assert (1, "no-failover") == (code, refused["error"]["code"])
+        write(right, pair.copy, range(1040, 1063))
+        right.kill()
+
+        code, lost = command(pair, "failback", "--home", "--yes")
+        assert (3, True) == (code, home_again in lost["error"]["hint"]), lost
+        code, planned = command(pair, "failover", "--mode", "planned", "--flow", home_again)
+        assert (1, "no-failover") == (code, planned["error"]["code"])
+        code, dry = command(pair, *words, "--dry-run")
+        assert (0, "following") == (code, dry["state"]), dry
+        assert pair.topic in {it["remote_topic"] for it in dry["topics"]}
+        with open_clusters(pair.there) as clusters:
+            assert not [it for it in clusters.source.topic_names() if ".home." in it]
+        code, done = command(pair, *words, "--yes")
+        assert (0, "promoted", None) == (code, done["state"], done["rpo_seconds"]), json.dumps(done, indent=1)
+        reader = Reader(left, pair.topic, pair.group)
+        write(left, pair.topic, range(100, 110))
+        reader.wait_for({*range(60, 67), *range(100, 110)})
+        reader.stop()
+        assert sorted([*range(60, 67), *range(100, 110)]) == sorted(reader.read)
+        code, status = command(pair, "recovery", "status", "--flow", home_again)
+        assert (0, "promoted") == (code, status["state"])
+
+        start_again(right)
+        for wrong in (("failback", "--home", "--yes"), ("failback",)):
+            code, refused = command(pair, *wrong, "--flow", away)
+            assert (1, "promoted") == (code, refused["error"]["code"]), refused
+        code, status = command(pair, "recovery", "status", "--flow", away)
+        assert (0, "promoted", True) == (code, status["state"], home_again in status["next"])
+        assert 0 == pair.cycle()
+        code, saved = command(pair, "failback", "--flow", home_again)
+        assert (0, 63, 63) == (code, saved["only_on_source"], sum(it["records"] for it in saved["exported"]))
+        (tail,) = saved["tail_topics"]
+        assert list(range(1000, 1063)) == numbers_in(left, tail)
+        assert 63 == sum(it["records"] for it in saved["files"])
+        for flow in (away, home_again):
+            code, done = command(pair, "recovery", "follow", "--yes", "--reason", "B is back", "--flow", flow)
+            assert (0, "returned") == (code, done["state"]), done
+        assert 17 == pair.cycle()
+        here, there = pair.both()
+        assert sorted([*range(67), *range(100, 110)]) == here
+        assert sorted({*here, *range(1000, 1063)}) == there
+        assert pair.equal()  # somebody answers for what never came home
+        pair.fail_over()
+        write(right, pair.copy, range(2000, 2005))
+        report = pair.home()
+        assert "following" == report.state.value, steps_of(report)
+        assert sorted([*here, *range(2000, 2005)]) == pair.both()[0]
+        assert 0 == pair.cycle()
+        assert pair.equal()
 
 
 @pytest.mark.long

@@ -29,8 +29,8 @@ from twinlog.recovery.failback import export, failback
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedure import HOME, Tail
 from twinlog.recovery.report import State
-from twinlog.recovery.reverse import require_reverse, way_home
 from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.ways_home import require_reverse, way_home
 from twinlog.state.ledger import write_ledger
 from twinlog.topics import pauses
 from twinlog.topics.other_writers import other_writers

@@ -45,9 +45,10 @@ from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import FailoverReport, State
-from twinlog.recovery.reverse import Way, homeward
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.ways_home import homeward
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS, internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import read_progress

@@ -16,10 +16,10 @@ from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCall
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.monitoring.alarm import held_back, over_budget, send
+from twinlog.recovery.ways_home import flow_called
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def _sound(word: str, flow: str, text: str, context: Mapping[str, Any]) -> None:
 def send_to_address(flow: str, text: str, context: Mapping[str, Any]) -> None:
     """Send an alarm to `twinlog.alert.url`, if it is set; if that cannot be done, it is logged."""
     try:
-        url = enabled_flow(read_configuration(ask_airflow), flow).gate.alert_url
+        url = flow_called(read_configuration(ask_airflow), flow).gate.alert_url
     except TwinlogError as error:
         log.error("where the alarm goes is not known: %s", error)
         return

@@ -14,11 +14,14 @@ from twinlog.config.file.providers import AirflowResolver, stand_in
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ConfigError
+from twinlog.recovery.ways_home import ways_home
 from twinlog.shipped import folder
 
 CONFIG_VARIABLE = "TWINLOG_CONFIG"
 DEFAULT_CONFIG = folder("config") / "mm2.properties"
 STEP_JOB = folder("jobs") / "run_step.py"
+HOMEWARD = frozenset({"replicate", "failover"})
+"""The kinds of Dags that a flow has which only brings clients home, `B.home->A`."""
 SPARK_CONNECTION = "twinlog_spark"
 """The Airflow connection that says where spark-submit goes."""
 
@@ -47,11 +50,12 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
 def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
     """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
+    Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
     Raises ConfigError if two flows would share an id: one of them would silently be missing.
     """
     flows: dict[str, FlowSettings] = {}
-    for flow in configuration.enabled_flows:
-        dag_id = dag_id_of(kind, flow.source.alias, flow.target.alias)
+    for flow in (*configuration.enabled_flows, *(ways_home(configuration) if kind in HOMEWARD else ())):
+        dag_id = dag_id_of(kind, flow.state_alias, flow.target.alias)
         if dag_id in flows:
             raise ConfigError(
                 f"{configuration.path}: {flows[dag_id].name} and {flow.name} would both be Dag {dag_id}",

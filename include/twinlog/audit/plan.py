@@ -327,6 +327,12 @@ def _scopes(
         for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
         if it.topic_id == life.topic_id and it.cause in LEFT_BY_A_PERSON
     )
+    if copy.flow.homes is not None:  # what it has exported never came home, and never will
+        left_out += tuple(
+            (it.first, it.next_offset)
+            for it in copy.state.ledger.tails
+            if (it.topic, it.topic_id, it.partition) == life
+        )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()
     if copy.request.mode is AuditMode.SAMPLE:

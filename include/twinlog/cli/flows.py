@@ -144,7 +144,7 @@ def load_flows_and_ways_home(
 
 
 def _way_home(configuration: Configuration, name: str) -> FlowSettings:
-    from twinlog.recovery.reverse import named_flow
+    from twinlog.recovery.ways_home import named_flow
 
     return (named_flow(configuration, name) if HOME in name else None) or _named(configuration, name)
 

@@ -82,7 +82,8 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
         "state_age_seconds": state_age(state),
         "state_age_allowed": flow.gate.state_age_seconds,
         "out_of_service": int(
-            state.ledger.phase.out_of_service and not state.ledger.copies_for(flow.recovery_run)
+            state.ledger.phase.out_of_service
+            and not (flow.recovery_run and state.ledger.copies_for(flow.recovery_run))
         ),
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),

@@ -120,7 +120,9 @@ def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Par
 
 
 def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
-    ours = ledger.copies_for(flow.recovery_run)  # a failover asks what is pending, before its promotion
+    ours = flow.recovery_run and ledger.copies_for(
+        flow.recovery_run
+    )  # a failover asks what is pending, before its promotion
     if ledger.phase.out_of_service and not ours and flow.metadata.profile is not Profile.PROMOTED:
         raise TerminalError(
             f"{flow.name} is {ledger.phase.value}: profile {flow.metadata.profile.value} would take rights from"

@@ -20,6 +20,7 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.metadata import sync
 from twinlog.recovery import lost_target, transitions
+from twinlog.recovery.failback import homes
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import still_denied
@@ -54,7 +55,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Abor
     """
     _require_reason(reason, "producers cannot be stopped today")
     run = transitions.open_run(read_ledger(flow, clusters.target))
-    if run is not None and run.home and not transitions.is_lent(run):
+    if run is not None and transitions.goes_on_home(run):
         return _on_its_way_home_again(flow, clusters, by, reason.strip())
     return _end(flow, clusters, by, reason.strip(), RunState.ABORTED, _abort_its_own)
 
@@ -155,6 +156,8 @@ def follow(
     """
     _require_reason(reason, "clients are back on A")
     journal = _journal(flow, clusters, by, RunState.RETURNED)
+    if reverse is not None:
+        homes.note_copied_ends(Way(flow, clusters), reverse, journal.actor)
     ended = lost_target.end(journal, reverse, reason.strip())
     if ended is not None:
         left = (*lost_target.denials(journal, ended), *_rights(flow, clusters))

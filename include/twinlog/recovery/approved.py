@@ -16,8 +16,10 @@ from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover
 from twinlog.recovery.report import FailoverReport, at_risk
+from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.untold import is_untold
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -54,6 +56,7 @@ def run(
     Raises TerminalError `approval-expired` if a failover was aborted since, `promoted` if the flow was failed over by
     others, and `relieved` if another process has taken over: a second try would take it back from a person.
     """
+    flow = as_noted(flow, clusters.target)
     if last_ended(read_ledger(flow, clusters.target)) != approval.last_ended:
         raise TerminalError(
             f"{flow.name}: a failover was taken back after {approval.by} had approved",
@@ -86,6 +89,8 @@ def run(
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:
     """Raise TerminalError if more is lost than the person who approved was shown."""
+    if is_untold(flow, read_ledger(flow, clusters.target)):
+        return  # no loss is known
     known = at_risk(read_loss(flow, clusters.target).topics)
     if known > approval.at_risk_records:
         raise TerminalError(

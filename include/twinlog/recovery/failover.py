@@ -24,7 +24,7 @@ from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
-from twinlog.recovery.reverse import as_noted, once_back
+from twinlog.recovery.reverse import Way, as_noted, once_back
 from twinlog.recovery.steps import (
     consistent_cut,
     ending,
@@ -34,9 +34,10 @@ from twinlog.recovery.steps import (
     rights,
     source_dead,
     timed,
+    untold,
 )
 from twinlog.recovery.steps.scene import Scene, Tools
-from twinlog.recovery.transitions import Actor
+from twinlog.recovery.transitions import Actor, taken_back
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger
 
 Deed = Callable[[Scene], Outcome]
@@ -90,21 +91,33 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     """Fail over, or go on with the failover that is under way.
 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
-    `no-ledger` before the first cycle, `no-failover` for a flow that only brings home and brings nothing home now, and
-    FencedError `relieved` if another process has taken over.
+    `no-ledger` before the first cycle, `no-failover` for a flow that only brings home, brings nothing home now, and
+    whose source answers, and FencedError `relieved` if another process has taken over.
     """
+    if request.dry_run:
+        return look(flow, clusters, request, tools.reverse)
     flow = as_noted(flow, clusters.target)
-    if flow.homes is not None:
-        transitions.require_brings_home(flow.name, read_ledger(flow, clusters.target))
+    if untold.is_untold(flow, read_ledger(flow, clusters.target)):
+        untold.require_lost(flow, clusters, request.mode)
+        untold.require_no_places(flow, request.groups_at_ms, cut=bool(request.consistent_cut))
+        untold.make_ready(flow, clusters)
     with source_needed(flow, request.mode):
-        if request.dry_run:
-            cut = request.consistent_cut
-            if cut:
-                ledger = read_ledger(flow, clusters.target)
-                require_cut(flow, ledger, request.mode, request.groups_at_ms)
-            return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms, cut=cut)
         require_ledger(flow, clusters.target)
         return _run(flow, clusters, request, tools)
+
+
+def look(flow: FlowSettings, clusters: Clusters, request: Request, reverse: Way | None) -> FailoverReport:
+    """Say what a failover would do now, and change nothing.  Raises as `run`."""
+    flow = as_noted(flow, clusters.target)
+    if untold.is_untold(flow, read_ledger(flow, clusters.target)):
+        untold.require_lost(flow, clusters, request.mode)
+        untold.require_no_places(flow, request.groups_at_ms, cut=bool(request.consistent_cut))
+        return untold.preview(flow, reverse, clusters, request.by)
+    cut = request.consistent_cut
+    with source_needed(flow, request.mode):
+        if cut:
+            require_cut(flow, read_ledger(flow, clusters.target), request.mode, request.groups_at_ms)
+        return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms, cut=cut)
 
 
 def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None]:
@@ -147,7 +160,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     assert taken is not None
     scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
     scene.journal = replace(journal, flow=scene.flow)
-    scene.groups_at_ms = taken.groups_at_ms
+    scene.groups_at_ms, scene.untold = taken.groups_at_ms, taken.untold
     steps = [*done_before(taken)] if promoted else []
     todo = left(mode, taken)
     if not promoted:
@@ -196,7 +209,10 @@ def require_cut(flow: FlowSettings, ledger: Ledger, mode: Mode, groups_at_ms: in
 
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
     """Do the steps in their order, until one ends it."""
-    last = walk_noted(scene, todo, lambda name: _DEEDS[scene.mode, name](scene), steps)
+    deeds = {name: deed for (mode, name), deed in _DEEDS.items() if mode is scene.mode}
+    if scene.untold:
+        deeds |= untold.DEEDS
+    last = walk_noted(scene, todo, lambda name: deeds[name](scene), steps)
     return _report(scene, steps, last)
 
 
@@ -260,7 +276,7 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
         by=run.by,
-        next=_next(flow, mode, None, promoted=True, home=run.home),
+        next=_next(flow, mode, None, run, promoted=True),
     )
 
 
@@ -293,7 +309,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
         evidence=run.evidence if run is not None else "",
         by=scene.journal.actor.by,
-        next=_next(scene.flow, scene.mode, last, promoted=promoted, home=run.home if run is not None else ""),
+        next=_next(scene.flow, scene.mode, last, run, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
         cut=scene.cut,
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
@@ -307,16 +323,18 @@ def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
     return clock.seconds_since(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
 
 
-def _next(flow: FlowSettings, mode: Mode, last: Outcome | None, *, promoted: bool, home: str = "") -> str:
+def _next(
+    flow: FlowSettings, mode: Mode, last: Outcome | None, run: RecoveryRun | None, *, promoted: bool
+) -> str:
     """Say what can be done now."""
     again = f"twinlog failover --mode {mode.value} --flow '{flow.name}'"
     if last is not None and last.ends:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
-        back = f"leaves it on the way home of {home}" if home else "lets the flow follow again"
+        back = taken_back(run) if run is not None else "lets the flow follow again"
         return f"{again} goes on; twinlog recovery abort --flow '{flow.name}' {back}"
-    if home:
-        return f"start consumers, then producers, on {flow.target.alias}; {once_back(flow, home)}"
+    if run is not None and run.home:
+        return f"start consumers, then producers, on {flow.target.alias}; {once_back(flow, run.home)}"
     denied = mode is Mode.PLANNED
     stays = f"; {flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
     return f"start consumers, then producers, on {flow.target.alias}{stays}"

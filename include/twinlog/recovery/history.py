@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.survey import survey
+from twinlog.recovery import lost_target
 from twinlog.recovery.procedure import left
 from twinlog.recovery.report import TopicAtRisk
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps.planned import seen_topics
-from twinlog.recovery.transitions import open_run, way_home
+from twinlog.recovery.transitions import open_run, taken_back, way_home
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -74,9 +75,20 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
         reason=state.reason if state is not None else "",
         run=status_of(run) if run is not None else None,
         left=tuple(name.value for name in todo),
-        next="; ".join([what_next(flow, ledger), *_unconfirmed(flow, ledger)]),
+        next="; ".join([_if_left(flow, clusters) or what_next(flow, ledger), *_unconfirmed(flow, ledger)]),
         left_on_source=_left_on_source(flow, clusters, ledger.present_failover),
     )
+
+
+def _if_left(flow: FlowSettings, clusters: Clusters) -> str:
+    """Say what to do if clients work on the source again, promoted without the target; "" if they do not, as known."""
+    try:
+        lost_target.require_clients_there(flow, clusters)
+    except TerminalError as error:
+        return f"{error.message}; {error.hint}"
+    except TwinlogError:
+        return ""  # the source does not answer
+    return ""
 
 
 def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
@@ -147,8 +159,7 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
     if run is not None:
         return (
             f"`twinlog failover --mode {run.mode} {named}` goes on with it;"
-            f" `twinlog recovery abort {named} --reason ...` "
-            + (f"leaves it on the way home of {run.home}" if run.home else "lets the flow follow again")
+            f" `twinlog recovery abort {named} --reason ...` " + taken_back(run)
         )
     kept = ledger.present_recovery
     if ledger.phase is FlowPhase.PROMOTED and kept is not None and not kept.cleared:

@@ -6,7 +6,8 @@
                                     '--begin, promote (without B)--> promoted
 
 The ledger of A->B is on B.  If B is lost on the way, that of B->A promotes A by itself, as any failover without its
-source; once B is back, `end_without` tells A->B.
+source; once B is back, `end_without` tells A->B.  While a way home waits between two commands, `let_cycles` has let
+cycles of B->A copy too; the next `lend` ends that.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from twinlog.formats.ledger.recovery import (
     RunState,
     StepState,
 )
+from twinlog.recovery import transitions
 from twinlog.recovery.transitions import (
     Actor,
     Move,
@@ -82,6 +84,9 @@ def lend(
             flow=flow,
         )
     if under_way is None and ledger.phase.out_of_service:
+        last = ledger.present_recovery
+        if last is not None and last.home == home:
+            raise promoted_without(flow, home, last)
         raise TerminalError(
             f"{flow} is promoted itself, so it does not copy home",
             hint=f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",
@@ -102,7 +107,7 @@ def lend(
         denied_on_target=denied,
     )
     if under_way is not None and under_way.run == run_name:
-        return Move(lent)
+        return Move(lent, transitions.without_cycles(ledger))
     # A way home that was given up while A was away could not let the reverse flow go.
     left_over = (
         replace(under_way, state=RunState.ABORTED, ended_ms=now_ms, denied=())
@@ -111,6 +116,14 @@ def lend(
     )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"the way home of {home}", run_name)
     return Move(lent, state, forgotten_for_one(ledger), left_over)
+
+
+def let_cycles(ledger: Ledger, actor: Actor, run_name: str) -> Move | None:
+    """Let cycles of the reverse flow copy too, until the next command; None if another process has taken it."""
+    run, state = open_run(ledger), ledger.flow_state
+    if run is None or state is None or not is_lent(run) or (run.run, run.holder) != (run_name, actor.holder):
+        return None
+    return Move(run, replace(state, cycles=True))
 
 
 def arrive(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:

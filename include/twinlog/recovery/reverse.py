@@ -1,10 +1,4 @@
-"""Find and open the flow in the other direction: what it copies back belongs to what groups have read.
-
-If topics keep their names, that is the flow `B->A` of the file.  If they do not, it leaves copies of A's topics out, as
-MM2's cycle rule wants it, and a failback has a flow of its own, `B.home->A`: it copies from each copy (`A.orders`) into
-the topic that it is a copy of (`orders`), only while a failback runs, and keeps its state on A under its own name.  So
-cycles of `B->A` stay as they are, and nothing passes the records that came home on.
-"""
+"""Open the flow in the other direction: what it copies back belongs to what groups have read."""
 
 from __future__ import annotations
 
@@ -14,13 +8,12 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.config.flow.copying import Guarantee, LifecycleSettings
-from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.policy.state_topics import HOME
-from twinlog.state.ledger import read_ledger
-from twinlog.transforms.chain import NO_CHAIN
+from twinlog.recovery.transitions import brings_nothing_home, is_lent, open_run
+from twinlog.recovery.ways_home import reverse_of, way_home
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.pauses import why_suspended
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,76 +24,13 @@ class Way:
     clusters: Clusters
 
 
-def named_flow(configuration: Configuration, name: str) -> FlowSettings | None:
-    """Return the flow `B.home->A`, which only brings home, if that is the name; None for another.
-
-    Raises ConfigError if the file has no flow `A->B`, and as `way_home`.
-    """
-    if f"{HOME}->" not in name or name in configuration.flows:
-        return None
-    there, _, here = name.partition(f"{HOME}->")
-    found = way_home(configuration, enabled_flow(configuration, f"{here}->{there}"))
-    return found if found.name == name else None
-
-
-def reverse_of(configuration: Configuration, flow: FlowSettings) -> FlowSettings | None:
-    """Return the enabled flow in the other direction, None if the file has none."""
-    reverse = configuration.flows.get(_name(flow))
-    return reverse if reverse is not None and reverse.enabled else None
-
-
-def way_home(configuration: Configuration, flow: FlowSettings) -> FlowSettings:
-    """Return the flow by which a promoted flow goes home: that of the file if names stay, else one made for it.
-
-    Raises TerminalError `no-way-home` if there is none.
-    """
-    name = _name(flow)
-    found = configuration.flows.get(name)
-    if _keeps_names(flow):
-        return require_reverse(flow, found)
-    if found is None:
-        raise TerminalError(
-            f"{flow.name} cannot go home: the file has no flow {name}, so how to copy home is not known",
-            hint=f"{name}.enabled = true, or {name}.emit.heartbeats.enabled = true if it is to copy"
-            " nothing else",
-            code="no-way-home",
-            flow=flow.name,
-        )
-    return homeward(found, flow)
-
-
-def homeward(usual: FlowSettings, flow: FlowSettings) -> FlowSettings:
-    """Return the flow that brings the records of a flow's copies home, by the settings of the `usual` one.
-
-    It copies nothing before it knows the names (`with_homes`), every record as it is, from the first on that no flow
-    copied, and decides nothing about topics by itself.  Raises TerminalError `two-way` unless both copy exactly once:
-    only what is written in transactions can be told from others' records.
-    """
-    for it in (usual, flow):
-        if it.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-            raise TerminalError(
-                f"{flow.name} cannot go home: {it.name} copies at_least_once, and then what came home could not be"
-                " told from other records",
-                hint="twinlog.guarantee=exactly_once; `twinlog failback` saves what there is",
-                code="two-way",
-                flow=flow.name,
-            )
-    return replace(
-        usual,
-        enabled=True,
-        homes={},
-        transforms=NO_CHAIN,
-        offset_storage_topic="",
-        emit_offset_syncs=False,
-        heartbeats_replication=False,
-        reverse_heartbeats=None,
-        other_heartbeats=(),
-        source_heartbeats=None,
-        lifecycle=LifecycleSettings(),
-        copy=replace(usual.copy, start_from_latest=False),
-        tiers=tuple(replace(it, start=None) for it in usual.tiers),
-        refresh_topics=True,
-    )
+def why_nothing_home(flow: FlowSettings, ledger: Ledger) -> str:
+    """Say why a cycle of a flow that only brings home has nothing to do; "" if it has.  Pure."""
+    run = open_run(ledger)
+    if run is None or not is_lent(run):
+        return brings_nothing_home(flow.name).message
+    held = why_suspended(ledger)
+    return f"{flow.name} is {held}; `twinlog failback --home` goes on with it" if held else ""
 
 
 def with_homes(way: Way, homes: Mapping[str, str]) -> Way:
@@ -125,27 +55,6 @@ def once_back(flow: FlowSettings, home: str) -> str:
         f"once {flow.source.alias} answers, keep clients away from it: `twinlog failback --flow '{flow.name}'` saves"
         f" what never came home, `twinlog recovery follow --flow '{home}'` lets {home} follow"
     )
-
-
-def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSettings:
-    """Return the flow that copies home.  Raises TerminalError `no-way-home` if the file enables none."""
-    if reverse is not None and reverse.enabled:
-        return reverse
-    raise TerminalError(
-        f"no flow {_name(flow)} is enabled: nothing brings home what was written on {flow.target.alias}",
-        hint=f"{_name(flow)}.enabled = true, and run it once",
-        code="no-way-home",
-        flow=flow.name,
-    )
-
-
-def _name(flow: FlowSettings) -> str:
-    return f"{flow.target.alias}->{flow.source.alias}"
-
-
-def _keeps_names(flow: FlowSettings) -> bool:
-    """Say whether the policy keeps the names of topics; heartbeats have others in any case."""
-    return flow.policy.format_remote_topic(flow.source.alias, "orders") == "orders"
 
 
 def opened_reverse(configuration: Configuration, flow: FlowSettings) -> AbstractContextManager[Way | None]:

@@ -115,12 +115,15 @@ def begin(
     So it is with `consistent_cut`, of a failover whose source is lost; of the two the one asked for last counts.
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
     person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.  A flow
-    that `only_brings_home` is failed over while it does, else `no-failover`.
+    that `only_brings_home` is failed over without its source; if it brings nothing home then, the failover is untold.
+    Planned, it is refused: `no-failover`.
     """
     under_way = open_run(ledger)
     if under_way is not None:
         if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
             raise on_its_way_home(flow, ledger)
+        if under_way.untold and mode is Mode.PLANNED:
+            raise brings_nothing_home(flow)
         back = groups_at_ms if groups_at_ms is not None or consistent_cut else under_way.groups_at_ms
         cut = under_way.consistent_cut if consistent_cut is None and groups_at_ms is None else consistent_cut
         taken = replace(
@@ -131,10 +134,10 @@ def begin(
             groups_at_ms=back,
             consistent_cut=bool(cut) and mode is Mode.SOURCE_DEAD,
         )
-        return Move(taken)
+        return Move(taken, without_cycles(ledger))
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
-    if only_brings_home:
+    if only_brings_home and mode is Mode.PLANNED:
         raise brings_nothing_home(flow)
     if mode is Mode.PLANNED:
         refuse_paused(flow, ledger)
@@ -150,7 +153,9 @@ def begin(
         now_ms,
         now_ms,
         groups_at_ms=groups_at_ms,
+        home=goes_home(flow) if only_brings_home else "",
         consistent_cut=bool(consistent_cut),
+        untold=only_brings_home,
     )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)
     return Move(run, state, forgotten_for_one(ledger))
@@ -250,7 +255,7 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             flow=flow,
         )
     entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason)
-    if run.home and not is_lent(run):
+    if goes_on_home(run):
         return Move(replace(with_entry(run, entry), mode=FAILBACK, holder=actor.holder))
     ended = replace(with_entry(run, entry), state=RunState.ABORTED, holder=actor.holder, ended_ms=now_ms)
     if is_lent(run):
@@ -279,9 +284,27 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
     return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}"))
 
 
+def goes_on_home(run: RecoveryRun) -> bool:
+    """Say whether the run is a failover without the source on a way home, which an abort goes back to.  Pure."""
+    return bool(run.home) and not run.untold and not is_lent(run)
+
+
+def taken_back(run: RecoveryRun) -> str:
+    """Say what an abort of a failover does.  Pure."""
+    if run.untold:
+        return "takes it back"
+    return f"leaves it on the way home of {run.home}" if run.home else "lets the flow follow again"
+
+
 def is_lent(run: RecoveryRun) -> bool:
     """Say whether the run is the reverse flow's part of a way home.  Pure."""
     return run.mode == FAILBACK and not run.failover
+
+
+def without_cycles(ledger: Ledger) -> FlowState | None:
+    """Return the state of a flow that copies home, if it lets cycles copy and shall not any more.  Pure."""
+    state = ledger.flow_state
+    return replace(state, cycles=False) if state is not None and state.cycles else None
 
 
 def way_home(ledger: Ledger) -> RecoveryRun | None:
@@ -293,19 +316,25 @@ def way_home(ledger: Ledger) -> RecoveryRun | None:
     return last if unfinished else None
 
 
-def require_brings_home(flow: str, ledger: Ledger) -> None:
-    """Raise TerminalError `no-failover` for a flow that only brings home, unless it does, or was failed over."""
-    if open_run(ledger) is None and ledger.phase is not FlowPhase.PROMOTED:
-        raise brings_nothing_home(flow)
+def is_idle(ledger: Ledger) -> bool:
+    """Say whether a flow that only brings home brings nothing home now, and was not failed over.  Pure."""
+    return open_run(ledger) is None and ledger.phase is not FlowPhase.PROMOTED
+
+
+def goes_home(flow: str) -> str:
+    """Return the flow whose clients a flow `B.home->A` brings home.  Pure."""
+    there, _, here = flow.partition("->")
+    return f"{here}->{there.removesuffix(HOME)}"
 
 
 def brings_nothing_home(flow: str) -> TerminalError:
     """Return the refusal of a failover of the flow that only brings home, while no way home is under way."""
-    there, _, here = flow.partition("->")
-    away = there.removesuffix(HOME)
+    home = goes_home(flow)
+    here, _, away = home.partition("->")
     return TerminalError(
-        f"{flow} brings nothing home now: no way home of {here}->{away} has begun",
-        hint=f"if {away} is lost and clients worked there, docs/failover.md says how they go to {here} by hand",
+        f"{flow} brings nothing home now: no way home of {home} has begun",
+        hint=f"`twinlog failback --home --flow '{home}'` goes home; if {away} is lost and clients worked there:"
+        f" `twinlog failover --mode source-dead --flow '{flow}'` promotes {here} once {away} does not answer",
         code="no-failover",
         flow=flow,
     )

@@ -9,6 +9,7 @@ from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.config.security.connection import handed_over
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import Json
+from twinlog.recovery.ways_home import named_flow
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import AuditStepRequest, CopyRequest, FailbackRequest, FailoverRequest, Request
 from twinlog.spark.running import OnStart, Running
@@ -113,8 +114,10 @@ def _apply_rules(flow: FlowSettings, master: str) -> DataRulesResult:
 
 
 def flow_named(configuration: Configuration, name: str) -> FlowSettings:
-    """Return one flow of a configuration file."""
+    """Return one flow of a configuration file, or the one by which a flow of it goes home."""
     flows = configuration.flows
+    if (home := named_flow(configuration, name)) is not None:
+        return home
     if name not in flows:
         known = ", ".join(sorted(flows)) or "none"
         raise UsageError(

@@ -41,10 +41,13 @@ def why_reverse_holds(reverse: str, ledger: Ledger, own: FlowState | None, run: 
 
     `ledger` is the reverse flow's, `own` the state of the flow itself. While a failover is under way, nothing may be
     written to its source. After a failover without the source, that may hold records that no other cluster has: a
-    person looks at them first, and then resumes this flow.  The failback `run`, which moves both flows, is not held.
+    person looks at them first, and then resumes this flow.  The failback `run`, which moves both flows, is not held,
+    and what it lets this flow do, the state of this flow says.
     """
     state, failover = ledger.flow_state, ledger.present_failover
     if state is None or not state.state.out_of_service or (run and run == state.run):
+        return ""
+    if state.state is FlowPhase.FAILING_BACK and own is not None and own.run == state.run:
         return ""
     if state.state is FlowPhase.FAILING_OVER:
         return f"standing by: {reverse} is failing over, by {state.by}"

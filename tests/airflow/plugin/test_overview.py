@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from seen_flow import LAST, LEDGER, NOW, ORDERS, STATUS, seen_flow
+from seen_flow import FLOW, LAST, LEDGER, NOW, ORDERS, STATUS, seen_flow
 
 from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
-from twinlog.airflow.plugin.troubles import Tone
+from twinlog.airflow.plugin.troubles import Tone, state_of
 from twinlog.checks.gaps import GapReport
 from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.gate import GateOutcome
@@ -103,6 +103,39 @@ def test_state_in_a_word(status: FlowStatus, last: CycleReport | None, state: tu
     """The worst thing that can be said comes first."""
     shown = card(seen_flow(status, Ledger(last_report=last))).state
     assert state == (shown.word, shown.tone)
+
+
+def home(status: FlowStatus | None, *, error: str = "") -> SeenFlow:
+    """A flow that only brings home, as it was seen."""
+    seen = seen_flow(status) if status is not None else SeenFlow("replicate__A_home__B", FLOW, NOW)
+    return replace(seen, flow=replace(FLOW, homes={}), error=error)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (STATUS, ("brings nothing home now", Tone.IDLE)),
+        (replace(STATUS, state=FlowPhase.FAILING_OVER), ("brings home", Tone.GOOD)),
+        (replace(STATUS, state=FlowPhase.FAILING_OVER, held="failing over"), ("failing-over", Tone.WARN)),
+        (
+            replace(STATUS, state=FlowPhase.FAILING_OVER, source_reachable=False),
+            ("failing-over; source out of reach", Tone.BAD),
+        ),
+    ],
+)
+def test_the_way_home_in_a_word(status: FlowStatus, state: tuple[str, Tone]) -> None:
+    """It copies while a way home waits, and is at rest in normal life."""
+    shown = card(home(status))
+    assert (*state, "A.home") == (shown.state.word, shown.state.tone, shown.source)
+
+
+def test_a_way_home_that_never_began_is_no_card() -> None:
+    """Each flow with MM2's names has one: its own page says so, unless its cluster does not answer."""
+    seen = SeenFlows(NOW, "mm2.properties", (home(None), seen_flow()))
+    assert ["A__B"] == [it.slug for it in overview_of(seen, NOW).flows]
+    assert ["A->B"] == [it["flow"] for it in json_of(seen)["flows"]]
+    assert "no way home has begun" == state_of(home(None), NOW, ()).word
+    assert "cannot be read" == card(home(None, error="B does not answer")).state.word
 
 
 def test_no_good_news_of_an_old_reading() -> None:

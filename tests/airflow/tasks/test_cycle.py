@@ -39,7 +39,7 @@ def test_what_fails_a_run_is_in_its_report(
 
     @contextmanager
     def opened(_: object):
-        yield None
+        yield SimpleNamespace(target=None)
 
     ti = SimpleNamespace(
         get_task_states=lambda *_, run_ids: {run_ids[0]: states},
@@ -48,7 +48,9 @@ def test_what_fails_a_run_is_in_its_report(
     )
     dag_run = SimpleNamespace(dag_id="d", run_id="r", start_date=datetime.now(UTC))
     drills = SimpleNamespace(drill_age_seconds=None)
-    flow = SimpleNamespace(name="A->B", target=SimpleNamespace(alias="B"), tiers=(), failover=drills)
+    flow = SimpleNamespace(
+        name="A->B", homes=None, target=SimpleNamespace(alias="B"), tiers=(), failover=drills
+    )
     for name, value in {
         "get_current_context": lambda: {"dag_run": dag_run, "ti": ti, "params": {}},
         "flow_of": lambda _: flow,

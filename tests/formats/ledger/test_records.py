@@ -107,7 +107,7 @@ BYTES = [
     (
         FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),
         '["flow-state"]',
-        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":""}',
+        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":"","cycles":false}',
     ),
     (
         RecoveryRun(
@@ -127,7 +127,7 @@ BYTES = [
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
         '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"",'
-        '"consistent_cut":false}',
+        '"consistent_cut":false,"untold":false}',
     ),
     (
         OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),

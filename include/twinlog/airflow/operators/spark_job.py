@@ -18,11 +18,11 @@ from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
 from twinlog.airflow.lineage import Lineage
 from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.secrets import RememberedConnections
-from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import ALONE, AUTO
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
+from twinlog.recovery.ways_home import flow_called
 
 if TYPE_CHECKING:
     from twinlog.spark.request import Request
@@ -111,7 +111,7 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
     def settings(self) -> FlowSettings:
         """Read the flow, and hand the values of Airflow's connections to the processes that this task starts."""
         connections = RememberedConnections()
-        flow = enabled_flow(read_configuration(connections), self.flow)
+        flow = flow_called(read_configuration(connections), self.flow)
         os.environ.update(connections.environment())
         return flow
 

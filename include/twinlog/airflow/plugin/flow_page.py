@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinlog.airflow.flows import dag_id_of, slug
+from twinlog.airflow.flows import HOMEWARD, dag_id_of, slug
 from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago, strictest_rpo
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
@@ -139,7 +139,7 @@ class FlowPage:
 def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
     """Return what the page shows at `now` (epoch seconds)."""
     troubles = troubles_of(seen, now)
-    source, target = seen.flow.source.alias, seen.flow.target.alias
+    source, target = seen.flow.state_alias, seen.flow.target.alias
     page = FlowPage(
         slug=slug(seen.dag_id),
         dag_id=seen.dag_id,
@@ -150,7 +150,11 @@ def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
         being_read=not seen.at,
         troubles=troubles,
         facts=facts_of(seen, now),
-        dags=tuple((label, dag_id_of(kind, source, target)) for kind, label in DAGS.items()),
+        dags=tuple(
+            (label, dag_id_of(kind, source, target))
+            for kind, label in DAGS.items()
+            if seen.flow.homes is None or kind in HOMEWARD
+        ),
         reports=seen.reports,
     )
     if seen.status is None or seen.ledger is None:

@@ -57,7 +57,7 @@ class Overview:
 
 def overview_of(seen: SeenFlows, now: float) -> Overview:
     """Return what the page shows at `now` (epoch seconds)."""
-    cards = [_card(flow, now) for flow in seen.flows]
+    cards = [_card(flow, now) for flow in seen.flows if not flow.never_began]
     worst_first = sorted(cards, key=lambda it: -it.state.tone)
     return Overview(seen.file, tuple(worst_first), seen.warnings, seen.error, seen.being_read)
 
@@ -77,6 +77,7 @@ def json_of(seen: SeenFlows) -> dict[str, Any]:
                 "last_cycle": to_json(it.ledger.last_report if it.ledger is not None else None),
             }
             for it in seen.flows
+            if not it.never_began
         ],
     }
 
@@ -86,7 +87,7 @@ def _card(seen: SeenFlow, now: float) -> FlowCard:
     return FlowCard(
         slug=slug(seen.dag_id),
         dag_id=seen.dag_id,
-        source=seen.flow.source.alias,
+        source=seen.flow.state_alias,
         target=seen.flow.target.alias,
         state=state_of(seen, now, troubles),
         facts=facts_of(seen, now),

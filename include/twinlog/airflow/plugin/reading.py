@@ -62,6 +62,11 @@ class SeenFlow:
     error: str = ""
     hint: str = ""
 
+    @property
+    def never_began(self) -> bool:
+        """Say whether this is a flow that only brings clients home, and no way home has ever begun."""
+        return self.flow.homes is not None and self.status is None and not self.error
+
 
 @dataclass(frozen=True, slots=True)
 class SeenFlows:
@@ -138,12 +143,16 @@ class FlowReader:
         from twinlog.cluster.kafka import KafkaCluster
         from twinlog.cluster.open import Clusters
         from twinlog.monitoring import status
+        from twinlog.recovery.reverse import as_noted
         from twinlog.topics.snapshot import FlowSnapshot
 
         if self._clusters is None:
             self._clusters = Clusters(KafkaCluster(self.flow.source), KafkaCluster(self.flow.target))
-        snapshot = FlowSnapshot(self.flow, self._clusters)
-        seen = status.run(self.flow, self._clusters, snapshot)
+        flow = as_noted(self.flow, self._clusters.target)
+        if flow.homes == {}:
+            return SeenFlow(self._seen.dag_id, flow, time.time())
+        snapshot = FlowSnapshot(flow, self._clusters)
+        seen = status.run(flow, self._clusters, snapshot)
         details, now = self._seen.details, time.time()
         if details is None or now - details.at >= SELDOM_S:
             details = details_of(snapshot)

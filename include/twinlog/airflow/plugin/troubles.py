@@ -83,14 +83,22 @@ def state_of(seen: SeenFlow, now: float, troubles: Iterable[Trouble]) -> State:
     if seen.error:
         return State("cannot be read", Tone.BAD)
     if seen.status is None or seen.ledger is None:
-        return State("being read", Tone.IDLE)
+        return State("no way home has begun" if seen.at and seen.never_began else "being read", Tone.IDLE)
+    return _of_status_read(seen, seen.status, now, troubles)
+
+
+def _of_status_read(seen: SeenFlow, status: FlowStatus, now: float, troubles: Iterable[Trouble]) -> State:
     worst = max((it.tone for it in troubles), default=Tone.GOOD)
-    word = STATES[seen.status.state]
-    if not seen.status.source_reachable:
-        active = seen.status.state is FlowPhase.ACTIVE
+    if seen.flow.homes is not None and status.source_reachable and not status.held:
+        if status.state is FlowPhase.ACTIVE:
+            return State("brings nothing home now", Tone.IDLE)
+        return State("brings home", worst)
+    word = STATES[status.state]
+    if not status.source_reachable:
+        active = status.state is FlowPhase.ACTIVE
         return State("source out of reach" if active else f"{word}; source out of reach", Tone.BAD)
-    if seen.status.state is not FlowPhase.ACTIVE or seen.status.held:
-        return State(word if seen.status.state is not FlowPhase.ACTIVE else "held", max(worst, Tone.WARN))
+    if status.state is not FlowPhase.ACTIVE or status.held:
+        return State(word if status.state is not FlowPhase.ACTIVE else "held", max(worst, Tone.WARN))
     return _of_active(seen, now, worst, word)
 
 

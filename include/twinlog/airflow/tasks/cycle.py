@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
@@ -19,7 +21,7 @@ from twinlog.airflow.cycle import (
     request_of,
     why_not_a_success,
 )
-from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.tasks.frame import flow_of, opened, opened_own, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
@@ -47,8 +49,7 @@ def discover(flow_name: str) -> Json:
     from twinlog.steps import discover as step
 
     request = _request()
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         copies_heartbeats = not (request.dry_run or request.topics)
         if copies_heartbeats and (warning := emitting.make_ready(flow, clusters.source)):
             log.warning("%s", warning)
@@ -65,12 +66,24 @@ def discover(flow_name: str) -> Json:
     return shortened(shown(discovery), "`twinlog plan`")
 
 
+def brings_home(flow_name: str) -> bool:
+    """Say whether there is something to do for a flow that only brings clients home; if not, the log says why."""
+    from twinlog.recovery.reverse import why_nothing_home
+    from twinlog.state.ledger import read_ledger
+
+    flow = flow_of(flow_name)
+    with opened_own(flow) as clusters:
+        why = why_nothing_home(flow, read_ledger(flow, clusters.target))
+    if why:
+        log.info("nothing to do: %s", why)
+    return not why
+
+
 def sync_topics(flow_name: str) -> Json:
     """Run the step; a dry run only says what it would change."""
     from twinlog.steps import sync_topics as step
 
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         return shortened(shown(step.run(flow, clusters, dry_run=_request().dry_run)), "`twinlog plan`")
 
 
@@ -79,8 +92,7 @@ def plan_ranges(flow_name: str) -> Json:
     from twinlog.steps import plan_ranges as step
 
     request = _request()
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         topics = frozenset(request.topics) or None
         plan = step.run(flow, clusters, until_ms=request.until_ms, topics=topics)
     return shortened(shown(plan), "`twinlog plan`")
@@ -93,8 +105,7 @@ def offset_syncs(flow_name: str) -> Json:
     """
     from twinlog.steps import offset_syncs as step
 
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         result = step.run(flow, clusters, dry_run=_request().dry_run)
     if result.warning:
         log.warning(result.warning)
@@ -109,8 +120,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
     from twinlog.monitoring.samples import of_groups
     from twinlog.steps import checkpoints as step
 
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         try:
             result = step.run(flow, clusters, dry_run=_request().dry_run)
         except ClusterRefused as error:
@@ -134,8 +144,7 @@ def heartbeats(flow_name: str) -> Json:
 
     if _request().dry_run:
         raise AirflowSkipException("dry run: no heartbeat is written")
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         result = step.run(flow, clusters)
     if result.warning:
         log.warning("%s", result.warning)
@@ -150,8 +159,7 @@ def validate(flow_name: str) -> Json:
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     context = get_current_context()
     copied = context["ti"].xcom_pull(task_ids="copy") or {}
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         result = step.run(flow, clusters, context["dag_run"].run_id, copied=bool(copied.get("records")))
     gauges.send(flow, of_checks(result.checks))
     document = shown(result)
@@ -184,8 +192,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     started_ms = round(run.start_date.timestamp() * 1000)
-    flow = flow_of(flow_name)
-    with opened(flow) as clusters:
+    with working(flow_name) as (flow, clusters):
         board = Board(flow)
         overdue = overdue_drills(flow, clusters)
         made = step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons), board=board)
@@ -214,6 +221,16 @@ def overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
         return []
     reported_ms = ledger.last_report.at_ms if ledger.last_report is not None else 0
     return drill_overdue(flow, ledger.drills, reported_ms, clock.now_ms())
+
+
+@contextmanager
+def working(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
+    """Open the clusters of a flow; one that only brings home knows its topics from its ledger."""
+    from twinlog.recovery.reverse import as_noted
+
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        yield as_noted(flow, clusters.target), clusters
 
 
 def _request() -> CycleRequest:

@@ -16,6 +16,7 @@ from twinlog.airflow.tasks.frame import log_step, opened, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ExitCode
 from twinlog.jsonable import Json
+from twinlog.recovery.ways_home import reverse_of, way_home
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -90,7 +91,6 @@ def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, 
 def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run: bool) -> Request:
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback.failback import Request
-    from twinlog.recovery.reverse import reverse_of
 
     return Request(
         by=by,
@@ -112,7 +112,7 @@ def _look_home(
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.procedure import Tail
-    from twinlog.recovery.reverse import Way, way_home
+    from twinlog.recovery.reverse import Way
     from twinlog.recovery.steps.scene import Answer, Tools
 
     def nothing_to_copy() -> LaneRunner:

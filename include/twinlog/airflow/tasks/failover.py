@@ -6,15 +6,18 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
+from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
+from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, consistent_cut, groups_at_ms, told_of
-from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.tasks.frame import opened, shown
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
+from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
@@ -29,24 +32,28 @@ NOTE_KEY = "note"
 
 WHOLE = "`twinlog failover --dry-run`"
 
-PARAMS = {
-    "mode": form.choice(
-        "planned",
-        MODES,
-        "Mode",
-        "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
-    ),
-    "groups_at": form.moment(
-        "Groups at", "Put groups where they stood at this time; empty: they go on where they stand."
-    ),
-    "consistent_cut": form.flag(
-        "Consistent cut",
-        "source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
-    ),
-    "dry_run": form.dry_run(
-        "Say what would be done, with the numbers of now; ask nobody, and change nothing."
-    ),
-}
+
+def params(flow: FlowSettings) -> dict[str, Param]:
+    """Return the fields of the form; a flow that only brings home is failed over without its source alone."""
+    modes = MODES if flow.homes is None else MODES[1:]
+    return {
+        "mode": form.choice(
+            modes[0],
+            modes,
+            "Mode",
+            "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
+        ),
+        "groups_at": form.moment(
+            "Groups at", "Put groups where they stood at this time; empty: they go on where they stand."
+        ),
+        "consistent_cut": form.flag(
+            "Consistent cut",
+            "source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
+        ),
+        "dry_run": form.dry_run(
+            "Say what would be done, with the numbers of now; ask nobody, and change nothing."
+        ),
+    }
 
 
 def preview(flow_name: str) -> Json:
@@ -56,25 +63,26 @@ def preview(flow_name: str) -> Json:
     time at which nobody knows where groups stood.
     """
     from twinlog.gate.suites.suites import Mode
-    from twinlog.recovery import preview as looking
+    from twinlog.recovery import failover
     from twinlog.recovery.approved import last_ended
-    from twinlog.recovery.failover import require_cut, require_time, source_needed
     from twinlog.recovery.report import at_risk
+    from twinlog.recovery.reverse import opened_reverse
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
     params = context["params"]
-    flow, mode, at_ms = flow_of(flow_name), Mode(params["mode"]), groups_at_ms(params)
-    with opened(flow) as clusters:
-        require_ledger(flow, clusters.target)
+    configuration = read_configuration(ask_airflow)
+    flow, mode, at_ms = flow_called(configuration, flow_name), Mode(params["mode"]), groups_at_ms(params)
+    with opened(flow) as clusters, opened_reverse(configuration, flow) as reverse:
+        if flow.homes is None:
+            require_ledger(flow, clusters.target)
         _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
         if at_ms is not None:
-            require_time(flow, ledger, at_ms)
-        if cut := consistent_cut(params):
-            require_cut(flow, ledger, mode, at_ms)
-        with source_needed(flow, mode):
-            found = looking.run(flow, clusters, mode, by="", groups_at_ms=at_ms, cut=cut)
+            failover.require_time(flow, ledger, at_ms)
+        cut = consistent_cut(params)
+        request = failover.Request(mode, "", dry_run=True, groups_at_ms=at_ms, consistent_cut=cut)
+        found = failover.look(flow, clusters, request, reverse)
     push_note(context, note_lines(found), WHOLE)
     document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)
@@ -116,7 +124,10 @@ def note_lines(found: FailoverReport) -> Iterator[str]:
         ),
         reverse=True,
     )
-    yield f"not on the target now: {sum(it[0] for it in waiting):,} records"
+    if not found.topics or any(
+        it.upstream_end is not None for topic in found.topics for it in topic.partitions
+    ):
+        yield f"not on the target now: {sum(it[0] for it in waiting):,} records"
     yield from (f"  {count:,} of {topic}-{number}, copy {copy}" for count, topic, number, copy in waiting)
     if found.estimate:
         yield f"estimate: {found.estimate}"
@@ -134,11 +145,9 @@ def note_lines(found: FailoverReport) -> Iterator[str]:
 
 def report(flow_name: str, outlet_events: Any) -> Json:
     """Tell how it ended; if nothing was promoted, say why, and be skipped: no event is sent."""
-    from twinlog.airflow.flows import read_configuration
-
     context = get_current_context()
     done = context["ti"].xcom_pull(task_ids="failover")
     told = told_of(context, done, f"nothing was promoted, and {flow_name} is as it was")
-    flow = read_configuration().flows[flow_name]
-    outlet_events[failed_over(flow.source.alias, flow.target.alias)].extra = told
+    flow = flow_called(read_configuration(), flow_name)
+    outlet_events[failed_over(flow.state_alias, flow.target.alias)].extra = told
     return shown({**told, "next": done["next"]})

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
-from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json, to_json
+from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 
 def flow_of(name: str) -> FlowSettings:
-    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError, UsageError for an unknown flow."""
-    return enabled_flow(read_configuration(ask_airflow), name)
+    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError, and as `flow_called`."""
+    return flow_called(read_configuration(ask_airflow), name)
 
 
 @contextmanager

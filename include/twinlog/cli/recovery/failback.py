@@ -60,7 +60,7 @@ def failback(
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.one_sided.read import opened_logs
-    from twinlog.recovery.reverse import reverse_of
+    from twinlog.recovery.ways_home import reverse_of
 
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     request = recovery.Request(
@@ -94,7 +94,8 @@ def _home(
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs
-    from twinlog.recovery.reverse import Way, opened_reverse, way_home
+    from twinlog.recovery.reverse import Way, opened_reverse
+    from twinlog.recovery.ways_home import way_home
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)

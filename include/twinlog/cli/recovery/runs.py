@@ -100,7 +100,7 @@ def follow(
 ) -> int:
     """Let a promoted flow follow again, after a failback by hand: its clients are on the source again.
 
-    So does a flow whose source was promoted without the target, which was lost on the way home and is back.
+    So does a flow whose source was promoted without the target, which was lost on the way home, or before, and is back.
 
     Exit 1 for a flow that is not promoted, and while something is left that a person has to undo.
     """

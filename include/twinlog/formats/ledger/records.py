@@ -96,7 +96,8 @@ class LaneFence(LedgerEntry):
 class FlowState(LedgerEntry):
     """The flow is in `state` since `since_ms`; `by` names a person, `reason` their reason.
 
-    `run` is the failover or the failback that brought it there, "" if none did.
+    `run` is the failover or the failback that brought it there, "" if none did.  `cycles` says that cycles copy too:
+    the flow copies home, and its way home waits for the next command.
     """
 
     KIND: ClassVar[str] = "flow-state"
@@ -105,6 +106,7 @@ class FlowState(LedgerEntry):
     by: str
     reason: str
     run: str = ""
+    cycles: bool = False
 
     @property
     def handed_over(self) -> bool:
@@ -114,9 +116,9 @@ class FlowState(LedgerEntry):
     def lets_copy(self, run: str) -> bool:
         """Say whether records may be copied, on behalf of the failover or failback `run`, or of none ("").
 
-        While a flow is failing over, or failing back, that run alone copies what is left.
+        While a flow is failing over, or failing back, that run alone copies what is left, unless it lets `cycles`.
         """
-        mine = bool(run) and run == self.run
+        mine = run == self.run if run else self.cycles
         under_way = self.state in {FlowPhase.FAILING_OVER, FlowPhase.FAILING_BACK}
         return self.state is FlowPhase.ACTIVE or (under_way and mine)
 

@@ -72,7 +72,9 @@ class RecoveryRun(LedgerEntry):
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
     and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
     It names the flow that goes `home`, and remembers the denials that the failover has made on the reverse flow's
-    target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.
+    target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.  A failover of a
+    flow that only brings home is `untold` if its source is lost before a way home has begun: its target knows nothing
+    of what clients did there, until that is back and was asked.
     """
 
     KIND: ClassVar[str] = "recovery"
@@ -99,6 +101,7 @@ class RecoveryRun(LedgerEntry):
     denied_on_target: tuple[DeniedWrite, ...] = ()
     denying: str = ""
     consistent_cut: bool = False
+    untold: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,31 +5,31 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.checks.data_docs import reports_folder
 from twinlog.cluster.open import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.gate.evidence import Seal
-from twinlog.monitoring.heartbeats import own_heartbeats
-from twinlog.recovery import evidence, transitions
-from twinlog.recovery.failback import export, rights
+from twinlog.recovery import evidence, lost_target, transitions
+from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Documented, Outcome, PlacedGroup, State, StepReport, done, failed, skipped
-from twinlog.recovery.reverse import as_noted
+from twinlog.recovery.reverse import Way, as_noted
 from twinlog.recovery.steps.timed import Told, timed
+from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger, require_own
-from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
 
@@ -114,7 +114,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
         raise transitions.on_its_way_home(flow.name, ledger)
     failover = export.require_promoted(flow, ledger)
     require_both(flow, clusters, ledger)
-    saved = saved_topics(FlowSnapshot(flow, clusters))
+    if flow.homes is None:
+        lost_target.require_clients_there(flow, clusters)
+    else:
+        flow = _told(flow, clusters, request)
+    saved = homes.saved_topics(FlowSnapshot(flow, clusters))
     rights.require_to_save(flow, clusters, [it.topic for it in saved])
     work = Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
     for name, deed in _DEEDS:
@@ -128,11 +132,33 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     return report_of(work)
 
 
-def saved_topics(snapshot: FlowSnapshot) -> list[DiscoveredTopic]:
-    """Return the topics of the flow whose records may have to be exported: those that it can copy, no heartbeats."""
-    topics = [it for it in snapshot.discovery.topics if not it.blocked]
-    beats = own_heartbeats(snapshot.flow, snapshot.clusters.source, [it.topic for it in topics])
-    return [it for it in topics if it.topic not in beats]
+def _told(flow: FlowSettings, clusters: Clusters, request: Request) -> FlowSettings:
+    """Return a flow home that knows where the copies end; the one in the other direction has to tell it first.
+
+    Raises TerminalError `no-way-home` if that is not known: what is on one side alone could only be guessed.
+    """
+    if request.reverse is not None and not request.dry_run:
+        there = Way(request.reverse, Clusters(clusters.target, clusters.source))
+        actor = Actor(request.by, f"failback-{uuid.uuid4().hex[:12]}")
+        homes.note_copied_ends(there, Way(flow, clusters), actor)
+    known = as_noted(replace(flow, homes={}), clusters.target)
+    if known.homes:
+        return known
+    if request.dry_run:
+        raise TerminalError(
+            f"{flow.target.alias} was never told how far the copies on {flow.source.alias} go, so what"
+            f" {flow.source.alias} alone has cannot be counted in a dry run",
+            hint=f"`twinlog failback --flow '{flow.name}'` notes that, and saves it",
+            code="no-way-home",
+            flow=flow.name,
+        )
+    raise TerminalError(
+        f"what {flow.source.alias} alone has is not known: no ledger there says how far the copies go",
+        hint=f"`twinlog recovery status` says where {request.reverse.name if request.reverse else 'the flow'} stands;"
+        " `twinlog audit` calls such records extra",
+        code="no-way-home",
+        flow=flow.name,
+    )
 
 
 def require_both(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> None:

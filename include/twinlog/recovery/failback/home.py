@@ -84,7 +84,7 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
     if begun.promoted_ms is None:
         lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
-        saved = failback.saved_topics(seen)
+        saved = homes.saved_topics(seen)
         going = homes.going_home(flow, saved)
         _require_way(flow, back.flow, going)
         if back.flow.homes is not None:
@@ -154,6 +154,8 @@ def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
         tools.told(StepName.BEGIN, outcome)
     todo = left(FAILBACK, taken)
     last = failover.walk_noted(there, todo, lambda name: home_steps.DEEDS[name](journey), steps)
+    if last is not None and last.ends:
+        home_steps.let_cycles(journey)
     return home_steps.report(journey, last)
 
 

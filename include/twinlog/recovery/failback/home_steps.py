@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -122,6 +123,23 @@ def bring_home(journey: Journey) -> Outcome:
     if not_there:
         there.notes.append(not_there)
     return done("; ".join(filter(None, [text, not_there, _staying(journey)])))
+
+
+def let_cycles(journey: Journey) -> None:
+    """Let cycles go on bringing records home while the way home waits, once `bring-home` has seen to what A alone has.
+
+    If that cannot be written, nothing copies until the next command.
+    """
+    run, back = journey.run, journey.back
+    brought = StepName.BRING_HOME.value, StepState.DONE
+    if (
+        run is None
+        or run.promoted_ms is not None
+        or brought not in {(it.step, it.state) for it in run.journal}
+    ):
+        return
+    with suppress(TwinlogError):
+        back.journal.move(lambda now: homeward.let_cycles(now, back.journal.actor, back.run))
 
 
 def compare(journey: Journey) -> Outcome:

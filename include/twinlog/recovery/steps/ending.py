@@ -64,6 +64,8 @@ def approve(scene: Scene) -> Outcome:
         known, guess = at_risk(scene.topics), estimated(scene.topics)
         about = f", about {guess:,} by the recent rate" if guess is not None else ""
         cost = f"{known:,} records are known to be lost{about}"
+        if scene.loss is not None and scene.loss.at_ms is None:
+            cost = f"how many records are lost is not known{about}"
     if scene.groups_at_ms is not None:
         cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
     if scene.cut is not None:

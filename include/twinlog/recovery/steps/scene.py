@@ -58,6 +58,7 @@ class Scene:
     topics to which the source let nobody write then.  `groups_at_ms` is
     the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
     `cut` is the consistent cut, if one was asked for; no group is placed behind its `limits` (downstream offsets).
+    `untold`: the target knows nothing of the lost source (steps/untold.py).
     """
 
     flow: FlowSettings
@@ -76,6 +77,7 @@ class Scene:
     put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
     cut: CutReport | None = None
     limits: Mapping[TopicPartition, int] = field(default_factory=dict)
+    untold: bool = False
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""

@@ -10,6 +10,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
 from twinlog.copying.progress import Lines
 from twinlog.copying.result import CopyResult, keep_outcome
+from twinlog.recovery.reverse import as_noted
 from twinlog.spark.request import CopyRequest
 from twinlog.spark.runner import COPY, SparkRunner
 from twinlog.spark.running import OnStart
@@ -27,6 +28,7 @@ def run(
     runner = SparkRunner(spark, COPY, master)
     on_start(runner)
     with open_clusters(flow) as clusters:
+        flow = as_noted(flow, clusters.target)
         result = copy.run(
             flow,
             clusters,

@@ -9,7 +9,8 @@ from twinlog.recovery.failback.approved import Approval
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.reverse import Way, way_home
+from twinlog.recovery.reverse import Way
+from twinlog.recovery.ways_home import way_home
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailbackRequest
 from twinlog.spark.running import OnStart
