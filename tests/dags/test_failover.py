@@ -16,10 +16,18 @@ def dags(dags_of):
 
 def test_one_dag_per_enabled_flow(dags) -> None:
     """Nothing starts it but a person, one run at a time, with a form."""
-    assert {"failover__us_east__B", "failover__B__C"} == set(dags)
+    homeward = {"failover__B_home__us_east", "failover__C_home__B"}
+    assert {"failover__us_east__B", "failover__B__C", *homeward} == set(dags)
     dag = dags["failover__us_east__B"]
     assert (1, "NullTimetable") == (dag.max_active_runs, type(dag.timetable).__name__)
-    assert {"mode": "planned", "groups_at": None, "dry_run": False} == dag.params.dump()
+    empty = {"groups_at": None, "consistent_cut": False, "dry_run": False}
+    assert {"mode": "planned", **empty} == dag.params.dump()
+
+
+def test_a_flow_home_is_failed_over_without_its_source_alone(dags) -> None:
+    """A planned failover of it is the way home, which has its own Dag."""
+    modes = dags["failover__C_home__B"].params.get_param("mode")
+    assert ("source-dead", ["source-dead"]) == (modes.value, modes.schema["enum"])
 
 
 def test_a_person_stands_between_preview_and_failover(dags) -> None:

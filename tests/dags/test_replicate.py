@@ -52,11 +52,24 @@ def read_dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_dag_per_enabled_flow(read_dags) -> None:
-    """Ids come from the aliases; a flow that only beats has none; no connection is asked for at parse time."""
+    """Ids come from the aliases; a flow that only beats has none, but a way home goes by it; no connection is asked
+    for at parse time.
+    """
     bag = read_dags(THREE_FLOWS)
 
     assert {} == bag.import_errors
-    assert {"replicate__us_east__B", "replicate__B__C"} == set(bag.dags)
+    homeward = {"replicate__B_home__us_east", "replicate__C_home__B"}
+    assert {"replicate__us_east__B", "replicate__B__C", *homeward} == set(bag.dags)
+
+
+def test_the_way_home_has_the_same_tasks_behind_one_that_asks(read_dags) -> None:
+    """Everything is skipped at once while no way home is under way, whatever the trigger rules of the tasks."""
+    dag = read_dags(THREE_FLOWS).dags["replicate__B_home__us_east"]
+    (first,) = dag.roots
+    assert ("brings_home", True) == (first.task_id, first.ignore_downstream_trigger_rules)
+    assert {"brings_home", *STEPS} == {task.task_id for task in dag.tasks}
+    assert all(task.doc_md for task in dag.tasks)
+    assert "On the way home: bring what clients wrote on B to us-east, exactly once" == dag.description
 
 
 def test_tasks_are_the_steps_in_their_order(read_dags, repository: Path) -> None:

@@ -75,13 +75,18 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
         reason=state.reason if state is not None else "",
         run=status_of(run) if run is not None else None,
         left=tuple(name.value for name in todo),
-        next="; ".join([_if_left(flow, clusters) or what_next(flow, ledger), *_unconfirmed(flow, ledger)]),
+        next="; ".join([
+            _if_left(flow, clusters, ledger) or what_next(flow, ledger),
+            *_unconfirmed(flow, ledger),
+        ]),
         left_on_source=_left_on_source(flow, clusters, ledger.present_failover),
     )
 
 
-def _if_left(flow: FlowSettings, clusters: Clusters) -> str:
+def _if_left(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> str:
     """Say what to do if clients work on the source again, promoted without the target; "" if they do not, as known."""
+    if not ledger.phase.out_of_service or flow.homes is not None:
+        return ""
     try:
         lost_target.require_clients_there(flow, clusters)
     except TerminalError as error:

@@ -163,9 +163,10 @@ def promoted_without(flow: str, home: str, run: RecoveryRun) -> TerminalError:
     """Return the refusal of what would bring clients home, or leave them where they were: they are home, without B."""
     here, _, there = home.partition("->")
     return TerminalError(
-        f"{here} was promoted without {there}, by {run.by}: {home} is not on its way home any more",
+        f"{here} was promoted without {there}, by {run.by}: clients of {home} work on {here} already",
         hint=f"`twinlog failback --flow '{flow}'` saves what never came home; `twinlog recovery follow --flow '{home}'`"
-        f" lets {home} follow",
+        f" lets {home} follow; if clients were sent to {there} again since, first `twinlog recovery follow --flow"
+        f" '{flow}'`",
         code="promoted",
         flow=home,
     )
