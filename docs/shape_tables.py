@@ -82,7 +82,7 @@ ANSWERS = (
     Answer(["groups --at"], "groups.time_machine:Past", FLOWS, {"flow": str, "begins_ms": int}),
     Answer(["translate"], "client.pairs:Answer", "[{}, ...]", {"flow": str}),
     Answer(["translate --at"], "client.pairs:Answer", "[{}, ...]", {"flow": str, "as_of": "ISO time"}),
-    Answer(["explain"], "config.flow.explain:Explanation"),
+    Answer(["explain"], "config.explain:Explanation"),
     Answer(["pause", "resume"], "cli.replication.pause:PauseOf", FLOWS),
     Answer(
         ["gate"],

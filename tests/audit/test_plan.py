@@ -15,11 +15,8 @@ from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.settings import (
-    CopySettings,
-    FlowSettings,
-    Guarantee,
-)
+from twinlog.config.flow.copying import CopySettings, Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,

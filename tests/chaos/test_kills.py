@@ -27,14 +27,12 @@ from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
 from checks import assert_equal_and_mapped
-from lab import configure, create_topic, read_partitions
+from lab import create_topic, read_partitions, with_copies
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.lifecycle import sync_topics
 from twinlog.state.progress import read_progress
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
@@ -68,21 +66,29 @@ def a_slow_copy(
 ) -> tuple[Path, FlowSettings]:
     """A flow with tiny transactions and little bandwidth: a copy of a megabyte takes seconds on any machine."""
     create_topic(cluster_a, topic, PARTITIONS)
-    config = configure(
+    config, flow = with_copies(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=topic,
-        heartbeats__replication__enabled="false",
-        twinlog__lanes="2",
+        cluster_a,
+        cluster_b,
+        [topic],
         twinlog__bytes__per__second="500000",
         **SMALL,
         **lines,
     )
-    flow = load(config).flows["A->B"]
-    with open_clusters(flow) as clusters:
-        sync_topics.run(flow, clusters)
     return config, flow
+
+
+def copied_under_kills(config: Path, traffic: Traffic, chance: random.Random) -> None:
+    """Write and kill in turn, then let a last driver copy what is left."""
+    midway = 0
+    for _ in range(KILLS):
+        traffic.write(RECORDS)
+        midway += kill_midway(start_driver(config), chance)
+    last = start_driver(config)
+    out, err = last.communicate(timeout=180)
+    assert last.returncode == 0, out + err
+    assert midway >= KILLS * 3 // 4  # else too few kills fell into a copy to mean something
+    PLAYED["killed drivers and lanes"] += KILLS
 
 
 @pytest.mark.parametrize("seed", [20261121])
@@ -94,16 +100,8 @@ def test_kills_of_a_driver_and_its_lanes(
     topic = unique_topic("kills")
     config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic)
     traffic = Traffic(cluster_a, topic, chance, LARGEST)
-    midway = 0
-    for _ in range(KILLS):
-        traffic.write(RECORDS)
-        midway += kill_midway(start_driver(config), chance)
-    last = start_driver(config)
-    out, err = last.communicate(timeout=180)
-    assert last.returncode == 0, out + err
-    assert midway >= KILLS * 3 // 4  # else too few kills fell into a copy to mean something
+    copied_under_kills(config, traffic, chance)
     assert_equal_and_mapped(flow, cluster_a, cluster_b, topic, traffic.written)
-    PLAYED["killed drivers and lanes"] += KILLS
 
 
 @pytest.mark.parametrize("seed", [20261127])
@@ -123,14 +121,7 @@ def test_kills_while_records_are_routed(
     lines = {f"{rules}{key}": value for key, value in routed.items()}
     config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic, **lines)
     traffic = Traffic(cluster_a, topic, chance, LARGEST)
-    midway = 0
-    for _ in range(KILLS):
-        traffic.write(RECORDS)
-        midway += kill_midway(start_driver(config), chance)
-    last = start_driver(config)
-    out, err = last.communicate(timeout=180)
-    assert last.returncode == 0, out + err
-    assert midway >= KILLS * 3 // 4
+    copied_under_kills(config, traffic, chance)
     leaves = {
         partition: [it for it in records if it.key is None or it.key[-1:] not in b"02468"]
         for partition, records in traffic.written.items()
@@ -143,7 +134,6 @@ def test_kills_while_records_are_routed(
     with open_clusters(flow) as clusters:
         found = audit.run(flow, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
     assert (True, missing) == (found.equal, sum(it.equal for it in found.routed)), found.differences[:3]
-    PLAYED["killed drivers and lanes"] += KILLS
 
 
 @pytest.mark.spark

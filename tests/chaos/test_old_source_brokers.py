@@ -23,7 +23,7 @@ from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
-from twinlog.follow.generation import LaneGeneration
+from twinlog.follow.report import LaneGeneration
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration, pytest.mark.long]

@@ -19,9 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab import Seen, ThreadRunner, cycle, flow_of, produce, read
 from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings
+from twinlog.config.flow.copying import GapPolicy, LifecycleSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.follow import follow
-from twinlog.follow.generation import LaneGeneration
+from twinlog.follow.report import LaneGeneration
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.monitoring import status

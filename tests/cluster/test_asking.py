@@ -12,7 +12,8 @@ import pytest
 from twinlog.cluster import asking
 from twinlog.cluster.asking import QUESTIONS, RefusedUse, Sample, needed, refused_requests
 from twinlog.cluster.permissions.requests import SOURCE, TARGET, USES, Cost
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import TopicPartition
 

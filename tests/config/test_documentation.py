@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.config.explain import explain
 from twinlog.config.file.keys import Home, Key
-from twinlog.config.flow.explain import explain
 from twinlog.config.flow.known_keys import KEYS, RENAMED, WHY_UNUSED
 from twinlog.config.flow.load import resolve_text
 from twinlog.config.flow.settings import FlowSettings

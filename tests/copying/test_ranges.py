@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.settings import (
-    CopySettings,
-    FlowSettings,
-)
+from twinlog.config.flow.copying import CopySettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import Tier
 from twinlog.config.security.connection import (
     ClusterSettings,

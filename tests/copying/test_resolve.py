@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend import at_least_once, copies
 from twinlog.copying.mend.tails import LOST_PROGRESS
 from twinlog.copying.ownership import Ownership

@@ -4,21 +4,11 @@ import pytest
 
 pytestmark = pytest.mark.airflow
 
-FLOWS = """\
-clusters = us-east, B, C
-us-east.bootstrap.servers = localhost:9092
-B.bootstrap.servers = localhost:9093
-C.bootstrap.servers = localhost:9094
-us-east->B.enabled = true
-us-east->B.twinlog.audit.schedule = 5 */2 * * *
-B->C.enabled = true
-"""
-
 
 @pytest.fixture
 def dags(dags_of):
     """The Dags of this file."""
-    return dags_of("audit.py", FLOWS)
+    return dags_of("audit.py", "us-east->B.twinlog.audit.schedule = 5 */2 * * *")
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

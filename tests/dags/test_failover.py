@@ -7,20 +7,11 @@ import pytest
 
 pytestmark = pytest.mark.airflow
 
-CONFIGURATION = """\
-clusters = us-east, B, C
-us-east.bootstrap.servers = localhost:9092
-B.bootstrap.servers = localhost:9093
-C.bootstrap.servers = localhost:9094
-us-east->B.enabled = true
-B->C.enabled = true
-"""
-
 
 @pytest.fixture
 def dags(dags_of):
     """The failover Dags, by their ids."""
-    return dags_of("failover.py", CONFIGURATION)
+    return dags_of("failover.py")
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

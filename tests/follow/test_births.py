@@ -13,7 +13,8 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import resolve
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.follow.births import born_since, may_have_lanes, resolve_born

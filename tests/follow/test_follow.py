@@ -30,8 +30,8 @@ from twinlog.errors import (
 )
 from twinlog.follow import follow, generation
 from twinlog.follow.background import Turn, beside, turns
-from twinlog.follow.generation import Following, LaneGeneration
-from twinlog.follow.report import RunState, prepare
+from twinlog.follow.generation import Following
+from twinlog.follow.report import LaneGeneration, RunState, prepare
 from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec

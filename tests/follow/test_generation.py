@@ -14,7 +14,8 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.copying.packing import fixed_lanes

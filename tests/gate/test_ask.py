@@ -513,6 +513,7 @@ def test_the_gate_changes_nothing(ask, source, target):
 
 def test_the_outcome_is_kept(flow, clusters, target, orders, copied, tmp_path):
     """Page, Data Docs and evidence in the flow's reports, the answer in its ledger; no ledger, no note."""
+    from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
 
     kept_in = replace(flow, gate=GateSettings(reports=tmp_path, fence_seconds=1))
@@ -524,14 +525,7 @@ def test_the_outcome_is_kept(flow, clusters, target, orders, copied, tmp_path):
         else:
             memory = target.topics.pop(flow.ledger_topic)
         answer = gate.run(kept_in, clusters, PLANNED, sleep=lambda _: None)
-        kept = keep(
-            kept_in,
-            target,
-            answer,
-            configuration=tmp_path / "mm2.properties",
-            configuration_sha256="c",
-            key=None,
-        )
+        kept = keep(kept_in, target, answer, Seal("mm2.properties", "c"))
         if not has_ledger:
             assert flow.ledger_topic not in target.topics
             target.topics[flow.ledger_topic] = memory

@@ -23,15 +23,15 @@ from twinlog.errors import ConfigError, FormatError, TerminalError
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.gate.answer import GateResult, weigh
 from twinlog.gate.evidence import (
+    Seal,
     canonical,
-    document_of,
-    payload_of,
     plain,
     read_private_key,
     read_public_key,
     verify,
 )
 from twinlog.gate.suites.suites import Fact, Mode
+from twinlog.jsonable import to_json
 
 VERIFIER = Path(__file__).parent / "verify_evidence.py"
 
@@ -55,10 +55,8 @@ def signed(keys):
     waiver = Waiver("no-gaps", "", "Grund: größer", "jö", 2_000_000_000_000, 1)
     checks = weigh(results, [waiver], {Fact.NOW: 0.123456}, 1_700_000_000_000)
     result = GateResult("A->B", Mode.PLANNED, True, 1_700_000_000_000, False, checks, ())
-    payload = payload_of(
-        result, at="2026-01-01T00:00:00+00:00", configuration="mm2.properties", configuration_sha256="ab"
-    )
-    return document_of(payload, read_private_key(keys[0]))
+    seal = Seal("mm2.properties", "ab", read_private_key(keys[0]))
+    return seal.document(1_767_225_600_000, gate=to_json(result))
 
 
 def test_signed_evidence_verifies(signed, keys):

@@ -54,6 +54,20 @@ class Seen:
     headers: tuple[tuple[str, bytes | None], ...] = field(default=())
 
 
+NOW = int(time.time() * 1000)
+
+VARIED = [
+    Seen(b"k", b"value", NOW),
+    Seen(None, b"no key", NOW - 5),
+    Seen(b"", b"", NOW + 1),
+    Seen(b"tombstone", None, NOW),
+    Seen(None, None, 1),
+    Seen(b"headers", b"v", NOW, (("a", b"1"), ("a", b"2"), ("b", None), ("c", b""))),
+    Seen("ключ".encode(), bytes(range(256)), 1, (("заголовок", b"\x00\xff"),)),
+]
+"""A record of each kind."""
+
+
 class ThreadRunner:
     """Runs lanes in threads: the LaneRunner of tests that are not about Spark."""
 
@@ -96,10 +110,10 @@ def configure(folder: Path, clusters: Mapping[str, Any], flows: Iterable[str], *
     return path
 
 
-def flow_of(
+def file_and_flow(
     folder: Path, source: Any, target: Any, topics: Iterable[str], *, alias: str = "A", **properties: str
-) -> FlowSettings:
-    """Settings of the flow A->B over two clusters, for some topics and no heartbeats (other tests beat, too).
+) -> tuple[Path, FlowSettings]:
+    """A file with the flow A->B over two clusters, for some topics and no heartbeats (other tests beat, too).
 
     A source that is not `cluster_a` needs an `alias` of its own: a target knows its source by the cluster's id.
 
@@ -111,7 +125,21 @@ def flow_of(
         "twinlog__lanes": "2",
     } | properties
     name = f"{alias}->B"
-    return load(configure(folder, {alias: source, "B": target}, [name], **settings)).flows[name]
+    config = configure(folder, {alias: source, "B": target}, [name], **settings)
+    return config, load(config).flows[name]
+
+
+def flow_of(*arguments: Any, **properties: str) -> FlowSettings:
+    """The flow of `file_and_flow` alone."""
+    return file_and_flow(*arguments, **properties)[1]
+
+
+def with_copies(*arguments: Any, **properties: str) -> tuple[Path, FlowSettings]:
+    """As `file_and_flow`; the target has the copies of its topics, still empty."""
+    config, flow = file_and_flow(*arguments, **properties)
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+    return config, flow
 
 
 def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> CopyResult:

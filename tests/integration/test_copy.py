@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 
 from lab import (
+    NOW,
+    VARIED,
     Seen,
     ThreadRunner,
     commit_group,
@@ -36,18 +37,6 @@ from twinlog.offsets.offset_map import Translation
 from twinlog.quarantine import read as quarantine
 from twinlog.quarantine import replay
 from twinlog.state.progress import read_maps, read_progress
-
-NOW = int(time.time() * 1000)
-
-VARIED = [
-    Seen(b"k", b"value", NOW),
-    Seen(None, b"no key", NOW - 5),
-    Seen(b"", b"", NOW + 1),
-    Seen(b"tombstone", None, NOW),
-    Seen(None, None, 1),
-    Seen(b"headers", b"v", NOW, (("a", b"1"), ("a", b"2"), ("b", None), ("c", b""))),
-    Seen("ключ".encode(), bytes(range(256)), 1, (("заголовок", b"\x00\xff"),)),
-]
 
 
 def many(count: int, size: int = 100, start: int = 0) -> list[Seen]:

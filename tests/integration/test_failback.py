@@ -36,6 +36,7 @@ from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
@@ -44,7 +45,7 @@ from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
@@ -195,7 +196,7 @@ def test_what_the_reverse_flow_brought_home_is_no_tail(cluster_a, cluster_b, tmp
     produce(cluster_a, topic, [seen(it) for it in range(10, 13)])
     produce(cluster_b, topic, [seen(it) for it in range(120, 124)])
 
-    request = failback.Request("jo", file, "sha", reverse=back)
+    request = failback.Request("jo", Seal("mm2.properties", "sha"), reverse=back)
     with open_clusters(there) as clusters, opened_logs(there) as read:
         report = failback.run(there, clusters, request, read)
     assert ("promoted", 3, 4, 0) == (
@@ -246,7 +247,7 @@ class BothWays:
 
     def tools(self, answer: Answer) -> Tools:
         """Lanes in threads, and this answer."""
-        return Tools(ThreadRunner, lambda _: answer, time.sleep, self.file, "sha")
+        return Tools(ThreadRunner, lambda _: answer, time.sleep, Seal("mm2.properties", "sha"))
 
     def fail_over(self) -> None:
         """Promote the right side, as planned; no group reads a record again."""

@@ -27,6 +27,7 @@ from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.errors import TransientError
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
@@ -83,7 +84,7 @@ class Pair:
 
     def fail_over(self, mode: Mode, answer: Answer = Answer.YES) -> FailoverReport:
         """Fail over in this process, with lanes in threads."""
-        tools = Tools(ThreadRunner, lambda _: answer, time.sleep, self.file, "sha")
+        tools = Tools(ThreadRunner, lambda _: answer, time.sleep, Seal("mm2.properties", "sha"))
         with open_clusters(self.flow) as clusters:
             return failover.run(self.flow, clusters, failover.Request(mode, "jo"), tools)
 

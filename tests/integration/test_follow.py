@@ -32,8 +32,7 @@ from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn
-from twinlog.follow.generation import LaneGeneration
-from twinlog.follow.report import Reporter, RunState, prepare
+from twinlog.follow.report import LaneGeneration, Reporter, RunState, prepare
 from twinlog.lab.kafka.ports import free_ports
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.monitoring.exporter import Board, Endpoints

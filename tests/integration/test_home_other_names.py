@@ -35,6 +35,7 @@ from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -42,7 +43,7 @@ from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
 from twinlog.recovery.reverse import Way, way_home
 from twinlog.recovery.steps.scene import Answer, Tools
@@ -92,7 +93,7 @@ class Pair:
 
     def tools(self, answer: Answer) -> Tools:
         """Lanes in threads, and this answer."""
-        return Tools(ThreadRunner, lambda _: answer, time.sleep, self.file, "sha")
+        return Tools(ThreadRunner, lambda _: answer, time.sleep, Seal("mm2.properties", "sha"))
 
     def fail_over(self) -> None:
         """Promote the right side, as planned; no group reads a record again."""

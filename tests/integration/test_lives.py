@@ -30,14 +30,15 @@ from lab import (
     topic_names,
 )
 from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.copying import GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
 from twinlog.copying.resolve import resolve_now
 from twinlog.copying.result import CopyResult
 from twinlog.errors import TerminalError
 from twinlog.follow import follow
-from twinlog.follow.generation import LaneGeneration
+from twinlog.follow.report import LaneGeneration
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.lab.kafka.broker import EmbeddedKafka

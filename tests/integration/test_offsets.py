@@ -32,8 +32,9 @@ from lab import (
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import FlowSettings, PoisonPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TransientError
 from twinlog.groups import checkpoints

@@ -16,7 +16,7 @@ from refusing import GROUP, ORDERS, Played, World, refused, world
 
 from lab import committed
 from twinlog.cluster.asking import QUESTIONS
-from twinlog.cluster.permissions.requests import NOTHING_AT_ALL, SOURCE, TARGET, UNSEEN, USES, Cost, Use
+from twinlog.cluster.permissions.requests import NOTHING_AT_ALL, SOURCE, TARGET, USES, Cost, Use
 
 QUICK = ((SOURCE, "DescribeLogDirs", How.HIDDEN), (TARGET, "EndTxn", How.HIDDEN))
 """These are tried every day."""
@@ -35,6 +35,9 @@ ASKED = {*QUESTIONS, *RIGHTS}
 
 FEATURES_AT_MOST = 3
 """The most features that one request is for; each has a line."""
+
+UNSEEN = {Cost.GUARDED, Cost.STATE_ANEW}
+"""Costs of which a cycle says nothing."""
 
 NEVER_HIDDEN = "Metadata"
 """No client of Kafka starts without it; librdkafka waits for it in vain at every question."""

@@ -22,10 +22,11 @@ from confluent_kafka.admin import ResourceType
 from lab import Seen, ThreadRunner, alter_configs, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.copying import GapPolicy, LifecycleSettings
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.follow import follow
-from twinlog.follow.generation import LaneGeneration
+from twinlog.follow.report import LaneGeneration
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition

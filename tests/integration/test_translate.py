@@ -28,6 +28,7 @@ from lab import (
     configure,
     create_topic,
     cycle,
+    file_and_flow,
     produce,
     produce_transaction,
     read_with_offsets,
@@ -61,14 +62,12 @@ def test_every_offset_of_a_topic_with_gaps(
 ) -> None:
     """Transactions, aborted ones, several cycles: by a file of all offsets there, and by that file back again."""
     topic = create_topic(cluster_a, unique_topic("gaps"))
-    config = configure(
+    config, flow = file_and_flow(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=topic,
-        heartbeats__replication__enabled="false",
+        cluster_a,
+        cluster_b,
+        [topic],
     )
-    flow = load(config).flows["A->B"]
     for first in range(0, 60, 20):
         produce(cluster_a, topic, some(first, 5))
         produce_transaction(cluster_a, topic, some(first + 5, 10))

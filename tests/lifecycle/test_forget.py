@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog import clock
-from twinlog.config.flow.settings import LifecycleSettings
+from twinlog.config.flow.copying import LifecycleSettings
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Gap, GapCause, Quarantine

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.settings import GapPolicy, LifecycleSettings, RecreatedPolicy
+from twinlog.config.flow.copying import GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, Gap, GapCause
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation, LeaderEpoch, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition

@@ -9,7 +9,8 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, LifecycleSettings, RecreatedPolicy
+from twinlog.config.flow.copying import LifecycleSettings, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import DeletedTopic, GroupPosition, Incarnation, Rebuild, RebuildPhase

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.checks.partitions import MapSummary
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.config.flow.settings import CopySettings
+from twinlog.config.flow.copying import CopySettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import CycleReport, Incarnation
 from twinlog.kafka_types import TopicPartition

@@ -9,6 +9,7 @@ from recovery_world import World
 
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring import publish
 from twinlog.recovery import abort, approved, failover
@@ -27,9 +28,7 @@ def fail_over(
     by: str = "ann",
     driver: str = "failover__A__B/monday",
 ) -> FailoverReport:
-    tools = Tools(
-        SimpleNamespace, lambda _: Answer.NOBODY, lambda _: None, world.folder / "mm2.properties", "sha"
-    )
+    tools = Tools(SimpleNamespace, lambda _: Answer.NOBODY, lambda _: None, Seal("mm2.properties", "sha"))
     return approved.run(world.flow, world.clusters, mode, Approval(by, at_risk, ended, driver), tools)
 
 

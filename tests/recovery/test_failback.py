@@ -22,13 +22,14 @@ from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.formats.ledger.writers import FlowClaim
+from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.logs.partition_reader import Lost
 from twinlog.recovery import abort
 from twinlog.recovery.failback import export, failback
 from twinlog.recovery.failback.failback import FailbackReport, Request
-from twinlog.recovery.failback.one_sided import Side, Stretch
+from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import State
 from twinlog.state.ledger import read_ledger, write_ledger
 
@@ -64,7 +65,7 @@ class Aftermath:
 
     def fail_back(self, **changes: object) -> FailbackReport:
         """Fail back as a process of its own."""
-        request = replace(Request("jo", self.world.folder / "mm2.properties", "sha"), **changes)
+        request = replace(Request("jo", Seal("mm2.properties", "sha")), **changes)
         return failback.run(self.world.flow, self.world.watched, request, self.read)
 
     @property

@@ -106,7 +106,7 @@ class TestPast:
         assert ("other",) == found.untold
 
     def test_what_is_not_known_has_no_offset(self, world):
-        """A topic without a copy, one that was made anew since, and a place that nothing translates."""
+        """A topic without a copy, one that was recreated since, and a place that nothing translates."""
         ledger = ledger_of(world)
         looks = (
             GroupLook.of(EARLY, [stand(1), stand(1, topic="gone"), stand(1, topic="none", downstream=1)]),
@@ -117,7 +117,7 @@ class TestPast:
         assert {
             "gone": (None, "A.gone-0 does not answer, or is gone"),
             "none": (None, "A.none-0 does not answer, or is gone"),
-            "orders": (None, "orders was made anew since"),
+            "orders": (None, "orders was recreated since"),
         } == {it.topic: (it.downstream_offset, it.text) for it in found.rows}
 
     def test_without_a_map_it_is_as_translated_then(self, world):

@@ -13,12 +13,14 @@ from home_world import BothWays, denied, lose, promoted_world
 from recovery_world import ORDERS, WRITES, Blows, Killed
 
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.ranges import ResolvedRanges
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import FAILBACK, RunState
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.selection import NameFilter
@@ -443,7 +445,7 @@ class TestRefusals:
     def test_saving_without_home_meanwhile(self, world: BothWays):
         """`failback` alone says that the way home is under way."""
         world.home(Answer.NO)
-        request = failback.Request("jo", world.folder / "mm2.properties", "sha")
+        request = failback.Request("jo", Seal("mm2.properties", "sha"))
         read = partial(world.read, world.there)
         with pytest.raises(TerminalError, match="A->B is on its way home"):
             failback.run(world.there, world.clusters(world.there), request, read)

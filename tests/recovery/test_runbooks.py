@@ -6,10 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.drill.procedure import DRILL
+from twinlog.drill.report import DrillStep
 from twinlog.recovery.procedure import FAILBACK, HOME, PLANNED, SOURCE_DEAD, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+
+
+def rows_of(page: str, heading: str) -> list[str]:
+    """The rows of the table below a heading."""
+    section = (
+        (RUNBOOKS / page)
+        .with_suffix(".md")
+        .read_text(encoding="utf-8")
+        .partition(f"## {heading}\n")[2]
+        .partition("\n## ")[0]
+    )
+    return [line for line in section.splitlines() if line.startswith("| ")][1:]
 
 
 @pytest.mark.parametrize(
@@ -19,17 +31,16 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
         ("source-dead", "The command", SOURCE_DEAD),
         ("failback", "The command", HOME),
         ("failback", "To save only", FAILBACK),
-        ("drill", "The command", DRILL),
     ],
 )
 def test_a_runbook_has_every_step_of_its_procedure(page: str, heading: str, steps: tuple[Step, ...]) -> None:
     """One row a step: what it does, what to expect, and what to do otherwise."""
-    section = (
-        (RUNBOOKS / page)
-        .with_suffix(".md")
-        .read_text(encoding="utf-8")
-        .partition(f"## {heading}\n")[2]
-        .partition("\n## ")[0]
-    )
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    rows = rows_of(page, heading)
     assert [f"| {it.name.value} | {it.does} | {it.expected} | {it.otherwise} |" for it in steps] == rows
+
+
+def test_the_runbook_of_drills_has_every_step_in_its_order() -> None:
+    """By the names that `twinlog drill` shows."""
+    assert list(DrillStep) == [
+        row.split(" | ")[0].removeprefix("| ") for row in rows_of("drill", "The command")
+    ]

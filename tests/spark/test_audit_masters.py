@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, configure, create_topic, cycle, produce
+from lab import Seen, create_topic, cycle, file_and_flow, produce
 from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.load import load
 from twinlog.state.ledger import read_ledger
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -52,17 +51,15 @@ def test_audit_and_rules(
         produce(cluster_a, good, GOOD, partition, compression_type="lz4")
     damaged = [*GOOD[:-1], dataclasses.replace(GOOD[-1], key=None, value=b"{no json", timestamp=5)]
     produce(cluster_a, bad, damaged)
-    config = configure(
+    config, flow = file_and_flow(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=f"{good},{bad}",
-        heartbeats__replication__enabled="false",
+        cluster_a,
+        cluster_b,
+        [f"{good},{bad}"],
         twinlog__data__quality__suite=str(repository / "include" / "config" / "suites" / "sane-records.json"),
         twinlog__data__quality__sample__records="50",
         twinlog__data__quality__stop="true",
     )
-    flow = load(config).flows["A->B"]
     cycle(flow)
     code, audited = submit("audit", config)
     assert (0, True, 6000, 1.0) == (code, audited["equal"], audited["records"], audited["coverage"])

@@ -18,10 +18,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, configure, create_topic, produce, read
-from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.load import load
-from twinlog.lifecycle import sync_topics
+from lab import Seen, create_topic, produce, read, with_copies
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -49,18 +46,14 @@ def test_a_killed_worker_costs_its_lane_a_pause_and_no_record(
     )
     topic = unique_topic("workers")
     create_topic(cluster_a, topic, PARTITIONS)
-    config = configure(
+    config, flow = with_copies(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=topic,
+        cluster_a,
+        cluster_b,
+        [topic],
         twinlog__lanes="4",
         twinlog__follow__seconds="5",
-        heartbeats__replication__enabled="false",
     )
-    flow = load(config).flows["A->B"]
-    with open_clusters(flow) as clusters:
-        sync_topics.run(flow, clusters)
     command = [sys.executable, "-m", "twinlog", "run", "--for", "10m", "--config", str(config)]
     lines: list[str] = []
     with subprocess.Popen(

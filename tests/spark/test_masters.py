@@ -16,10 +16,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, configure, create_topic, produce, read
-from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.load import load
-from twinlog.lifecycle import sync_topics
+from lab import Seen, create_topic, produce, read, with_copies
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -33,16 +30,12 @@ def prepared(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> Path
     create_topic(cluster_a, topic, 2)
     for partition in (0, 1):
         produce(cluster_a, topic, RECORDS, partition, compression_type="zstd")
-    config = configure(
+    config, _ = with_copies(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=topic,
-        heartbeats__replication__enabled="false",
+        cluster_a,
+        cluster_b,
+        [topic],
     )
-    flow = load(config).flows["A->B"]
-    with open_clusters(flow) as clusters:
-        sync_topics.run(flow, clusters)
     return config
 
 

@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, configure, create_topic, produce, read
-from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.load import load
-from twinlog.lifecycle import sync_topics
+from lab import Seen, create_topic, produce, read, with_copies
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -75,12 +72,11 @@ def test_a_copy_and_its_audit_on_spark(
     monkeypatch.setenv("HASH_KEY", "a key of more than sixteen characters")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.syspath_prepend(str(tmp_path))
-    config = configure(
+    config, _ = with_copies(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=topic,
-        heartbeats__replication__enabled="false",
+        cluster_a,
+        cluster_b,
+        [topic],
         twinlog__transform=f"python:{name}.clean",
         twinlog__transform__topics=topic,
         twinlog__transform__rules__pii__topics=topic,
@@ -89,8 +85,6 @@ def test_a_copy_and_its_audit_on_spark(
         twinlog__transform__rules__pii__hash="n",
         twinlog__transform__rules__pii__hash__key="${env:HASH_KEY}",
     )
-    with open_clusters(flow := load(config).flows["A->B"]) as clusters:
-        sync_topics.run(flow, clusters)
     code, copied = submit("copy", config)
     assert (0, "done", 3000) == (code, copied["state"], copied["records"])
     for partition in (0, 1):

@@ -27,6 +27,7 @@ from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
@@ -42,7 +43,7 @@ from twinlog.recovery import abort, failover, journal
 from twinlog.recovery.abort import AbortResult
 from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import Side, Stretch
+from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.reverse import Way, homeward
 from twinlog.recovery.steps import planned
@@ -202,7 +203,7 @@ class BothWays:
             self.questions.append(question)
             return answer() if callable(answer) else answer
 
-        return Tools(SimpleNamespace, approve, self._sleep, self.folder / "mm2.properties", "sha")
+        return Tools(SimpleNamespace, approve, self._sleep, Seal("mm2.properties", "sha"))
 
     def _sleep(self, _: float) -> None:
         if self.between:
@@ -263,7 +264,7 @@ class BothWays:
         """Save what the source of a flow alone has, that of A->B unless another is named."""
         chosen = flow or self.there
         reverse = self.usual if chosen is self.there else self.there
-        request = failback.Request("jo", self.folder / "mm2.properties", "sha", reverse=reverse)
+        request = failback.Request("jo", Seal("mm2.properties", "sha"), reverse=reverse)
         clusters = self.clusters(chosen, watched=True)
         return failback.run(chosen, clusters, request, partial(self.read, chosen))
 

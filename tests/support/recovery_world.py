@@ -19,6 +19,7 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
@@ -166,7 +167,7 @@ class World:
             self.questions.append(question)
             return answer() if callable(answer) else answer
 
-        tools = Tools(SimpleNamespace, approve, self._sleep, self.folder / "mm2.properties", "sha")
+        tools = Tools(SimpleNamespace, approve, self._sleep, Seal("mm2.properties", "sha"))
         request = failover.Request(mode, by, **changes)
         return failover.run(self.flow, self.watched, request, tools)
 

@@ -14,13 +14,14 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import home
-from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
@@ -65,7 +66,7 @@ class ThereAndBack:
     def fail_over(self) -> str:
         """Promote the south as planned; return the name of the failover."""
         with open_clusters(self.there) as clusters, open_clusters(self.back) as back:
-            tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, self.file, "sha")
+            tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, Seal("mm2.properties", "sha"))
             tools = replace(tools, reverse=Way(self.back, back))
             report = failover.run(self.there, clusters, failover.Request(Mode.PLANNED, "jo"), tools)
         assert "promoted" == report.state.value, report.steps
@@ -78,7 +79,7 @@ class ThereAndBack:
             open_clusters(self.back) as back,
             opened_logs(self.there) as read,
         ):
-            tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, self.file, "sha")
+            tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, Seal("mm2.properties", "sha"))
             ways = Way(self.there, clusters), Way(self.back, back)
             report = home.run(*ways, home.Request("jo", Tail.KEEP), tools, read)
         assert "following" == report.state.value, report.steps

@@ -15,6 +15,8 @@ from twinlog.checks.great_expectations import Validated
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.flow.values import NEVER
 from twinlog.copying import copy
+from twinlog.cycle.begin import begin
+from twinlog.cycle.conclude import conclude
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
@@ -23,6 +25,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import as_left
 from twinlog.monitoring import publish, status
+from twinlog.monitoring.exporter import Board
 from twinlog.state.ledger import write_ledger
 from twinlog.steps import checkpoints, discover, offset_syncs, plan_ranges, validate
 from twinlog.topics import snapshot as snapshots
@@ -105,6 +108,17 @@ class TestReadOnce:
         found = reads(lambda: run_cycle(audited, clusters, Request("run-2"), lambda: None, lambda _: None))
         assert (2, 1) == (found[0], found[2])
         assert found[1] <= 9
+
+    def test_around_a_copy(self, flow, clusters, source, reads):
+        """Discovers before it and after it, as a worker of Airflow does whose copy is a Spark job of its own."""
+        source.add_topic("users")
+
+        def around() -> None:
+            assert begin(flow, clusters, None, None, hint="").synced.changes
+            conclude(flow, clusters, "run-2", None, 0, Board(flow), print, failed=False)
+
+        discoveries, _, maps, _ = reads(around)
+        assert (2, 1) == (discoveries, maps)
 
     def test_cycle_that_copies(self, flow, clusters, source, target, orders, copied, reads, monkeypatch):
         """Creates a copy, copies, and discovers no more often: the copy takes the plan's snapshot."""

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from twinlog.kafka_types import TopicPartition
 from twinlog.transforms.chain import Chain
-from twinlog.transforms.commitments import Commitment, Committing
-from twinlog.transforms.rules import HmacKey, Rule
+from twinlog.transforms.commitments import Commitment, commitments
+from twinlog.transforms.rules import Hidden, HmacKey, NotJson, Rule, applied
 
 PLACE = TopicPartition("orders", 3)
 KEY = HmacKey(b"0123456789abcdef")
@@ -25,7 +25,9 @@ VALUE = '{"id":"17", "card":{"number" : 4111.0,"x":1}, "name":"ü", "mails":["é
 
 
 def of(value: bytes, rule: Rule = RULE, place: TopicPartition = PLACE, offset: int = 12) -> list[Commitment]:
-    return Committing([rule], place).of(offset, value)
+    hidden: Hidden = []
+    applied([replace(rule, not_json=NotJson.PASS)])(None, value, hidden)
+    return commitments(hidden, place, offset, value)
 
 
 def test_it_is_what_the_page_says():
@@ -60,7 +62,21 @@ def test_another_content_place_rule_or_key_is_another_commitment(other):
 def test_what_is_not_hidden_does_not_count():
     """Other fields may change; a value without hidden fields, or that is no JSON, has no commitment."""
     assert of(VALUE) == of(VALUE.replace("ü".encode(), b"another"))
-    assert [[]] * 3 == [of(it) for it in (b'{"name":1}', b"no json", b"[" * 100_000)]
+    assert [[]] * 2 == [of(it) for it in (b'{"name":1}', b"no json")]
+
+
+def test_each_rule_commits_to_what_the_source_holds():
+    """Not to what rules before it left; what is too deep for a rule alone has no fields for it."""
+    rules = [
+        replace(RULE, name=name, masked=(path,), hashed=())
+        for name, path in (("a", ("b",)), ("b", ("b", "c")))
+    ]
+    for inner, told in ((b'{"c":1}', ["a", "b"]), (b"[" * 900 + b"]" * 900, ["a"])):
+        value, hidden = b'{"b":%s}' % inner, []
+        applied(rules)(None, value, hidden)
+        assert told == [rule.name for rule, _ in hidden]
+        alone = [of(value, rule)[0] for rule in rules[: len(told)]]
+        assert alone == commitments(hidden, PLACE, 12, value)
 
 
 @given(

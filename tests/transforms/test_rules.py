@@ -27,7 +27,7 @@ KEY = HmacKey(SECRET)
 
 def make(rule: Rule, value: bytes | None, key: bytes | None = None) -> bytes | Routed | None:
     """Apply one rule to one record."""
-    return applied([rule])(key, value)
+    return applied([rule])(key, value, [])
 
 
 def hashed(text: str) -> bytes:
@@ -107,7 +107,7 @@ def test_rules_follow_each_other_up_to_one_that_drops() -> None:
     mask = Rule("a", (".*",), masked=(("a",),))
     drop = Rule("b", (".*",), drop_field=FieldMatches(("a",), ""))
     fails = Rule("c", (".*",), masked=(("b",),))
-    assert DROPPED is applied([mask, drop, fails])(None, b'{"a":"x"}')
+    assert DROPPED is applied([mask, drop, fails])(None, b'{"a":"x"}', [])
 
 
 def test_a_key_shows_itself_nowhere() -> None:
@@ -147,7 +147,7 @@ def routing(**more: Any) -> Rule:
 def test_what_is_routed(rule: Rule, key: bytes | None, value: bytes | None, routed: bytes | None) -> None:
     """Without a condition everything, else by key or field as they came; DROPPED stands for what stays in the copy."""
     made = make(rule, value, key)
-    assert (value if routed is DROPPED else Routed(ALERTS, routed, "r")) == made
+    assert (value if routed is DROPPED else Routed(ALERTS, routed)) == made
 
 
 def test_what_a_rule_drops_is_not_routed() -> None:
@@ -162,10 +162,9 @@ def test_no_rule_sees_what_an_earlier_one_routed_and_it_keeps_what_was_masked() 
     mask = Rule("a", (".*",), masked=(("a",),))
     other = Rule("c", (".*",), route=Route("others", Partitioner.SAME))
     apply = applied([mask, routing(route_key="k"), other, Rule("d", (".*",), masked=(("b",),))])
-    assert Routed(ALERTS, b'{"a":"","b":1}', "r") == apply(b"k", b'{"a":"x","b":1}')
-    assert Routed(Route("others", Partitioner.SAME), b'{"a":"","b":1}', "c") == apply(
-        None, b'{"a":"x","b":1}'
-    )
+    value, left = b'{"a":"x","b":1}', b'{"a":"","b":1}'
+    assert Routed(ALERTS, left) == apply(b"k", value, [])
+    assert Routed(Route("others", Partitioner.SAME), left) == apply(None, value, [])
 
 
 def test_a_route_makes_another_chain_and_no_route_the_one_of_before() -> None:

@@ -15,7 +15,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from twinlog.airflow.cycle import CycleRequest
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 
 REFRESHES_A_RUN = 15
 """Multiples of `twinlog.follow.seconds` between the starts of two runs; each run is reported once."""

@@ -46,6 +46,11 @@ def groups_at_ms(params: Mapping[str, Any]) -> int | None:
     return found
 
 
+def consistent_cut(params: Mapping[str, Any]) -> bool | None:
+    """Say whether the form asks for a consistent cut; None if not: a planned failover has none."""
+    return True if params.get("consistent_cut") else None
+
+
 def goes_home(params: Mapping[str, Any]) -> bool:
     """Say whether the form asks for the way home.  Raises UsageError for a tail without it."""
     if params["tail"] and not params["home"]:

@@ -27,7 +27,7 @@ from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import read_other_writers
 
@@ -102,7 +102,7 @@ def issue_of(topic: str, copy: str, at: TopicPartition, it: DeletedEarly) -> Iss
 def _missing(discovery: Discovery, ledger: Ledger, maps: Maps[PackedMap]) -> Iterator[_Missing]:
     for topic in discovery.topics:
         for partition in topic.partitions:
-            packed = maps.seen(SourceIncarnation(topic.topic, topic.topic_id, partition.partition))
+            packed = maps.seen(topic.life(partition.partition))
             if isinstance(packed, PackedMap) and not topic.blocked:
                 yield from _missing_in(topic, partition, packed, ledger)
 
@@ -117,12 +117,12 @@ def _missing_in(
     below = with_runs[packed.downstream[with_runs] <= copy.log_start]
     if not len(below):
         return
-    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
+    life = topic.life(partition.partition)
     begins = bounds_of(ledger, life, None, copy.log_start, copy.stable_end).begins
     begin = max(partition.source.log_start, int(packed.first[0]) if begins is None else begins)
     limit = int(packed.end[below[-1]])
     if begin < limit:
-        remote = TopicPartition(topic.remote_topic, partition.partition)
+        remote = topic.at_target(partition.partition)
         yield _Missing(life.topic_partition, remote, packed, int(below[-1]), begin, limit, copy.log_start)
 
 

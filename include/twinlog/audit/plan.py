@@ -14,7 +14,8 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.checks.coverage import left_target, mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.kafka_types import Issue, TopicPartition
@@ -113,7 +114,7 @@ def _copy_of(
     state: AuditState,
     request: AuditRequest,
 ) -> _Copy | None:
-    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
+    life = topic.life(partition.partition)
     if life in state.maps.broken or partition.target is None or topic.remote is None:
         return None
     offset_map = state.maps.get(life)
@@ -211,7 +212,7 @@ def _lost_without_records(
     topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState
 ) -> Iterator[Issue]:
     """Report what is lost of a map that holds no record: there is nothing to compare, but there may have been."""
-    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
+    life = topic.life(partition.partition)
     offset_map = state.maps.get(life)
     if offset_map is not None and not offset_map.records and partition.target is not None:
         copy = f"{topic.remote_topic}-{life.partition}"

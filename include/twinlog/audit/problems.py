@@ -18,7 +18,6 @@ from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.topics.other_writers import OtherWriters
 
@@ -86,7 +85,7 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
             it.code is ProblemCode.SOURCE_REFUSED
             and it.topic in copied
             and (wanted is None or it.topic in wanted)
-            and left_out_reason(flow, it.topic) is None
+            and flow.why_left_out(it.topic) is None
         ):
             yield it
 
@@ -155,8 +154,8 @@ def _partition_problems(
 ) -> Iterator[Issue]:
     """Report what keeps one partition from being audited although its topic can be."""
     name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
-    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
-    copied, mapped = TopicPartition(topic.topic, life.partition) in state.progress, life in state.maps
+    life = topic.life(partition.partition)
+    copied, mapped = topic.at_source(life.partition) in state.progress, life in state.maps
     if topic.remote is None or life in state.maps.broken or not (copied or mapped):
         return
     if partition.target is None and partition.partition < topic.remote.partitions:

@@ -30,14 +30,13 @@ ORIGIN: Final = ("twinlog.source", "twinlog.topic", "twinlog.topic.id", "twinlog
 
 
 class RoutedRecord(NamedTuple):
-    """A record as the rule of a name routes it: its upstream offset, timestamp (ms), key, and end without origin."""
+    """A record as a rule routes it: its upstream offset, timestamp (ms), key, and end without origin."""
 
     offset: int
     timestamp: int
     key: bytes | None
     rest: bytes
     route: Route
-    rule: str = ""
 
     @property
     def held_bytes(self) -> int:

@@ -14,7 +14,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
-from twinlog.topics.discover import all_partitions, left_out_reason
+from twinlog.topics.discover import all_partitions
 from twinlog.topics.incarnations import about_source_incarnation, sources_of_copies
 
 
@@ -129,7 +129,7 @@ def _records_at(
     names = [
         name
         for name in clusters.source.topic_names()
-        if left_out_reason(flow, name) is None and (topics is None or name in topics)
+        if flow.why_left_out(name) is None and (topics is None or name in topics)
     ]
     unknown = sorted(set(topics or ()) - set(names))
     if unknown:
@@ -167,7 +167,7 @@ def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standi
     asks = []
     for name in sorted(names):
         for it, position in sorted(committed[name].items()):
-            if left_out_reason(flow, it.topic) is not None:
+            if flow.why_left_out(it.topic) is not None:
                 notes.not_replicated.add((name, it.topic))
             else:
                 asks.append(Ask(it.topic, it.partition, position.offset, name))

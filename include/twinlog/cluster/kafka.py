@@ -50,15 +50,6 @@ def _by_requests(ask: Callable[Concatenate[Brokers, P], R]) -> Method[P, R]:
     return method
 
 
-def _by_connection(ask: Callable[Concatenate[ConnectionSettings, P], R]) -> Method[P, R]:
-    """Make a method of a function that opens its own connections."""
-
-    def method(cluster: KafkaCluster, /, *args: P.args, **named: P.kwargs) -> R:
-        return ask(cluster.connection, *args, **named)
-
-    return method
-
-
 class KafkaCluster:
     """One cluster, as `twinlog.cluster.api.Cluster` promises it; connects at the first question.
 
@@ -123,13 +114,13 @@ class KafkaCluster:
     delete_groups = _by_requests(group_offsets.delete_groups)
     connect_workers = _by_requests(workers.connect_workers)
 
-    describe_acls = _by_connection(acls.describe_acls)
-    create_acls = _by_connection(acls.create_acls)
-    delete_acls = _by_connection(acls.delete_acls)
-    describe_quotas = _by_connection(quotas.describe_quotas)
-    alter_quotas = _by_connection(quotas.alter_quotas)
-    describe_scram_users = _by_connection(scram.describe_scram_users)
-    upsert_scram_users = _by_connection(scram.upsert_scram_users)
+    describe_acls = _by_requests(acls.describe_acls)
+    create_acls = _by_requests(acls.create_acls)
+    delete_acls = _by_requests(acls.delete_acls)
+    describe_quotas = _by_requests(quotas.describe_quotas)
+    alter_quotas = _by_requests(quotas.alter_quotas)
+    describe_scram_users = _by_requests(scram.describe_scram_users)
+    upsert_scram_users = _by_requests(scram.upsert_scram_users)
 
     def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
         return find_rights(self.session, self.connection, needs)

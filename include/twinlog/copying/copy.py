@@ -19,6 +19,7 @@ from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_li
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
+from twinlog.copying.source_looks import look
 from twinlog.copying.unreported import count_by_map, ranges_of_the_dead
 from twinlog.errors import TransientError
 from twinlog.lane.spec import RangeSpec
@@ -51,6 +52,7 @@ def run(
     """
     slots = runner.slots  # waits until one is free: nothing is fenced, or looked at, before that
     started = time.monotonic()
+    looked = look(flow, clusters.source) if flow.copy.consistent_cut else None
     discovery = (snapshot or FlowSnapshot(flow, clusters)).discovery
     if snapshot is not None:
         discovery = replace(discovery, topics=with_offsets_now(clusters.source, discovery.topics))
@@ -66,6 +68,9 @@ def run(
     while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
         count += 1
         owned.take()
+        if looked is not None and owned.grant.carried_on:  # else it was taken before the recording began
+            looked.note(flow, clusters.target, owned.grant.recording)
+            looked = None
         if dead:
             count_by_map(flow, clusters.target, owned.progress, dead, totals)
         resolved = resolve_behind_fence(owned, clusters, chosen, ends, limits)

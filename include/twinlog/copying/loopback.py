@@ -22,7 +22,8 @@ import numpy as np
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.formats.ledger.writers import ReverseFlow, TakenOver

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee, PoisonPolicy
+from twinlog.config.flow.copying import Guarantee, PoisonPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.mend.state import mend_map, mend_progress
 from twinlog.copying.ranges import message_limits
@@ -225,7 +226,8 @@ def state_topics(flow: FlowSettings, clusters: Clusters, *, ask_source: bool = T
     Raises the target's refusal if sync_topics has not created them yet, and errors of the clusters.
     """
     aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
-    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *((aside,) if aside else ()))
+    noted = flow.transactions_topic if flow.copy.consistent_cut else ""
+    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *filter(None, (aside, noted)))
     described = clusters.target.describe_topics(names).require()
     limits = message_limits(clusters.target, [aside]) if aside else {}
     return StateTopics(
@@ -240,4 +242,5 @@ def state_topics(flow: FlowSettings, clusters: Clusters, *, ask_source: bool = T
         quarantine_max_bytes=limits.get(aside, DEFAULT_MAX_MESSAGE_BYTES),
         source_cluster_id=clusters.source.cluster_id() if ask_source else "",
         target_cluster_id=clusters.target.cluster_id(),
+        transactions_topic=noted,
     )

@@ -59,7 +59,7 @@ def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Ma
     The sizes serve the packing only, so a failure to read them costs a line in the log.
     """
     offsets = {
-        TopicPartition(topic.topic, it.partition): it.source.end - it.source.log_start
+        topic.at_source(it.partition): it.source.end - it.source.log_start
         for topic in topics
         for it in topic.partitions
     }
@@ -171,12 +171,7 @@ def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
 def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:
     """Return where the partitions of topics end for readers of that isolation level (upstream offsets)."""
     return {
-        TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        topic.at_source(it.partition): it.source.readable_end(read_committed=read_committed)
         for topic in topics
         for it in topic.partitions
     }
-
-
-def place_of(item: RangeSpec) -> TopicPartition:
-    """Return the source partition of a range."""
-    return item.topic_partition

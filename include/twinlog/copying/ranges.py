@@ -147,9 +147,7 @@ def ends_at(
     """
     if until_ms is None:
         return {}
-    partitions = [
-        TopicPartition(topic.topic, item.partition) for topic in topics for item in topic.partitions
-    ]
+    partitions = [topic.at_source(item.partition) for topic in topics for item in topic.partitions]
     found = source.offsets_at(partitions, until_ms).require()
     return {partition: offset for partition, offset in found.items() if offset is not None}
 
@@ -193,7 +191,7 @@ def resolve(
             flow.tier_of(topic.topic).rpo_seconds,
         )
         for partition in topic.provisioned:
-            place = TopicPartition(topic.topic, partition.partition)
+            place = topic.at_source(partition.partition)
             last = progress.get(place)
             start = _start(flow, partition, last)
             known = last is not None or partition.begins is not None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicDescription
-from twinlog.config.flow.settings import Guarantee
+from twinlog.config.flow.copying import Guarantee
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.mend import at_least_once, copies, routed
 from twinlog.copying.ownership import Ownership

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from twinlog.batches.codec import NUMBERS
-from twinlog.config.flow.settings import Guarantee, PoisonPolicy
+from twinlog.config.flow.copying import Guarantee, PoisonPolicy
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.result import Totals
 from twinlog.errors import ClusterRefused, TransientError
@@ -88,6 +88,7 @@ def lane_specs(
             reverse_ledger=reverse_ledger(flow),
             bytes_per_second=share,
             follow=follow,
+            recording=owned.grant.recording,
         )
         for lane, ranges, share in zip(owned.grant.lanes, packed, shares, strict=False)
     )

@@ -19,9 +19,8 @@ from twinlog.drill import clones
 from twinlog.drill.application import Application
 from twinlog.drill.compare import Comparison, Firsts, Readings
 from twinlog.drill.places import Place, View, view
-from twinlog.drill.procedure import DrillStep
 from twinlog.drill.reading import SESSION_SECONDS, Reader
-from twinlog.drill.report import DrilledPosition, DrillReport, Found
+from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.recovery import StepState

@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from twinlog.drill.procedure import DrillStep
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.drill import DrillState
 from twinlog.jsonable import to_json
 from twinlog.recovery.report import StepReport, TopicAtRisk
+
+
+class DrillStep(StrEnum):
+    """Name the steps of a drill, in their order; docs/runbooks/drill.md says what each does."""
+
+    TIDY = "tidy"
+    CHOOSE = "choose"
+    PLACE = "place"
+    READ = "read"
+    COMPARE = "compare"
+    CANARY = "canary"
+    AT_RISK = "at-risk"
+    CLEAN_UP = "clean-up"
 
 
 class Found(StrEnum):

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.resolve import resolve_now
 from twinlog.follow.report import Prepared
@@ -66,7 +67,7 @@ def resolve_born(
     TransientError, and TerminalErrors as `resolve_behind_fence`.
     """
     seen = with_offsets_now(clusters.source, tuple(topics))
-    wanted = {TopicPartition(it.topic, one.partition) for it in topics for one in it.provisioned}
+    wanted = {it.at_source(one.partition) for it in topics for one in it.provisioned}
     if not wanted or not wanted.isdisjoint(owned.progress) or not wanted.isdisjoint(followed):
         return ()
     ledger = read_ledger(owned.flow, clusters.target)

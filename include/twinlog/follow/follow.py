@@ -27,10 +27,9 @@ from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import PREPARE_SECONDS, Following, LaneGeneration
-from twinlog.follow.report import RunState, prepare
+from twinlog.follow.generation import PREPARE_SECONDS, Following
+from twinlog.follow.report import LaneGeneration, RunState, prepare
 from twinlog.follow.shared_slots import SharedSlots
-from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import heartbeats
 from twinlog.topics.discovery import ProblemCode
 from twinlog.topics.snapshot import FlowSnapshot
@@ -208,7 +207,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     there = {it.topic for it in discovery.topics}
     totals.forget_gone(there)
     totals.end_at({
-        TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        topic.at_source(it.partition): it.source.readable_end(read_committed=read_committed)
         for topic in discovery.topics
         for it in topic.partitions
     })

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
 from twinlog.copying.ranges import StoppedPartition
@@ -19,7 +20,7 @@ from twinlog.copying.unreported import count_by_map
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, may_have_lanes, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
-from twinlog.follow.report import EndedLanes, Prepared, RunState, prepare
+from twinlog.follow.report import EndedLanes, LaneGeneration, Prepared, RunState, prepare
 from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
@@ -43,35 +44,6 @@ LAST_WORD_SECONDS = 120.0
 
 ATTENTION_SECONDS = 0.5
 """How often the driver checks whether it has been told to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaneGeneration:
-    """One lane generation, for people who watch: what it copied, what it could not copy, and why it ended early.
-
-    `taken` says that another driver took the flow; then there is no next lane generation.
-    """
-
-    flow: str
-    number: int
-    partitions: int
-    records: int
-    bytes: int
-    seconds: float
-    stopped: tuple[StoppedPartition, ...] = ()
-    failure: TransientError | None = None
-    taken: FencedError | None = None
-
-    @property
-    def line(self) -> str:
-        """The line for a log."""
-        reason = self.taken or self.failure
-        ended = f"; {reason}" if reason is not None else ""
-        stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
-        return (
-            f"{self.flow}: lane generation {self.number}: {self.records:,} records, {self.bytes:,} bytes"
-            f" of {self.partitions:,} partitions in {self.seconds:,.1f} s{stopped}{ended}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +180,7 @@ class Following:
         opening = self._resolve()
         self.open_ranges = opening.ranges
         if self.run_state is not None:
-            self.run_state.stopped = opening.stopped
+            self.run_state.stopped, self.run_state.recording = opening.stopped, self.owned.grant.recording
         self._note_starts(opening.ranges)
         self._tell_errors(self.owned.grant.progress, well=())
         self.totals.note_ends(opening.ranges)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from twinlog import clock
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters, open_clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TransientError
 from twinlog.follow.election import RENEW_SECONDS, SILENT_SECONDS, Watch, differences, free_seat
 from twinlog.state.seats import LEADER, Member, Role, Seat, group_of, read_seats, shown, write_seat

@@ -18,7 +18,7 @@ from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
-from twinlog.errors import TransientError
+from twinlog.errors import FencedError, TransientError
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -35,6 +35,35 @@ from twinlog.topics.snapshot import FlowSnapshot
 OnReport = Callable[[FlowReport], None]
 
 
+@dataclass(frozen=True, slots=True)
+class LaneGeneration:
+    """One lane generation, for people who watch: what it copied, what it could not copy, and why it ended early.
+
+    `taken` says that another driver took the flow; then there is no next lane generation.
+    """
+
+    flow: str
+    number: int
+    partitions: int
+    records: int
+    bytes: int
+    seconds: float
+    stopped: tuple[StoppedPartition, ...] = ()
+    failure: TransientError | None = None
+    taken: FencedError | None = None
+
+    @property
+    def line(self) -> str:
+        """The line for a log."""
+        reason = self.taken or self.failure
+        ended = f"; {reason}" if reason is not None else ""
+        stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
+        return (
+            f"{self.flow}: lane generation {self.number}: {self.records:,} records, {self.bytes:,} bytes"
+            f" of {self.partitions:,} partitions in {self.seconds:,.1f} s{stopped}{ended}"
+        )
+
+
 @dataclass(slots=True)
 class RunState:
     """The state of a run, which its driver keeps up to date for the reporter.
@@ -43,7 +72,7 @@ class RunState:
     `stopped` are partitions that the open lane generation does not copy. `errors` are, by source partition, errors
     that ended its copy in an earlier lane generation and are not over. `starts` are the upstream offsets at which the
     run began to copy each partition. `ended` is what the lane generations that have ended copied, None before the
-    first has.
+    first has. `recording` is that of the newest fence (formats/transactions.py), "" for none.
     """
 
     run_id: str
@@ -52,6 +81,7 @@ class RunState:
     errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     ended: EndedLanes | None = None
+    recording: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog import __version__
+from twinlog.checks.risk import iso
+from twinlog.config.flow.settings import Configuration
 from twinlog.errors import ConfigError, FormatError, TerminalError
-from twinlog.gate.answer import GateResult
-from twinlog.jsonable import Json, to_json
+from twinlog.jsonable import Json
 
 FORMAT = "twinlog-evidence"
 VERSION = 1
@@ -58,15 +59,37 @@ class Verified:
     key_sha256: str
 
 
-def payload_of(result: GateResult, *, at: str, configuration: str, configuration_sha256: str) -> Json:
-    """Make the payload: the gate's whole answer and what produced it.  `configuration` is a file's name."""
-    payload: Json = plain({
-        "made_at": at,
-        "configuration": {"file": configuration, "sha256": configuration_sha256},
-        "versions": versions(),
-        "gate": to_json(result),
-    })
-    return payload
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What all evidence of one command has: the configuration file (its name, its digest), and the key that signs.
+
+    Without a key evidence is not signed.
+    """
+
+    file: str
+    sha256: str
+    key: Ed25519PrivateKey | None = None
+
+    @classmethod
+    def of(cls, configuration: Configuration, sign_with: Path | None = None) -> Seal:
+        """Read the key that signs, if one is named.  Raises as `read_private_key`."""
+        key = read_private_key(sign_with) if sign_with is not None else None
+        return cls(configuration.path.name, configuration.sha256, key)
+
+    @property
+    def signed_by(self) -> str:
+        """Return the digest of the key, "" without one."""
+        return key_digest(self.key.public_key()) if self.key is not None else ""
+
+    def document(self, at_ms: int, **found: Any) -> str:
+        """Write an evidence file: `found` is the gate's answer (`gate`) or what a run did (`recovery`), as JSON."""
+        payload: Json = plain({
+            "made_at": iso(at_ms),
+            "configuration": {"file": self.file, "sha256": self.sha256},
+            "versions": versions(),
+            **found,
+        })
+        return document_of(payload, self.key)
 
 
 @cache
@@ -189,11 +212,6 @@ def _without_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in one object")
     return found
-
-
-def signing_key(path: Path | None) -> Ed25519PrivateKey | None:
-    """Return the key that evidence is signed with, None if none is named.  Raises as `read_private_key`."""
-    return read_private_key(path) if path is not None else None
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:

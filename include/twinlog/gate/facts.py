@@ -29,7 +29,6 @@ from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summar
 from twinlog.monitoring.topic_facts import Sides, TopicFacts
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
-from twinlog.topics.discover import left_out_reason
 
 MOST_OF_IT = 50
 """Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
@@ -184,7 +183,7 @@ def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
     known = state.ledger.known_source
     seen = {it.topic for it in known.topics} if known is not None else set()
     names = set(state.ledger.incarnations) | {it.topic for it in state.progress} | seen
-    return tuple(sorted(it for it in names - set(state.ledger.deleted) if left_out_reason(flow, it) is None))
+    return tuple(sorted(it for it in names - set(state.ledger.deleted) if flow.why_left_out(it) is None))
 
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:

@@ -10,7 +10,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jinja2 import Environment, Template
 
 from twinlog.checks.check import Severity
@@ -23,7 +22,8 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
-from twinlog.gate.evidence import document_of, key_digest, payload_of
+from twinlog.gate.evidence import Seal
+from twinlog.jsonable import to_json
 from twinlog.state.ledger import write_ledger
 
 UNKNOWN = "not known"
@@ -105,24 +105,14 @@ def keep(
     flow: FlowSettings,
     target: Cluster,
     answer: GateAnswer,
-    *,
-    configuration: Path,
-    configuration_sha256: str,
-    key: Ed25519PrivateKey | None,
+    seal: Seal,
 ) -> Kept:
     """Write page, Data Docs and evidence, and note the outcome in the ledger if the flow has one.
 
     Evidence is never deleted.  Raises TerminalError `reports` if the folder cannot be written to.
     """
     result = answer.result
-    payload = payload_of(
-        result,
-        at=iso(result.at_ms),
-        configuration=configuration.name,
-        configuration_sha256=configuration_sha256,
-    )
-    text = document_of(payload, key)
-    signed_by = key_digest(key.public_key()) if key is not None else ""
+    text = seal.document(result.at_ms, gate=to_json(result))
     try:
         folder = new_report(flow, "gate", result.mode.value, result.at_ms)
         evidence, digest = write_document(flow, folder.name, text)
@@ -132,7 +122,7 @@ def keep(
             docs = write_data_docs(folder / "data-docs", title, answer.validated).name
         page = folder / "gate.html"
         shown = page_of(
-            result, evidence=evidence.name, signed_by=signed_by, data_docs=docs and f"data-docs/{docs}"
+            result, evidence=evidence.name, signed_by=seal.signed_by, data_docs=docs and f"data-docs/{docs}"
         )
         page.write_text(shown, encoding="utf-8")
     except OSError as error:
@@ -142,7 +132,7 @@ def keep(
             code="reports",
         ) from None
     note(flow, target, answer, digest)
-    return Kept(str(evidence), str(page), digest, signed_by)
+    return Kept(str(evidence), str(page), digest, seal.signed_by)
 
 
 def write_document(flow: FlowSettings, name: str, text: str) -> tuple[Path, str]:

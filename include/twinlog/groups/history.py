@@ -1,4 +1,7 @@
-"""Keep in the ledger where groups stood, bounded in number and bytes: a look a minute, thinner with its age."""
+"""Keep looks in the ledger: where all groups stood, at most once a minute, and the older the fewer.
+
+Their number and their bytes are bounded.
+"""
 
 from __future__ import annotations
 

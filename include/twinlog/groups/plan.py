@@ -127,7 +127,7 @@ def without(plan: CheckpointPlan, seen: GroupView, made_anew: Collection[str]) -
             it.standing.group,
             TopicPartition(it.standing.topic, it.standing.remote.partition),
             SyncReason.RECREATED,
-            f"{it.standing.remote.topic} was deleted or made anew in this very moment; the next cycle looks again",
+            f"{it.standing.remote.topic} was deleted or recreated just now; the next cycle looks again",
         )
         for it in plan.decided
         if it.standing.remote.topic in made_anew

@@ -25,7 +25,7 @@ Key = tuple[str, str, int]
 
 
 class Stood(StrEnum):
-    """Tell what is known of the time between two looks.
+    """Tell what is known of the time between two looks (the ledger's records of where all groups stood).
 
     `unmoved`: the group stood there at the look before and at the look behind.  `moving`: it stood there or further on.
     """
@@ -194,7 +194,7 @@ class _Placing:
         if log is None:
             return _Place(None, False, f"{it.remote_topic}-{it.partition} does not answer, or is gone")
         if not about_source_incarnation(at_ms, it.topic, self.ledger):
-            return _Place(None, False, f"{it.topic} was made anew since")
+            return _Place(None, False, f"{it.topic} was recreated since")
         packed, gaps = self.maps.of(it.topic, TopicPartition(it.remote_topic, it.partition))
         if packed is not None:
             return _by_map(positions(packed, [it.upstream], log, gaps)[0])
@@ -204,7 +204,7 @@ class _Placing:
         if it.downstream is None:
             return _Place(None, False, "it had no translation then, and there is no map of it here")
         if differ(it.remote_id, self.ids.get(it.remote_topic, "")):
-            return _Place(None, False, f"{it.remote_topic} was made anew since")
+            return _Place(None, False, f"{it.remote_topic} was recreated since")
         if not log.log_start <= it.downstream <= log.end:
             return _Place(None, False, f"{it.downstream}, where it stood there, is on the target no more")
         return _Place(it.downstream, it.exact, "" if it.exact else "as it was translated then")

@@ -162,8 +162,8 @@ def positions_both_ways(
                  the group goes on at min(others, own)
 
     Behind the last record of its own that the flow has copied, its map knows no further place, and the other side's own
-    records may follow. Whoever has read the copy of one of these here has read all records that lie before it there:
-    they were here before it came.
+    records may follow. If a group has read the copy of one of these here, it has read all records that lie before it
+    there: their originals or copies lay here before that copy came.
 
     `max_duplicates` counts exactly the copied records after that position that the group has read already, and, for a
     group ahead of the copy, the offsets read beyond it. The result is None below everything that was copied there, as

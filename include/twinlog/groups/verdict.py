@@ -82,7 +82,7 @@ def _impossible(standing: GroupStanding) -> PositionVerdict | None:
     """Return why there is no position to write, None if there is one."""
     if standing.committed.offset > standing.source.end:
         committed, end = standing.committed.offset, standing.source.end
-        text = f"committed {committed}, beyond the source's end {end}: made anew, or cut"
+        text = f"committed {committed}, beyond the source's end {end}: recreated, or truncated"
         return _wrong(SyncReason.INVALID_OFFSET, text)
     if standing.target is None:
         return _wrong(

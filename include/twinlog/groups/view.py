@@ -210,13 +210,12 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
-            life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
-            it = TopicPartition(topic.topic, partition.partition)
+            it, life = topic.at_source(partition.partition), topic.life(partition.partition)
             if it in wanted:
                 yield (
                     it,
                     Route(
-                        remote=TopicPartition(topic.remote_topic, partition.partition),
+                        remote=topic.at_target(partition.partition),
                         source=partition.source,
                         target=partition.target,
                         packed=snapshot.maps.seen(life),
@@ -236,9 +235,7 @@ def _unread(
     """Yield partitions whose topic the source would not describe, or whose offsets it did not tell."""
     codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
     problems = {it.topic: it.message for it in discovery.problems if it.code in codes}
-    found = {
-        TopicPartition(topic.topic, it.partition) for topic in discovery.topics for it in topic.partitions
-    }
+    found = {topic.at_source(it.partition) for topic in discovery.topics for it in topic.partitions}
     counts = {topic.topic: topic.partition_count for topic in discovery.topics}
     for it in wanted - found:
         if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
@@ -265,7 +262,7 @@ def _reverse_maps(
         return {}
     nothing = PackedMap.of({})
     return {
-        TopicPartition(topic.topic, it.partition): way.maps.seen(
+        topic.at_source(it.partition): way.maps.seen(
             SourceIncarnation(topic.remote_topic, topic.remote.topic_id if topic.remote else "", it.partition)
         )
         or nothing

@@ -115,7 +115,8 @@ class StateTopics:
     """The topics to which a lane writes progress and the offset map, with their partition counts.
 
     `quarantine_topic` receives poisonous records, in batches of at most `quarantine_max_bytes`; it is empty under
-    `fail`.  The cluster ids are those of the flow's clusters; "" if they were not asked for.
+    `fail`.  `transactions_topic` is empty unless the source's transactions are noted.  The cluster ids are those of the
+    flow's clusters; "" if they were not asked for.
     """
 
     offsets_topic: str
@@ -129,6 +130,7 @@ class StateTopics:
     quarantine_max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     source_cluster_id: str = ""
     target_cluster_id: str = ""
+    transactions_topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class LaneSpec:
     indeterminate outcome.  With `follow` it stays and copies records as they arrive; its ranges then have no end.
     `bytes_per_second` is its share of the throttle.  `sequences` are (topic, partition, next sequence) for the records
     that the driver itself wrote with this epoch.  `codec` is what batches are compressed with, None: what each has.
+    `recording` is what the source's transactions are noted under, "" if they are not.
     """
 
     flow: str
@@ -162,6 +165,7 @@ class LaneSpec:
     reverse_ledger: str = ""
     bytes_per_second: float | None = None
     follow: Follow | None = None
+    recording: str = ""
 
     @property
     def holds_secrets(self) -> bool:

@@ -65,7 +65,7 @@ def standing(
     flow, ledger = snapshot.flow, snapshot.ledger
     topic, partition = _found(snapshot, topic_name, number)
     noted_life = ledger.incarnations.get(topic.topic)
-    last = progress.get(TopicPartition(topic.topic, partition.partition))
+    last = progress.get(topic.at_source(partition.partition))
     goes_on = partition.begins if last is None else last + 1
     if noted_life is None or goes_on is None:
         raise TerminalError(

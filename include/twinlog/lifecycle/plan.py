@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, RecreatedPolicy
+from twinlog.config.flow.copying import GapPolicy, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import DeletedTopic, Gap, LeaderEpoch, RebuildPhase
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
@@ -137,7 +138,7 @@ def find_lost(
     ends: Mapping[TopicPartition, EpochEnd],
 ) -> Lost | None:
     """Return the range between the copy's position in a partition and where the source's log can go on, or None."""
-    it = TopicPartition(topic.topic, partition.partition)
+    it = topic.at_source(partition.partition)
     last = progress.get(it)
     start = partition.begins if last is None else last + 1
     if start is None:

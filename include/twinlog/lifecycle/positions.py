@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from twinlog.copying.ranges import resolve
 from twinlog.formats.ledger.topics import OffsetsAltered
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import OfPartition, TopicPartition
-from twinlog.state.progress import SourceIncarnation
+from twinlog.kafka_types import OfPartition
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -75,9 +74,8 @@ def _of_topic(snapshot: FlowSnapshot, topic: DiscoveredTopic) -> Iterator[CopyPo
         it.partition for it in ledger.quarantined if (it.topic, it.topic_id) == (topic.topic, topic.topic_id)
     )
     for number in range(topic.partition_count):
-        life = SourceIncarnation(topic.topic, topic.topic_id, number)
-        mapped, it = snapshot.maps.seen(life), read.get(number)
-        last = snapshot.progress.get(TopicPartition(topic.topic, number))
+        mapped, it = snapshot.maps.seen(topic.life(number)), read.get(number)
+        last = snapshot.progress.get(topic.at_source(number))
         begins = it.begins if it is not None else None
         yield CopyPosition(
             topic.topic,

@@ -14,7 +14,6 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded
 from twinlog.metadata.values import AclChange, ChangeKind, Drift, GoneAcl, LeftOutAcl, Part
-from twinlog.topics.discover import left_out_reason
 
 READING: Mapping[str, Mapping[str, str]] = {
     "TOPIC": {
@@ -87,7 +86,7 @@ class AclScope:
             return Brought(reason="MM2 syncs ACLs of single topics only")
         if allowed and binding.operation == "WRITE":
             return Brought(reason="MM2 drops WRITE")
-        reason = left_out_reason(self.flow, binding.name)
+        reason = self.flow.why_left_out(binding.name)
         if reason is not None:
             return Brought(reason=reason)
         operation = "READ" if allowed and binding.operation == "ALL" else binding.operation
@@ -96,7 +95,7 @@ class AclScope:
     def _topic(self, binding: AclBinding) -> Brought:
         if binding.pattern == "PREFIXED" or binding.name == ANY_NAME:
             return self._topics(binding, "" if binding.name == ANY_NAME else binding.name)
-        reason = left_out_reason(self.flow, binding.name)
+        reason = self.flow.why_left_out(binding.name)
         if reason is not None:
             return Brought(reason=reason)
         return Brought((replace(binding, name=self._remote(binding.name)),))

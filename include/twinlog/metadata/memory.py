@@ -28,7 +28,6 @@ from twinlog.metadata.values import (
     QuotaChange,
 )
 from twinlog.state.ledger import Ledger, MetadataMemory
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.incarnations import differ
 from twinlog.topics.plan import Refusal
 
@@ -135,7 +134,7 @@ def another_source(flow: FlowSettings, ledger: Ledger, cluster_id: str) -> Refus
     """Refuse everything while a topic of the flow was copied from a cluster other than the present source."""
     alias = flow.source.alias
     for topic, life in sorted(ledger.incarnations.items()):
-        if left_out_reason(flow, topic) is None and differ(life.source_cluster_id, cluster_id):
+        if flow.why_left_out(topic) is None and differ(life.source_cluster_id, cluster_id):
             return Refusal(
                 f"settings of {alias}",
                 "source-changed",

@@ -19,7 +19,6 @@ from twinlog.metadata.memory import another_source, copied_incarnations
 from twinlog.metadata.scram_plan import Users
 from twinlog.metadata.values import ChangeKind
 from twinlog.state.ledger import Ledger, why_not_own
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.plan import Refusal
 
@@ -143,7 +142,7 @@ class _Asking:
 
 
 def _topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
-    return tuple(name for name in clusters.source.topic_names() if left_out_reason(flow, name) is None)
+    return tuple(name for name in clusters.source.topic_names() if flow.why_left_out(name) is None)
 
 
 def _configs(

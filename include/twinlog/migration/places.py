@@ -14,7 +14,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import PartitionProof, refusal_of
 from twinlog.state.ledger import read_ledger
-from twinlog.topics.discover import left_out_reason, read_source, read_target
+from twinlog.topics.discover import read_source, read_target
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
@@ -37,7 +37,7 @@ def discover_all(
 
     Topics of `positions` that the source does not list are asked for by name: a missing DESCRIBE is no deletion.
     """
-    copied = {it.topic for it in positions if left_out_reason(flow, it.topic) is None}
+    copied = {it.topic for it in positions if flow.why_left_out(it.topic) is None}
     source = read_source(flow, clusters.source, copied)
     target = read_target(flow, clusters.target, source.topics.found)
     ledger = replace(read_ledger(flow, clusters.target), flow_state=None)
@@ -123,8 +123,8 @@ def _sorted(
             yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
         elif it.target is not None:
             yield Place(
-                source=TopicPartition(topic.topic, it.partition),
-                target=TopicPartition(topic.remote_topic, it.partition),
+                source=topic.at_source(it.partition),
+                target=topic.at_target(it.partition),
                 topic_id=topic.topic_id,
                 source_offsets=it.source,
                 target_offsets=it.target,

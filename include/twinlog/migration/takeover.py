@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
@@ -130,7 +131,7 @@ def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[Fl
 def copies_of(discovery: Discovery) -> list[TopicPartition]:
     """Return every copy partition that exists."""
     return [
-        TopicPartition(topic.remote_topic, it.partition)
+        topic.at_target(it.partition)
         for topic in discovery.topics
         for it in topic.partitions
         if it.target is not None

@@ -174,7 +174,7 @@ def positions(
     """Return the upstream offset at which each lagging partition's copy would continue.  Pure."""
     found: dict[TopicPartition, int] = {}
     for topic, partition in _partitions(discovery):
-        it = TopicPartition(topic.topic, partition.partition)
+        it = topic.at_source(partition.partition)
         position = _position(flow, partition, progress.get(it))
         if position < source_end(flow, partition):
             found[it] = position
@@ -187,7 +187,7 @@ def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartit
     A flow that reads uncommitted records copies them as they come, so it has none.
     """
     return {
-        TopicPartition(topic.topic, it.partition): source_end(flow, it)
+        topic.at_source(it.partition): source_end(flow, it)
         for topic, it in _partitions(discovery)
         if source_end(flow, it) < it.source.end
     }
@@ -308,9 +308,8 @@ def _row(
     copied: Copied,
     seen: Seen,
 ) -> PartitionRow:
-    it = TopicPartition(topic.topic, partition.partition)
+    it, life = topic.at_source(partition.partition), topic.life(partition.partition)
     last = copied.progress.get(it)
-    life = SourceIncarnation(topic.topic, topic.topic_id, it.partition)
     end, position = source_end(flow, partition), _position(flow, partition, last)
     first = seen.waiting.get(it)
     oldest_undecided = _time_of(seen.undecided.get(it))

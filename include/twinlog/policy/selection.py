@@ -68,7 +68,7 @@ def is_drilled(group: str) -> bool:
 # The state topics of Connect's worker and of twinlog keep their dots whatever the policy's separator, and then
 # its rule for internal names misses them.  A flow must never copy a flow's state or quarantined records.
 _STATE_TOPIC = re.compile(
-    r"mm2-(offsets|status|configs|offset-map|ledger|quarantine|tail)\..*\.internal", re.DOTALL
+    r"mm2-(offsets|status|configs|offset-map|ledger|quarantine|tail|transactions)\..*\.internal", re.DOTALL
 )
 
 

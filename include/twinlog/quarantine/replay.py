@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from twinlog import clock
 from twinlog.batches.quarantine import Origin, origin_headers
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import Gap, GapCause, QuarantineReplayed
 from twinlog.kafka_types import TopicPartition

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.batches.header import HEADER_BYTES
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import message_limits
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import GapCause

@@ -3,7 +3,7 @@
 The way home is rolled back too: then the flow is promoted as before, and the reverse flow follows again.
 
 Both write the flow's state, remove the denials on the source, and give the target's rights back their profile.  Each
-part may be done again: what was killed in the middle, the next call ends.
+part may be repeated: if the process was killed in the middle, the next call does the rest.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Abor
 
 
 def _on_its_way_home_again(flow: FlowSettings, clusters: Clusters, by: str, reason: str) -> AbortResult:
-    """Give up to promote the target without the source: what was made for the way home stays."""
+    """Abort a promotion of the target without the source, on a way home: the flow copies home as before."""
     ended = _decided(_journal(flow, clusters, by, RunState.ABORTED), transitions.abort, reason)
     return AbortResult(flow.name, ended.run, FlowPhase.FAILING_OVER.value, ())
 
 
 def _journal(flow: FlowSettings, clusters: Clusters, by: str, state: RunState) -> Journal:
-    """Return what this process writes by; its name says which state it brings."""
+    """Return the journal that this process writes; the process is named for the state that it writes."""
     return Journal(flow, clusters, Actor(by, f"{state.value}-{uuid.uuid4().hex[:12]}"), ask_source=False)
 
 
@@ -183,7 +183,7 @@ def _end(
 
 
 def half_ended(runs: tuple[RecoveryRun, ...], state: RunState) -> RecoveryRun | None:
-    """Return the newest run that ended so, if its denials were not removed.  Pure."""
+    """Return the newest run that ended in a state with its denials not removed; None if there is none.  Pure."""
     found = [it for it in runs if it.state is state and it.denied]
     return found[-1] if found else None
 

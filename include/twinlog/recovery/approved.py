@@ -1,7 +1,7 @@
 """Fail over with an approval that a person gave beforehand, to a preview: it holds for what that preview said.
 
-An approval outlives its process: the same failover is tried again with it after a crash or an error.  A try whose
-failover was ended by an earlier one, which died before it could tell, tells of it.  An approval does not outlive an
+An approval outlives its process: the same failover is tried again with it after a crash or an error.  If an earlier
+try ended the failover and died before it could report that, the next try reports it.  An approval does not outlive an
 abort, and it does not cover a loss that is larger than the one that was shown.
 """
 
@@ -29,7 +29,7 @@ class Approval:
     """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back.
 
     `driver` names what was approved, such as a Dag run: every try of it works for the same failover.  `groups_at_ms` is
-    the time to which groups go back (epoch ms), None if they go on where they stand.
+    the time to which groups go back (epoch ms), None if they go on where they stand; `consistent_cut` as of a request.
     """
 
     by: str
@@ -37,6 +37,7 @@ class Approval:
     last_ended: str
     driver: str
     groups_at_ms: int | None = None
+    consistent_cut: bool | None = None
 
 
 def last_ended(ledger: Ledger) -> str:
@@ -65,7 +66,13 @@ def run(
             _require_shown(flow, clusters, approval)
         return Answer.YES
 
-    asked = failover.Request(mode, approval.by, groups_at_ms=approval.groups_at_ms, driver=approval.driver)
+    asked = failover.Request(
+        mode,
+        approval.by,
+        groups_at_ms=approval.groups_at_ms,
+        driver=approval.driver,
+        consistent_cut=approval.consistent_cut,
+    )
     try:
         return failover.run(flow, clusters, asked, replace(tools, approve=approve))
     except (FencedError, TerminalError) as error:

@@ -25,7 +25,16 @@ from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
 from twinlog.recovery.reverse import as_noted, once_back
-from twinlog.recovery.steps import ending, groups_at, planned, registries, rights, source_dead, timed
+from twinlog.recovery.steps import (
+    consistent_cut,
+    ending,
+    groups_at,
+    planned,
+    registries,
+    rights,
+    source_dead,
+    timed,
+)
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger
@@ -38,6 +47,7 @@ _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
     (Mode.PLANNED, StepName.GROUPS): planned.place_groups,
     (Mode.PLANNED, StepName.AUDIT): planned.prove_tail,
     (Mode.SOURCE_DEAD, StepName.LOSS): source_dead.count_loss,
+    (Mode.SOURCE_DEAD, StepName.CONSISTENT_CUT): consistent_cut.find_cut,
     (Mode.SOURCE_DEAD, StepName.GROUPS): source_dead.place_from_checkpoints,
     **{
         (mode, name): deed
@@ -64,7 +74,8 @@ class Request:
     """Tell who fails over, in which mode; with `dry_run` nothing is changed.
 
     `groups_at_ms` is the time to which groups go back (epoch ms); None: they go on where they stand, or as the failover
-    that is under way says.  `driver` is what the names of the processes that work for one request begin with.
+    that is under way says.  So it is with `consistent_cut`: None is as that one says.  `driver` is what the names of
+    the processes that work for one request begin with.
     """
 
     mode: Mode
@@ -72,6 +83,7 @@ class Request:
     dry_run: bool = False
     groups_at_ms: int | None = None
     driver: str = "failover"
+    consistent_cut: bool | None = None
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
@@ -86,7 +98,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
         transitions.require_brings_home(flow.name, read_ledger(flow, clusters.target))
     with source_needed(flow, request.mode):
         if request.dry_run:
-            return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms)
+            cut = request.consistent_cut
+            if cut:
+                ledger = read_ledger(flow, clusters.target)
+                require_cut(flow, ledger, request.mode, request.groups_at_ms)
+            return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms, cut=cut)
         require_ledger(flow, clusters.target)
         return _run(flow, clusters, request, tools)
 
@@ -102,6 +118,8 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     ledger = read_ledger(flow, clusters.target)
     actor = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}")
     promoted = ledger.phase is FlowPhase.PROMOTED
+    if request.consistent_cut:
+        require_cut(flow, ledger, request.mode, request.groups_at_ms)
     if request.groups_at_ms is not None:
         require_time(flow, ledger, request.groups_at_ms)
     before = ledger.present_recovery
@@ -122,6 +140,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
                 name,
                 clock.now_ms(),
                 request.groups_at_ms,
+                consistent_cut=request.consistent_cut,
                 only_brings_home=flow.homes is not None,
             )
         )
@@ -150,6 +169,29 @@ def require_time(flow: FlowSettings, ledger: Ledger, at_ms: int) -> None:
             hint="go on without the option; kafka-consumer-groups resets a group that is stopped",
         )
     require_known(flow, ledger, at_ms, groups_at.OPTION)
+
+
+def require_cut(flow: FlowSettings, ledger: Ledger, mode: Mode, groups_at_ms: int | None) -> None:
+    """Raise UsageError if there can be no consistent cut: nothing is lost, or groups go elsewhere, or are placed."""
+    option, run = consistent_cut.OPTION, ledger.present_recovery
+    if mode is Mode.PLANNED:
+        raise UsageError(
+            f"{option}: a planned failover loses nothing, so no transaction is split", hint="leave it out"
+        )
+    if groups_at_ms is not None:
+        raise UsageError(
+            f"{option} and {groups_at.OPTION} both say where groups go on", hint="choose one of them"
+        )
+    if ledger.phase is FlowPhase.PROMOTED and not (run is not None and run.consistent_cut):
+        raise UsageError(
+            f"{option}: {flow.name} is promoted: its groups belong to applications on {flow.target.alias}",
+            hint="go on without the option",
+        )
+    if not flow.copy.consistent_cut:
+        raise UsageError(
+            f"{option}: {flow.name} has not noted the source's transactions (twinlog.consistent.cut is off)",
+            hint="go on without the option: it has to be on while records are copied",
+        )
 
 
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
@@ -199,7 +241,7 @@ def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     }
     return [
         StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
-        for name in left(run.mode, None, groups_at=run.groups_at_ms is not None)
+        for name in left(run.mode, None, groups_at=run.groups_at_ms is not None, cut=run.consistent_cut)
         if name.value in newest
     ]
 
@@ -229,7 +271,8 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
     ended = last is not None and last.ends
     seen = {it.name for it in steps}
-    every = left(scene.mode, None, groups_at=scene.groups_at_ms is not None)
+    cut = run is not None and run.consistent_cut
+    every = left(scene.mode, None, groups_at=scene.groups_at_ms is not None, cut=cut)
     not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in every if it not in seen]
     state = State.PROMOTED
     if not promoted:
@@ -252,6 +295,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         by=scene.journal.actor.by,
         next=_next(scene.flow, scene.mode, last, promoted=promoted, home=run.home if run is not None else ""),
         estimate=scene.loss.estimate if scene.loss is not None else "",
+        cut=scene.cut,
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
         transient=ended and last is not None and last.transient,
     )

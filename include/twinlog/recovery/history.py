@@ -80,7 +80,7 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
 
 
 def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
-    """Yield what an ended run may have left behind: a process may yet make denials."""
+    """Yield a line for each aborted run whose denials may be on the source: its process may have made them late."""
     for run in ledger.recoveries:
         if run.state is RunState.ABORTED and run.denied:
             yield (

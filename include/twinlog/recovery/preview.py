@@ -9,6 +9,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
+from twinlog.cut.plan import NoCut
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
@@ -19,6 +20,7 @@ from twinlog.metadata.apply_plan import with_profile
 from twinlog.monitoring.survey import survey
 from twinlog.recovery.procedure import StepName, steps_of
 from twinlog.recovery.report import (
+    CutReport,
     FailoverReport,
     PlacedGroup,
     State,
@@ -29,6 +31,7 @@ from twinlog.recovery.report import (
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
+from twinlog.recovery.steps.consistent_cut import OPTION, read_cut
 from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
@@ -40,22 +43,42 @@ from twinlog.topics.snapshot import FlowSnapshot
 
 
 def run(
-    flow: FlowSettings, clusters: Clusters, mode: Mode, by: str, groups_at_ms: int | None = None
+    flow: FlowSettings,
+    clusters: Clusters,
+    mode: Mode,
+    by: str,
+    groups_at_ms: int | None = None,
+    *,
+    cut: bool | None = None,
 ) -> FailoverReport:
-    """Return the steps as they would be done.  Raises errors of the clusters, and UsageError for no time of groups."""
+    """Return the steps as they would be done; `cut` says whether with a consistent cut, None: as the one under way.
+
+    Raises errors of the clusters, and UsageError for a time to which groups cannot go back.
+    """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
     look = planned_facts if mode is Mode.PLANNED else _source_dead
     topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
     at_ms = groups_at_ms if groups_at_ms is not None or under_way is None else under_way.groups_at_ms
+    if cut is None:
+        cut = mode is Mode.SOURCE_DEAD and under_way is not None and under_way.consistent_cut
+    report: CutReport | None = None
+    if cut:
+        cut_at = read_cut(flow, clusters.target, ledger)
+        if isinstance(cut_at, NoCut):
+            texts = {**texts, StepName.CONSISTENT_CUT: f"there is none: {cut_at.reason}"}
+        else:
+            texts = {**texts, StepName.CONSISTENT_CUT: cut_at.told()}
+            topics, report = cut_at.shown_in(topics), cut_at.report()
+            groups = shown(read_placings(flow, clusters.target, ledger, cut_at.limits))
     if at_ms is not None:
         found = read_returns(flow, clusters.target, ledger, at_ms, groups)
         groups = returned(flow, clusters.target, ledger, found, groups)
         texts = {**texts, StepName.GROUPS_AT: told(found, groups)}
     steps = tuple(
         StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does))
-        for step in steps_of(mode, groups_at=at_ms is not None)
+        for step in steps_of(mode, groups_at=at_ms is not None, cut=cut)
     )
     again = f"; goes on with {under_way.run}" if under_way else ""
     return FailoverReport(
@@ -69,13 +92,15 @@ def run(
         groups=groups,
         rpo_seconds=seconds,
         by=by,
-        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{_back(groups_at_ms)}{again}",
+        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{_back(groups_at_ms, cut=cut)}{again}",
         estimate=estimate,
+        cut=report,
     )
 
 
-def _back(groups_at_ms: int | None) -> str:
-    return f" --groups-at {iso(groups_at_ms)}" if groups_at_ms is not None else ""
+def _back(groups_at_ms: int | None, *, cut: bool) -> str:
+    at = f" --groups-at {iso(groups_at_ms)}" if groups_at_ms is not None else ""
+    return f"{at} {OPTION}" if cut else at
 
 
 def _state(ledger: Ledger) -> State:

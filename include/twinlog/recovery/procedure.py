@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
 
 from twinlog.formats.ledger.recovery import FAILBACK as HOMEWARD
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
@@ -25,6 +24,7 @@ class StepName(StrEnum):
     GROUPS = "groups"
     AUDIT = "audit"
     LOSS = "loss"
+    CONSISTENT_CUT = "consistent-cut"
     GATE = "gate"
     APPROVE = "approve"
     RIGHTS = "rights"
@@ -47,14 +47,11 @@ class Tail(StrEnum):
     KEEP = "keep"
 
 
-Name = TypeVar("Name", bound=StrEnum)
-
-
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Name]):
+class Step:
     """One step: what it does, what is to be expected of it, and what to do otherwise."""
 
-    name: Name
+    name: StepName
     does: str
     expected: str
     otherwise: str
@@ -154,14 +151,16 @@ PLANNED = (
     _REPORT,
 )
 
+_LOSS = Step(
+    StepName.LOSS,
+    "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
+    "records and seconds, by partition",
+    "without a report of a cycle the loss is unknown, and the gate says no",
+)
+
 SOURCE_DEAD = (
     _BEGIN,
-    Step(
-        StepName.LOSS,
-        "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
-        "records and seconds, by partition",
-        "without a report of a cycle the loss is unknown, and the gate says no",
-    ),
+    _LOSS,
     Step(
         StepName.GATE,
         "asks the readiness gate, mode source-dead",
@@ -306,22 +305,39 @@ GROUPS_AT = Step(
 )
 """The step before the promotion, if groups are to go back to a time."""
 
+CONSISTENT_CUT = Step(
+    StepName.CONSISTENT_CUT,
+    "with `--consistent-cut` alone: finds up to where no transaction of the source is split, over all partitions, and"
+    " writes the records behind it to files; groups are placed before them",
+    "when the cut was seen, and how many records lie behind it",
+    "there is no such cut, and why: a partition is far behind, or the flow has not noted transactions; "
+    "`--no-consistent-cut` goes on without",
+)
+"""The step behind the loss, if groups are to go on where no transaction is split."""
+
 _STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
 
 
-def steps_of(mode: str, *, groups_at: bool = False) -> tuple[Step[StepName], ...]:
-    """Return the steps of a mode of a failover, or of the way home; with `groups_at` groups go back to a time."""
-    steps = _STEPS[mode]
-    if not groups_at:
-        return steps
-    place = steps.index(_PROMOTE)
-    return (*steps[:place], GROUPS_AT, *steps[place:])
+def steps_of(mode: str, *, groups_at: bool = False, cut: bool = False) -> tuple[Step, ...]:
+    """Return the steps of a mode of a failover, or of the way home.
+
+    With `groups_at` groups go back to a time, with `cut` they go on before the consistent cut.
+    """
+    steps = list(_STEPS[mode])
+    if groups_at:
+        steps.insert(steps.index(_PROMOTE), GROUPS_AT)
+    if cut:
+        steps.insert(steps.index(_LOSS) + 1, CONSISTENT_CUT)
+    return tuple(steps)
 
 
-def left(mode: str, run: RecoveryRun | None, *, groups_at: bool = False) -> tuple[StepName, ...]:
+def left(
+    mode: str, run: RecoveryRun | None, *, groups_at: bool = False, cut: bool = False
+) -> tuple[StepName, ...]:
     """Return the steps that are still to be done: all of them until the promotion, then those not done."""
     asked = groups_at or (run is not None and run.groups_at_ms is not None)
-    names = [step.name for step in steps_of(mode, groups_at=asked)]
+    cut = cut or (run is not None and run.consistent_cut)
+    names = [step.name for step in steps_of(mode, groups_at=asked, cut=cut)]
     if run is None or run.state is not RunState.PROMOTED:
         return tuple(names)
     done = {

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.config.flow.copying import Guarantee, LifecycleSettings
 from twinlog.config.flow.load import enabled_flow
-from twinlog.config.flow.settings import Configuration, FlowSettings, Guarantee, LifecycleSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.policy.state_topics import HOME
 from twinlog.state.ledger import read_ledger

@@ -66,7 +66,7 @@ class Actor:
 class PassedOver:
     """Upstream offsets [start, end) of a partition that the flow is known not to copy: it goes on at `end`.
 
-    `expired` of them, at the end, the source has deleted before anybody could copy them.
+    The last `expired` of them were deleted by the source before they could be copied.
     """
 
     life: SourceIncarnation
@@ -106,11 +106,13 @@ def begin(
     now_ms: int,
     groups_at_ms: int | None = None,
     *,
+    consistent_cut: bool | None = None,
     only_brings_home: bool = False,
 ) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
     `groups_at_ms` is the time to which groups go back; None: they do not, or as the one that is under way says.
+    So it is with `consistent_cut`, of a failover whose source is lost; of the two the one asked for last counts.
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
     person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.  A flow
     that `only_brings_home` is failed over while it does, else `no-failover`.
@@ -119,8 +121,16 @@ def begin(
     if under_way is not None:
         if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
             raise on_its_way_home(flow, ledger)
-        back = groups_at_ms if groups_at_ms is not None else under_way.groups_at_ms
-        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms, groups_at_ms=back)
+        back = groups_at_ms if groups_at_ms is not None or consistent_cut else under_way.groups_at_ms
+        cut = under_way.consistent_cut if consistent_cut is None and groups_at_ms is None else consistent_cut
+        taken = replace(
+            under_way,
+            mode=mode.value,
+            holder=actor.holder,
+            at_ms=now_ms,
+            groups_at_ms=back,
+            consistent_cut=bool(cut) and mode is Mode.SOURCE_DEAD,
+        )
         return Move(taken)
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
@@ -140,6 +150,7 @@ def begin(
         now_ms,
         now_ms,
         groups_at_ms=groups_at_ms,
+        consistent_cut=bool(consistent_cut),
     )
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)
     return Move(run, state, forgotten_for_one(ledger))

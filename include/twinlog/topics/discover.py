@@ -11,7 +11,6 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, Top
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError, TransientError
 from twinlog.kafka_types import TopicPartition
-from twinlog.policy.selection import why_left_out
 from twinlog.policy.state_topics import source_of_ledger
 from twinlog.state.ledger import Ledger, ledger_in
 from twinlog.topics.discovery import (
@@ -78,7 +77,7 @@ def read_source(
     """
     names = cluster.topic_names()
     more = came_back(names)
-    reasons = {name: left_out_reason(flow, name) or more.get(name) for name in names}
+    reasons = {name: flow.why_left_out(name) or more.get(name) for name in names}
     missing = sorted(set(known) - set(names))
     seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
     gone = frozenset(
@@ -117,9 +116,7 @@ def with_later_ends(
     discovered: retention may have deleted records since that `progress` has not reached.
     """
     found = tuple(topics)
-    seen = {
-        TopicPartition(topic.topic, it.partition): it.source for topic in found for it in topic.partitions
-    }
+    seen = {topic.at_source(it.partition): it.source for topic in found for it in topic.partitions}
     passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
     if not passed:
         return found
@@ -135,9 +132,7 @@ def with_offsets_now(
 
     Raises TransientError if no leader answers.
     """
-    answers = source.offsets(
-        TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions
-    )
+    answers = source.offsets(topic.at_source(it.partition) for topic in topics for it in topic.partitions)
     away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
     if away is not None and not answers.found:
         raise away
@@ -152,28 +147,12 @@ def with_offsets(
         replace(
             topic,
             partitions=tuple(
-                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
+                replace(it, source=offsets[topic.at_source(it.partition)])
                 for it in topic.partitions
-                if TopicPartition(topic.topic, it.partition) in offsets
+                if topic.at_source(it.partition) in offsets
             ),
         )
         for topic in topics
-    )
-
-
-def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
-    """Return why the flow does not replicate `topic`, None if it does."""
-    if flow.homes is not None:
-        return None if topic in flow.homes else "not a topic that this flow brings home"
-    return why_left_out(
-        topic,
-        topics=flow.topics,
-        policy=flow.policy,
-        source_alias=flow.source.alias,
-        target_alias=flow.target.alias,
-        heartbeats_replication=flow.heartbeats_replication,
-        cycle_rule=flow.cycle_rule,
-        progress_topics=flow.progress_topics,
     )
 
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
-from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
+from twinlog.config.flow.copying import RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.state.progress import SourceIncarnation
 
 
 class ProblemCode(StrEnum):
@@ -135,6 +137,18 @@ class DiscoveredTopic:
     remote: RemoteTopic | None
     blocked: bool = False
     paused: str = ""
+
+    def at_source(self, number: int) -> TopicPartition:
+        """Return a partition of it."""
+        return TopicPartition(self.topic, number)
+
+    def at_target(self, number: int) -> TopicPartition:
+        """Return a partition of its copy."""
+        return TopicPartition(self.remote_topic, number)
+
+    def life(self, number: int) -> SourceIncarnation:
+        """Return a partition of the incarnation that it has now."""
+        return SourceIncarnation(self.topic, self.topic_id, number)
 
     @property
     def ready(self) -> bool:

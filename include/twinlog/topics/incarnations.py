@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from twinlog.cluster.values import NO_SUCH_TOPIC
-from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
+from twinlog.config.flow.copying import RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason, RebuildPhase
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import (

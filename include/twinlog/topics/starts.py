@@ -47,7 +47,7 @@ def with_starts(
     by_time: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for topic in found:
         if topic.topic in starts and (at := starts[topic.topic].moment_ms(now_ms)) is not None:
-            by_time[at] += [TopicPartition(topic.topic, it.partition) for it in topic.partitions]
+            by_time[at] += [topic.at_source(it.partition) for it in topic.partitions]
     answers: dict[TopicPartition, int | None] = {}
     for at, partitions in by_time.items():
         answers |= source.offsets_at(partitions, at).found
@@ -63,7 +63,7 @@ def _begun(
     topic: DiscoveredTopic, kind: StartKind, answers: Mapping[TopicPartition, int | None]
 ) -> Iterator[DiscoveredPartition]:
     for it in topic.partitions:
-        place = TopicPartition(topic.topic, it.partition)
+        place = topic.at_source(it.partition)
         match kind:
             case StartKind.EARLIEST:
                 yield replace(it, begins=it.source.log_start)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.kafka_types import OfPartition, TopicPartition
-from twinlog.transforms.json_fields import Finder, NotJsonError, Path, TooDeepError
-from twinlog.transforms.rules import HmacKey, Rule
+from twinlog.transforms.json_fields import Path
+from twinlog.transforms.rules import Hidden, HmacKey
 
 HEADER: Final = b"twinlog-commitment"
 
@@ -51,39 +51,15 @@ class Commitment(OfPartition):
         return found if str(found).encode() == text else None
 
 
-class Committing:
-    """The rules of one partition that commit to what they hide.  Single-threaded."""
-
-    def __init__(self, rules: Sequence[Rule], place: TopicPartition) -> None:
-        self._place = place
-        self._rules = [
-            (rule.name, Finder([*rule.masked, *rule.hashed]), rule.commit_key)
-            for rule in rules
-            if rule.commit_key is not None
-        ]
-
-    def __bool__(self) -> bool:
-        return bool(self._rules)
-
-    def of(self, offset: int, value: bytes, last: str | None = None) -> list[Commitment]:
-        """Return a commitment for each rule that hides something of a record, which has this value on the source.
-
-        Rules behind the rule `last`, which routes the record, do not see it.
-        """
-        made = []
-        for name, finder, key in self._rules:
-            if last is not None and name > last:
-                break
-            try:
-                found = finder.find(value)
-            except (NotJsonError, TooDeepError):
-                continue  # there are no fields in it
-            if found:
-                fields = [(it.path, value[it.start : it.end].decode()) for it in found]
-                made.append(
-                    Commitment(name, *self._place, offset, _digest(key, name, self._place, offset, fields))
-                )
-        return made
+def commitments(hidden: Hidden, place: TopicPartition, offset: int, value: bytes) -> list[Commitment]:
+    """Return a commitment for each rule that hides something of a record, which has this value on the source."""
+    made = []
+    for rule, found in hidden:
+        if rule.commit_key is not None:
+            fields = [(it.path, value[it.start : it.end].decode()) for it in found]
+            digest = _digest(rule.commit_key, rule.name, place, offset, fields)
+            made.append(Commitment(rule.name, *place, offset, digest))
+    return made
 
 
 def _digest(

@@ -17,7 +17,7 @@ import regex
 
 from twinlog.policy.java_regex import compile_java
 from twinlog.policy.selection import NameFilter
-from twinlog.transforms.json_fields import Finder, NotJsonError, Path, TooDeepError, content, replaced
+from twinlog.transforms.json_fields import Finder, Found, NotJsonError, Path, TooDeepError, content, replaced
 from twinlog.transforms.routes import Route
 
 
@@ -122,17 +122,19 @@ DROPPED: Final = b"dropped"
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Stands for a record that a rule routes: where to, the value that it has there, and the rule's name."""
+    """Stands for a record that a rule routes: where to, and the value that it has there."""
 
     route: Route
     value: bytes | None
-    rule: str
 
 
-Applied = Callable[[bytes | None, bytes | None], bytes | Routed | None]
+Hidden = list[tuple[Rule, list[Found]]]
+"""The rules that commit to what they hide of a record, and the fields that each hides, in the value on the source."""
+
+Applied = Callable[[bytes | None, bytes | None, Hidden], bytes | Routed | None]
 """Returns the value that rules make of a key and a value: the same object if it stays, DROPPED if it is dropped.
 
-Raises RefusedValueError.
+Adds what the rules hide to the list.  Raises RefusedValueError.
 """
 
 
@@ -140,10 +142,11 @@ def applied(rules: Sequence[Rule]) -> Applied:
     """Return the rules of one topic, one after the other."""
     each = [_OneRule(rule) for rule in rules]
 
-    def apply(key: bytes | None, value: bytes | None) -> bytes | Routed | None:
+    def apply(key: bytes | None, value: bytes | None, hidden: Hidden) -> bytes | Routed | None:
         """Apply every rule, up to one that drops or routes the record."""
+        source = value
         for rule in each:
-            made = rule.apply(key, value)
+            made = rule.apply(key, value, source, hidden)
             if made is DROPPED or isinstance(made, Routed):
                 return made
             value = made
@@ -184,8 +187,13 @@ class _OneRule:
         self._hashed = frozenset(rule.hashed)
         self._routes_all = rule.route is not None and not (self._route_key or self._routed)
 
-    def apply(self, key: bytes | None, value: bytes | None) -> bytes | Routed | None:
-        """Return what the rule makes of a record; a value that is null stays null."""
+    def apply(
+        self, key: bytes | None, value: bytes | None, source: bytes | None, hidden: Hidden
+    ) -> bytes | Routed | None:
+        """Return what the rule makes of a record; a value that is null stays null.
+
+        `source` is the value before any rule.  What the rule hides of it is added to `hidden`, if the rule commits.
+        """
         if _matches(self._drop_key, key):
             return DROPPED
         routed = self._routes_all or _matches(self._route_key, key)
@@ -195,21 +203,33 @@ class _OneRule:
                 if self._dropped is not None and self._dropped.holds(value):
                     return DROPPED
                 routed = routed or (self._routed is not None and self._routed.holds(value))
-                made = self._edit_all(value)
+                made = self._edit_all(value, source, hidden)
             except TooDeepError:
                 raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
             except NotJsonError:
                 made = self._of_other(value)
         if made is DROPPED or not routed or self._rule.route is None:
             return made
-        return Routed(self._rule.route, made, self._rule.name)
+        return Routed(self._rule.route, made)
 
-    def _edit_all(self, value: bytes) -> bytes:
-        found = self._edited.find(value) if self._edited is not None else None
+    def _edit_all(self, value: bytes, source: bytes | None, hidden: Hidden) -> bytes:
+        found = self._edited.find(value) if self._edited is not None else []
+        if self._rule.commit_key is not None:
+            on_source = found if value is source else self._found_on(source)
+            if on_source:
+                hidden.append((self._rule, on_source))
         if not found:
             return value
         made = replaced(value, [(it, self._edit(value[it.start : it.end], it.path)) for it in found])
         return value if made == value else made
+
+    def _found_on(self, source: bytes | None) -> list[Found]:
+        if self._edited is None or source is None:
+            return []
+        try:
+            return self._edited.find(source)
+        except TooDeepError:  # rules before this one had less to read
+            return []
 
     def _of_other(self, value: bytes) -> bytes:
         match self._rule.not_json:

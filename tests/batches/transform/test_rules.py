@@ -18,7 +18,8 @@ from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.kafka_types import TopicPartition
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
-from twinlog.transforms.commitments import Committing
+from twinlog.transforms.commitments import Commitment, commitments
+from twinlog.transforms.json_fields import Finder, NotJsonError
 from twinlog.transforms.routes import Partitioner, Route
 from twinlog.transforms.rules import DROPPED, FieldMatches, HmacKey, NotJson, Routed, Rule, applied
 
@@ -30,6 +31,8 @@ RULE = Rule(
     masked=(("a",), ("b", "c")),
     not_json=NotJson.PASS,
 )
+AFTER = Rule("s", (".*",), masked=(("b",), ("e",)), not_json=NotJson.PASS)
+"""Hides what RULE leaves, and a field that RULE has changed by then."""
 documents = st.dictionaries(
     st.sampled_from(["a", "b", "d", "e"]),
     st.integers() | st.text(max_size=40) | st.fixed_dictionaries({"c": st.text()}),
@@ -48,12 +51,21 @@ recs = st.builds(
 )
 
 
+def committed(rules: list[Rule], place: TopicPartition, offset: int, value: bytes | None) -> list[Commitment]:
+    """Return the commitments of each rule by itself, to its fields in the value that the source has."""
+    try:
+        found = [(rule, Finder([*rule.masked, *rule.hashed]).find(value or b"")) for rule in rules]
+    except NotJsonError:
+        return []
+    return commitments([it for it in found if it[1]], place, offset, value or b"")
+
+
 def expected(records: list[Rec], chain: Chain) -> list[tuple[int, Rec]]:
     """Return what the rules make of each record by itself, with its place."""
     apply = applied(chain.rules)
     left = []
     for place, record in enumerate(records):
-        made = DROPPED if chain.steps and record.value is None else apply(record.key, record.value)
+        made = DROPPED if chain.steps and record.value is None else apply(record.key, record.value, [])
         assert not isinstance(made, Routed)
         if made is not DROPPED:
             left.append((place, dataclasses.replace(record, value=made)))
@@ -88,22 +100,23 @@ def test_by_column_batch_by_batch_and_one_by_one_are_the_same(
 def test_commitments_are_headers_behind_the_others_and_change_nothing_else(
     records: list[Rec], codec: int
 ) -> None:
-    """Law: a record of which a rule hides something has one, to what it held before, at its upstream offset."""
-    rule = dataclasses.replace(RULE, commit_key=HmacKey(b"0123456789abcdef"))
+    """Law: a record of which a rule hides something has one, to what the source holds, at its upstream offset."""
+    key = HmacKey(b"0123456789abcdef")
+    rules = [dataclasses.replace(it, commit_key=key) for it in (RULE, AFTER)]
     place, first = TopicPartition("orders", 1), 70
-    committing = Committing([rule], place)
     wanted = []
-    for row, record in expected(records, Chain(rules=(RULE,))):
-        made = [] if records[row].value is None else committing.of(first + row, records[row].value)
+    for row, record in expected(records, Chain(rules=(RULE, AFTER))):
+        made = committed(rules, place, first + row, records[row].value)
         headers = (*record.headers, *(("twinlog-commitment", str(it).encode()) for it in made))
         wanted.append(dataclasses.replace(record, headers=headers))
     cutter = Cutter(1 << 60, 1 << 20)
-    cutter.transform = Transform(Chain(rules=(rule,)), place)
+    chain = Chain(rules=tuple(rules))
+    cutter.transform = Transform(chain, place)
     block = encode(records, base_offset=first, codec=codec)
     cut = cutter.cut(memoryview(bytes(block)), first, None)
     assert wanted == [record for out in cut.outgoing for record in decode(out.buffer)]
     block = memoryview(bytes(block))
-    audited = Transform(Chain(rules=(rule,)), place).batch(BatchHeader.read(block), block)
+    audited = Transform(chain, place).batch(BatchHeader.read(block), block)
     assert wanted == [it for each in ([block] if audited is None else audited) for it in decode(each)]
 
 
@@ -160,10 +173,10 @@ def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec:
     apply = applied(chain.rules)
     left, routed = [], []
     for offset, record in enumerate(records, 7):
-        made = DROPPED if record.value is None else apply(record.key, record.value)
+        made = DROPPED if record.value is None else apply(record.key, record.value, [])
         if isinstance(made, Routed):
             value = record_rest(record.key, made.value, record.headers)
-            routed.append((offset, record.timestamp, record.key, bytes(value), made.route, made.rule))
+            routed.append((offset, record.timestamp, record.key, bytes(value), made.route))
         elif made is not DROPPED:
             left.append((offset, dataclasses.replace(record, value=made)))
     sent = [record for out in cut.outgoing for record in decode(out.buffer)]
@@ -190,8 +203,7 @@ def test_a_routed_record_has_the_commitments_of_the_rules_that_saw_it() -> None:
     rules = (a, s, dataclasses.replace(z, masked=(("b",),)))
     records = [Rec(b'{"a":1,"b":2,"e":3}', headers=(("h", b"x"),)), Rec(b'{"a":1,"b":2}'), Rec(b"{}", b"y")]
     _, routed = Transform(Chain(rules=rules), place).split(read_columns(encode(records, base_offset=5), [0]))
-    committing = Committing(rules, place)
-    told = [str(it).encode() for it in committing.of(5, records[0].value or b"")]
+    told = [str(it).encode() for it in committed([*rules], place, 5, records[0].value)]
     assert [b"a", b"s", b"z"] == [it.partition(b"/")[0] for it in told]
     assert [(5, (("h", b"x"), *(("twinlog-commitment", it) for it in told[:2]))), (7, ())] == [
         (it.offset, key_value_headers(memoryview(it.rest))[2]) for it in routed

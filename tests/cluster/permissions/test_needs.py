@@ -17,12 +17,8 @@ from twinlog.cluster.permissions.needs import (
     principal,
 )
 from twinlog.config.file.providers import Secret
-from twinlog.config.flow.settings import (
-    CopySettings,
-    FlowSettings,
-    Guarantee,
-    PoisonPolicy,
-)
+from twinlog.config.flow.copying import CopySettings, Guarantee, PoisonPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,

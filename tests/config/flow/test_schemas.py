@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.config.explain import explain
 from twinlog.config.file.providers import Secret
-from twinlog.config.flow.explain import explain
 from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.settings import Configuration
 from twinlog.config.security.registry import Registries, RegistrySettings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.flow.explain import explain
+from twinlog.config.explain import explain
 from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError

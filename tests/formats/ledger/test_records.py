@@ -48,7 +48,11 @@ from twinlog.formats.ledger.writers import CopyOutcome, FlowClaim, ReverseFlow
 
 POSITIONS = (GroupPosition("g", 0, 5, 6),)
 BYTES = [
-    (LaneFence("run-1", 2, 7), '["lane-fence"]', '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}'),
+    (
+        LaneFence("run-1", 2, 7, "run-0/5"),
+        '["lane-fence"]',
+        '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7,"recording":"run-0/5"}',
+    ),
     (
         FlowClaim("A->B", "a-id", "b-id", 7),
         '["flow-claim","A->B"]',
@@ -122,7 +126,8 @@ BYTES = [
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
-        '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":""}',
+        '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"",'
+        '"consistent_cut":false}',
     ),
     (
         OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),

@@ -17,10 +17,7 @@ from typing import Any
 
 import pytest
 
-from lab import Seen, configure, create_topic, produce, read
-from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.load import load
-from twinlog.lifecycle import sync_topics
+from lab import Seen, create_topic, produce, read, with_copies
 from twinlog.spark.archive.make import make
 from twinlog.spark.archive.manifest import Manifest
 from twinlog.spark.archive.use import ARCHIVES, FOLDER, MODULE_PATH, PYTHON
@@ -88,17 +85,12 @@ def test_a_worker_without_twinlog_copies_by_an_archive(
     monkeypatch.setenv("PYTHONPATH", driver_path)
     topic = unique_topic("archive")
     create_topic(cluster_a, topic, 2)
-    config = configure(
+    config, _ = with_copies(
         tmp_path,
-        {"A": cluster_a, "B": cluster_b},
-        ["A->B"],
-        topics=topic,
-        twinlog__lanes="2",
-        heartbeats__replication__enabled="false",
+        cluster_a,
+        cluster_b,
+        [topic],
     )
-    flow = load(config).flows["A->B"]
-    with open_clusters(flow) as clusters:
-        sync_topics.run(flow, clusters)
     defaults = Path(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf")
     secret = defaults.read_text()
 

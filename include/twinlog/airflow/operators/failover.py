@@ -11,7 +11,7 @@ from airflow.sdk import Context
 
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import Step
-from twinlog.airflow.recovery import WHOLE, approver, driver_of, groups_at_ms, not_promoted
+from twinlog.airflow.recovery import WHOLE, approver, consistent_cut, driver_of, groups_at_ms, not_promoted
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 
@@ -32,6 +32,7 @@ def _request(flow: FlowSettings, context: Context) -> Request:
         last_ended=seen["last_ended"],
         driver=driver_of(context["dag_run"]),
         groups_at_ms=groups_at_ms(context["params"]),
+        consistent_cut=consistent_cut(context["params"]),
     )
 
 

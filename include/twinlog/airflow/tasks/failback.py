@@ -81,24 +81,22 @@ def _chosen(flow_name: str) -> tuple[Configuration, FlowSettings]:
 
 def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:
     from twinlog.recovery.failback import failback
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
 
     with opened_logs(flow) as read:
         return failback.run(flow, clusters, _asked(configuration, flow, by="", dry_run=True), read)
 
 
 def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run: bool) -> Request:
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback.failback import Request
     from twinlog.recovery.reverse import reverse_of
 
     return Request(
         by=by,
-        configuration=configuration.path,
-        configuration_sha256=configuration.sha256,
+        seal=Seal.of(configuration, None if dry_run else flow.gate.sign_with),
         dry_run=dry_run,
         reverse=reverse_of(configuration, flow),
-        key=None if dry_run else signing_key(flow.gate.sign_with),
         told=log_step,
     )
 
@@ -110,8 +108,9 @@ def _look_home(
 
     from twinlog.cluster.open import open_clusters
     from twinlog.copying.rounds import LaneRunner
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.procedure import Tail
     from twinlog.recovery.reverse import Way, way_home
     from twinlog.recovery.steps.scene import Answer, Tools
@@ -124,8 +123,7 @@ def _look_home(
         copies=nothing_to_copy,
         approve=lambda _question: Answer.NOBODY,
         sleep=time.sleep,
-        configuration=configuration.path,
-        configuration_sha256=configuration.sha256,
+        seal=Seal.of(configuration),
     )
     request = home.Request("", Tail(tail) if tail else None, dry_run=True)
     with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
@@ -171,7 +169,7 @@ def save(flow_name: str) -> Json:
     Run again, it goes on: no record is exported twice.  Raises the error that the report amounts to, after it is kept.
     """
     from twinlog.recovery.failback import failback
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
 
     context = get_current_context()
     if goes_home(context["params"]):

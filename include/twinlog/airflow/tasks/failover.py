@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
-from twinlog.airflow.recovery import MODES, groups_at_ms, told_of
+from twinlog.airflow.recovery import MODES, consistent_cut, groups_at_ms, told_of
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
@@ -39,6 +39,10 @@ PARAMS = {
     "groups_at": form.moment(
         "Groups at", "Put groups where they stood at this time; empty: they go on where they stand."
     ),
+    "consistent_cut": form.flag(
+        "Consistent cut",
+        "source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
+    ),
     "dry_run": form.dry_run(
         "Say what would be done, with the numbers of now; ask nobody, and change nothing."
     ),
@@ -54,7 +58,7 @@ def preview(flow_name: str) -> Json:
     from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import preview as looking
     from twinlog.recovery.approved import last_ended
-    from twinlog.recovery.failover import require_time, source_needed
+    from twinlog.recovery.failover import require_cut, require_time, source_needed
     from twinlog.recovery.report import at_risk
     from twinlog.state.ledger import read_ledger, require_ledger
 
@@ -67,8 +71,10 @@ def preview(flow_name: str) -> Json:
         ledger = read_ledger(flow, clusters.target)
         if at_ms is not None:
             require_time(flow, ledger, at_ms)
+        if cut := consistent_cut(params):
+            require_cut(flow, ledger, mode, at_ms)
         with source_needed(flow, mode):
-            found = looking.run(flow, clusters, mode, by="", groups_at_ms=at_ms)
+            found = looking.run(flow, clusters, mode, by="", groups_at_ms=at_ms, cut=cut)
     push_note(context, note_lines(found), WHOLE)
     document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)

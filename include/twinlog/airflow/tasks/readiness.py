@@ -93,26 +93,18 @@ def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateReques
 def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool]) -> Asked:
     """Ask the gate, send its gauges, and keep page and evidence of an answer that is to be kept."""
     from twinlog.gate import ask as step
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     configuration = read_configuration(ask_airflow)
     flow = enabled_flow(configuration, flow_name)
-    key = signing_key(flow.gate.sign_with)
+    seal = Seal.of(configuration, flow.gate.sign_with)
     document: Json = {}
     with opened(flow) as clusters:
         answer = step.run(flow, clusters, request)
         if keeps(answer.result):
-            kept = keep(
-                flow,
-                clusters.target,
-                answer,
-                configuration=configuration.path,
-                configuration_sha256=configuration.sha256,
-                key=key,
-            )
-            document = to_json(kept)
+            document = to_json(keep(flow, clusters.target, answer, seal))
     send(flow, of_gate(flow, answer.result))
     return Asked(flow, answer.result, shortened({**to_json(answer.result), **document}, "page and evidence"))
 

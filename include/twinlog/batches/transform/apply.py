@@ -18,7 +18,6 @@ from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
 from twinlog.batches.routed import RoutedRecord
-from twinlog.batches.transform.commitments import with_commitments
 from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.function import FunctionOnRecords
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
@@ -26,7 +25,6 @@ from twinlog.batches.transform.rules import apply_rules
 from twinlog.errors import FormatError
 from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
-from twinlog.transforms.commitments import Committing
 from twinlog.transforms.rules import Applied, applied
 
 _REMEMBERED: Final = 4096
@@ -43,7 +41,6 @@ class Transform:
     chain: Chain
     source: TopicPartition = NO_PARTITION
     _rules: Applied | None = None
-    _committing: Committing | None = None
     _function: FunctionOnRecords | None = None
     _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
@@ -52,7 +49,6 @@ class Transform:
         self._names = tuple(name.encode() for name in self.chain.header_names)
         if self.chain.rules:
             self._rules = applied(self.chain.rules)
-            self._committing = Committing(self.chain.rules, self.source)
         if self.chain.function is not None:
             self._function = FunctionOnRecords(self.chain.function, self.source)
 
@@ -69,10 +65,7 @@ class Transform:
         if self.chain.steps:
             records = self._connect(records)
         if self._rules is not None and len(records):
-            before = records
-            records, routed = apply_rules(before, self._rules)
-            if self._committing:
-                records, routed = with_commitments(records, routed, before, self._committing)
+            records, routed = apply_rules(records, self._rules, self.source)
         if self._function is not None:
             records = self._function.columns(records)
         return records, routed

@@ -172,11 +172,10 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Na
     """Return the names that the flow needs, and separately the topics it names but cannot see."""
     from twinlog.cluster.admin.topics import topic_names
     from twinlog.cluster.permissions.needs import Names
-    from twinlog.topics.discover import left_out_reason
 
-    seen = [name for name in topic_names(source) if left_out_reason(flow, name) is None]
+    seen = [name for name in topic_names(source) if flow.why_left_out(name) is None]
     named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
-    hidden = tuple(name for name in named if name not in seen and left_out_reason(flow, name) is None)
+    hidden = tuple(name for name in named if name not in seen and flow.why_left_out(name) is None)
     return Names((*seen, *hidden), _groups(flow, source), frozenset(topic_names(target))), hidden
 
 

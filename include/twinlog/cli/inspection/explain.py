@@ -21,7 +21,7 @@ from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.config.flow.explain import ExplainedFlow, Explanation
+    from twinlog.config.explain import ExplainedFlow, Explanation
     from twinlog.config.flow.load import Resolution
     from twinlog.config.flow.settings import FlowSettings
 
@@ -39,7 +39,7 @@ def explain(
     no error here, only its topics are missing. Nor need the files, variables and connections that a value names be on
     this machine: such a value is listed as unresolved, also under --strict, and nothing is judged by it.
     """
-    from twinlog.config.flow.explain import explain as explained
+    from twinlog.config.explain import explain as explained
     from twinlog.config.flow.load import resolve
 
     resolution = resolve(config, strict=strict, elsewhere=True)
@@ -78,7 +78,7 @@ def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> Explained
         warn(f"{flow.name}: topics are not judged: what decides about them is not on this machine")
         return explained
     from twinlog.cluster.kafka import KafkaCluster
-    from twinlog.config.flow.explain import explain_topics
+    from twinlog.config.explain import explain_topics
 
     try:
         names = KafkaCluster(flow.source).topic_names()

@@ -57,19 +57,17 @@ def failback(
         return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes, strict=strict)
     if tail is not None:
         raise UsageError("--tail is about the way home", hint="add --home")
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback as recovery
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.reverse import reverse_of
 
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     request = recovery.Request(
         by=getpass.getuser(),
-        configuration=configuration.path,
-        configuration_sha256=configuration.sha256,
+        seal=Seal.of(configuration, sign_with or chosen.gate.sign_with),
         dry_run=dry_run,
         reverse=reverse_of(configuration, chosen),
-        key=signing_key(sign_with or chosen.gate.sign_with),
         told=say_step,
     )
     with clusters_with_ledger(chosen) as clusters, opened_logs(chosen) as read:
@@ -93,13 +91,13 @@ def _home(
 ) -> int:
     from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
-    from twinlog.recovery.failback.one_sided import opened_logs
+    from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.reverse import Way, opened_reverse, way_home
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    key = signing_key(sign_with or chosen.gate.sign_with)
+    seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
     back = way_home(configuration, chosen)
     if not dry_run:
         load_early()
@@ -111,7 +109,7 @@ def _home(
         opened_logs(chosen) as read,
         WarmSpark() as spark,
     ):
-        tools = tools_of(configuration, spark, master or chosen.copy.spark_master, key, yes=yes)
+        tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
         report = home.run(
             Way(chosen, clusters),
             Way(back, reversed_ones),

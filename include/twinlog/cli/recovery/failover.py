@@ -29,9 +29,7 @@ from twinlog.cli.say import say, say_step
 from twinlog.gate.suites.suites import Mode
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from twinlog.config.flow.settings import Configuration
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.report import FailoverReport, PlacedGroup
     from twinlog.recovery.steps.scene import Answer, Tools
 
@@ -43,6 +41,14 @@ GroupsAtOption = Annotated[
     str | None,
     typer.Option(
         "--groups-at", metavar="TIME", help="Put groups where they stood at a time (twinlog groups --at)."
+    ),
+]
+ConsistentCutOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--consistent-cut/--no-consistent-cut",
+        help="source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
+        show_default=False,
     ),
 ]
 YesOption = Annotated[
@@ -58,6 +64,7 @@ def failover(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     groups_at: GroupsAtOption = None,
+    consistent_cut: ConsistentCutOption = None,
     sign_with: SignOption = None,
     master: MasterOption = None,
     strict: StrictOption = False,
@@ -70,13 +77,13 @@ def failover(
     """
     from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
 
     at_ms = None if groups_at is None else parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
-    key = signing_key(sign_with or chosen.gate.sign_with)
+    seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
     if not dry_run:
         load_early()
     with (
@@ -84,8 +91,8 @@ def failover(
         opened_reverse(configuration, chosen) as reverse,
         WarmSpark() as spark,
     ):
-        tools = tools_of(configuration, spark, master or chosen.copy.spark_master, key, yes=yes)
-        asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms)
+        tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
+        asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms, consistent_cut=consistent_cut)
         report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
     show(report.document, output, _grids(report))
     if report.next:
@@ -93,9 +100,7 @@ def failover(
     return int(report.exit_code)
 
 
-def tools_of(
-    configuration: Configuration, spark: WarmSpark, master: str, key: Ed25519PrivateKey | None, *, yes: bool
-) -> Tools:
+def tools_of(seal: Seal, spark: WarmSpark, master: str, *, yes: bool) -> Tools:
     """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step."""
     from twinlog.recovery.steps.scene import Tools
 
@@ -103,9 +108,7 @@ def tools_of(
         copies=lambda: spark.runner(master),
         approve=lambda question: answer(question, yes=yes),
         sleep=time.sleep,
-        configuration=configuration.path,
-        configuration_sha256=configuration.sha256,
-        key=key,
+        seal=seal,
         told=say_step,
     )
 
@@ -140,7 +143,20 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
     ]
     columns = ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate")
     yield Grid(f"{report.flow}: not on the target", columns, rows)
+    if report.cut is not None:
+        yield _cut_grid(report)
     yield groups_grid(report.flow, report.groups)
+
+
+def _cut_grid(report: FailoverReport) -> Grid:
+    rows = [
+        (topic.topic, topic.remote_topic, it.partition, it.cut_upstream, it.cut_downstream, it.behind_cut)
+        for topic in report.topics
+        for it in topic.partitions
+        if it.behind_cut
+    ]
+    columns = ("topic", "copy", "partition", "upstream", "downstream", "records")
+    return Grid(f"{report.flow}: behind the consistent cut", columns, rows)
 
 
 def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:

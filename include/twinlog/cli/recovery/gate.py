@@ -64,11 +64,11 @@ def gate(
     from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
     from twinlog.gate import ask as step
-    from twinlog.gate.evidence import signing_key
+    from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    key = signing_key(sign_with or chosen.gate.sign_with)
+    seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
     refuse_unwritable(evidence, "--evidence")
     load_early()
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
@@ -78,13 +78,11 @@ def gate(
             chosen,
             clusters.target,
             answer,
-            configuration=configuration.path,
-            configuration_sha256=configuration.sha256,
-            key=key,
+            seal,
         )
     show(document(answer.result, kept), output, _grids(answer.result))
     say(f"{chosen.name}: page {kept.page}")
-    say(f"{chosen.name}: evidence {kept.evidence}{'' if key else ' (not signed)'}")
+    say(f"{chosen.name}: evidence {kept.evidence}{'' if seal.key else ' (not signed)'}")
     if evidence is not None and not written(evidence, Path(kept.evidence).read_bytes()):
         return int(ExitCode.USAGE)
     return int(ExitCode.DONE if answer.result.ready else ExitCode.SAYS_NO)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
     from twinlog.duties.run import Duties
-    from twinlog.follow.generation import LaneGeneration
     from twinlog.follow.leading import Leadership
+    from twinlog.follow.report import LaneGeneration
     from twinlog.follow.shared_slots import SharedSlots
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board

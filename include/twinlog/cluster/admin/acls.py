@@ -12,7 +12,6 @@ from typing import Any
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.session import Asked, refused_by
 from twinlog.cluster.values import Answers
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -53,24 +52,23 @@ PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 _UNKNOWN = re.compile(r"UNKNOWN\((\d+)\)")
 
 
-def describe_acls(settings: ConnectionSettings) -> tuple[AclBinding, ...]:
+def describe_acls(brokers: Brokers) -> tuple[AclBinding, ...]:
     """Return every ACL of a cluster, sorted.
 
     Raises ClusterRefused: `no-authorizer` if the cluster keeps no ACLs, `unauthorised` if this user may not read them.
     """
-    with Brokers(settings) as brokers:
-        answer = brokers.any_broker().call(
-            kafka_python.DESCRIBE_ACLS,
-            resource_type_filter=ANY,
-            resource_name_filter=None,
-            pattern_type_filter=ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=ANY,
-            permission_type=ANY,
-        )
+    answer = brokers.any_broker().call(
+        kafka_python.DESCRIBE_ACLS,
+        resource_type_filter=ANY,
+        resource_name_filter=None,
+        pattern_type_filter=ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
     if answer.error_code:
-        asked = Asked(settings.alias, "read", "the ACLs", "DESCRIBE on the cluster")
+        asked = Asked(brokers.settings.alias, "read", "the ACLs", "DESCRIBE on the cluster")
         raise refused_by(answer, asked)
     return tuple(
         sorted(
@@ -89,7 +87,7 @@ def describe_acls(settings: ConnectionSettings) -> tuple[AclBinding, ...]:
     )
 
 
-def create_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+def create_acls(brokers: Brokers, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
     """Create ACLs; one that exists already is a success."""
     api = kafka_python.CREATE_ACLS
 
@@ -107,10 +105,10 @@ def create_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) ->
     def ask(broker: Connection, part: Sequence[AclBinding]) -> Sequence[Any]:
         return broker.call(api, creations=[create(it) for it in part]).results  # type: ignore[no-any-return]
 
-    return _change(settings, "create", bindings, ask)
+    return _change(brokers, "create", bindings, ask)
 
 
-def delete_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+def delete_acls(brokers: Brokers, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
     """Delete exactly these ACLs; one that does not exist is a success."""
     api = kafka_python.DELETE_ACLS
 
@@ -129,26 +127,25 @@ def delete_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) ->
         answer = broker.call(api, filters=[only(it) for it in part])
         return [_worst(result) for result in answer.filter_results]
 
-    return _change(settings, "delete", bindings, ask)
+    return _change(brokers, "delete", bindings, ask)
 
 
 def _change(
-    settings: ConnectionSettings,
+    brokers: Brokers,
     deed: str,
     bindings: Iterable[AclBinding],
     ask: Callable[[Connection, Sequence[AclBinding]], Sequence[Any]],
 ) -> Answers[AclBinding, None]:
     wanted = list(bindings)
     refused: dict[AclBinding, TwinlogError] = {}
-    with Brokers(settings) as brokers:
-        for start in range(0, len(wanted), REQUEST_ACLS):
-            part = wanted[start : start + REQUEST_ACLS]
-            for it, result in zip(part, ask(brokers.any_broker(), part), strict=True):
-                if result.error_code:
-                    what = f"the ACL {it.permission} {it.right} on {it.resource}"
-                    refused[it] = refused_by(
-                        result, Asked(settings.alias, deed, what, "ALTER on the cluster")
-                    )
+    for start in range(0, len(wanted), REQUEST_ACLS):
+        part = wanted[start : start + REQUEST_ACLS]
+        for it, result in zip(part, ask(brokers.any_broker(), part), strict=True):
+            if result.error_code:
+                what = f"the ACL {it.permission} {it.right} on {it.resource}"
+                refused[it] = refused_by(
+                    result, Asked(brokers.settings.alias, deed, what, "ALTER on the cluster")
+                )
     return Answers({it: None for it in wanted if it not in refused}, refused)
 
 

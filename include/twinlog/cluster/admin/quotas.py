@@ -8,7 +8,6 @@ from typing import Any
 from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
 from twinlog.cluster.session import Asked, refused_by
 from twinlog.cluster.values import Answers
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -17,15 +16,14 @@ QuotaItem = tuple[QuotaEntity, str]
 """One quota: its entity and its key."""
 
 
-def describe_quotas(settings: ConnectionSettings) -> Quotas:
+def describe_quotas(brokers: Brokers) -> Quotas:
     """Return every client quota of a cluster.
 
     Raises ClusterRefused if this user may not read them.
     """
-    with Brokers(settings) as brokers:
-        answer = brokers.any_broker().call(kafka_python.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False)
+    answer = brokers.any_broker().call(kafka_python.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False)
     if answer.error_code:
-        asked = Asked(settings.alias, "read", "the client quotas", "DESCRIBE_CONFIGS on the cluster")
+        asked = Asked(brokers.settings.alias, "read", "the client quotas", "DESCRIBE_CONFIGS on the cluster")
         raise refused_by(answer, asked)
     return {
         _entity(entry.entity): {item.key: item.value for item in entry.values}
@@ -34,20 +32,19 @@ def describe_quotas(settings: ConnectionSettings) -> Quotas:
 
 
 def alter_quotas(
-    settings: ConnectionSettings, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    brokers: Brokers, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
 ) -> Answers[QuotaItem, None]:
     """Set quotas, or remove them (None); each is accepted or refused by itself."""
     refused: dict[QuotaItem, TwinlogError] = {}
-    with Brokers(settings) as brokers:
-        for part in rounds(changes):
-            entries = [_entry(entity, key, value) for (entity, key), value in part.items()]
-            answer = brokers.any_broker().call(
-                kafka_python.ALTER_CLIENT_QUOTAS, entries=entries, validate_only=False
-            )
-            for result in answer.entries:
-                if result.error_code:
-                    item = next(item for item in part if item[0] == _entity(result.entity))
-                    refused[item] = refused_by(result, _asked(settings.alias, item))
+    for part in rounds(changes):
+        entries = [_entry(entity, key, value) for (entity, key), value in part.items()]
+        answer = brokers.any_broker().call(
+            kafka_python.ALTER_CLIENT_QUOTAS, entries=entries, validate_only=False
+        )
+        for result in answer.entries:
+            if result.error_code:
+                item = next(item for item in part if item[0] == _entity(result.entity))
+                refused[item] = refused_by(result, _asked(brokers.settings.alias, item))
     items = [(entity, key) for entity, quotas in changes.items() for key in quotas]
     return Answers({item: None for item in items if item not in refused}, refused)
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from twinlog.cluster.admin.access_values import ScramCredential, ScramUser
 from twinlog.cluster.session import Asked, refused_by
 from twinlog.cluster.values import Answers
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -24,15 +23,14 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 SALT_BYTES = 32
 
 
-def describe_scram_users(settings: ConnectionSettings) -> Mapping[str, tuple[ScramCredential, ...]]:
+def describe_scram_users(brokers: Brokers) -> Mapping[str, tuple[ScramCredential, ...]]:
     """Return every user with SCRAM credentials.
 
     Raises ClusterRefused if this user may not read them.
     """
-    with Brokers(settings) as brokers:
-        answer = brokers.any_broker().call(kafka_python.DESCRIBE_SCRAM, users=[])
+    answer = brokers.any_broker().call(kafka_python.DESCRIBE_SCRAM, users=[])
     if answer.error_code:
-        asked = Asked(settings.alias, "list", "the SCRAM users", "DESCRIBE on the cluster")
+        asked = Asked(brokers.settings.alias, "list", "the SCRAM users", "DESCRIBE on the cluster")
         raise refused_by(answer, asked)
     return {
         found.user: tuple(
@@ -46,7 +44,7 @@ def describe_scram_users(settings: ConnectionSettings) -> Mapping[str, tuple[Scr
     }
 
 
-def upsert_scram_users(settings: ConnectionSettings, users: Sequence[ScramUser]) -> Answers[str, None]:
+def upsert_scram_users(brokers: Brokers, users: Sequence[ScramUser]) -> Answers[str, None]:
     """Give each user a credential with a salt of its own, in place of one of the same mechanism."""
     if not users:
         return Answers({})
@@ -63,12 +61,16 @@ def upsert_scram_users(settings: ConnectionSettings, users: Sequence[ScramUser])
                 salted_password=salted(user, salt),
             )
         )
-    with Brokers(settings) as brokers:
-        answer = brokers.any_broker().call(kafka_python.ALTER_SCRAM, deletions=[], upsertions=upsertions)
+    answer = brokers.any_broker().call(kafka_python.ALTER_SCRAM, deletions=[], upsertions=upsertions)
     refused: dict[str, TwinlogError] = {
         result.user: refused_by(
             result,
-            Asked(settings.alias, "give", f"user {result.user} a SCRAM credential", "ALTER on the cluster"),
+            Asked(
+                brokers.settings.alias,
+                "give",
+                f"user {result.user} a SCRAM credential",
+                "ALTER on the cluster",
+            ),
         )
         for result in answer.results
         if result.error_code

@@ -18,12 +18,8 @@ from enum import StrEnum
 from functools import partial
 
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.config.flow.settings import (
-    FlowSettings,
-    Guarantee,
-    PoisonPolicy,
-    RecreatedPolicy,
-)
+from twinlog.config.flow.copying import Guarantee, PoisonPolicy, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 
 
@@ -230,6 +226,8 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     }
     if flow.copy.poison is PoisonPolicy.QUARANTINE:
         reasons[flow.quarantine_topic] = "write poisonous records aside"
+    if flow.copy.consistent_cut:
+        reasons[flow.transactions_topic] = "note the source's transactions"
     if flow.emit_heartbeats:
         reasons[flow.policy.heartbeats_topic()] = "write heartbeats"
     for topic, why in reasons.items():

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.copying import Guarantee
+from twinlog.config.flow.settings import FlowSettings
 
 
 class Cost(StrEnum):
@@ -44,9 +45,6 @@ class Cost(StrEnum):
         """Say whether the flow does what would be missing."""
         return self not in DOES or DOES[self](flow)
 
-
-UNSEEN = frozenset({Cost.GUARDED, Cost.STATE_ANEW})
-"""Costs of which a cycle says nothing."""
 
 NOTHING_AT_ALL = frozenset({Cost.NOTHING, Cost.NO_TRANSACTIONS})
 STOPPING = NOTHING_AT_ALL | {Cost.NEW_TOPICS, Cost.NEW_PARTITIONS}

@@ -19,13 +19,14 @@ from twinlog.config.file.java_keys import (
 )
 from twinlog.config.file.keys import Home
 from twinlog.config.file.origin import Findings, Origin, Properties
+from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, WHY_UNUSED, is_named
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
-from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.exposure import HELD, Reach, reach
 from twinlog.policy.replication import IdentityReplicationPolicy
-from twinlog.policy.selection import is_internal, why_left_out
+from twinlog.policy.selection import is_internal
 from twinlog.transforms.rule_keys import ROUTE, RULES
 
 CLOSE = 0.8
@@ -286,7 +287,7 @@ def _why_no_route(flow: FlowSettings, flows: Sequence[FlowSettings], to: str) ->
     there, back = flow.source.alias, flow.target.alias
     for one in flows:
         reverse = one.enabled and (one.source.alias, one.target.alias) == (back, there)
-        if reverse and _why_left_out(one, to) is None:
+        if reverse and one.why_left_out(to) is None:
             hint = f"leave it out there: add it to {one.name}.topics.exclude"
             return f"{one.name} would copy {to} back to {there}", hint
     return None
@@ -298,17 +299,4 @@ def _is_copy(flow: FlowSettings, name: str) -> bool:
     upstream = policy.upstream_topic(name)
     if upstream is None or policy.format_remote_topic(flow.source.alias, upstream) != name:
         return False
-    return upstream != name or (flow.enabled and _why_left_out(flow, upstream) is None)
-
-
-def _why_left_out(flow: FlowSettings, topic: str) -> str | None:
-    return why_left_out(
-        topic,
-        topics=flow.topics,
-        policy=flow.policy,
-        source_alias=flow.source.alias,
-        target_alias=flow.target.alias,
-        heartbeats_replication=flow.heartbeats_replication,
-        cycle_rule=flow.cycle_rule,
-        progress_topics=flow.progress_topics,
-    )
+    return upstream != name or (flow.enabled and flow.why_left_out(upstream) is None)

@@ -60,9 +60,7 @@ def without_lost_markers(
         it.remote: SourceIncarnation(it.topic, it.topic_id, it.partition) for it in resolved.ranges
     }
     copies = incarnations | {
-        TopicPartition(it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
-        for it in topics
-        for number in it.in_transaction
+        it.at_target(number): it.life(number) for it in topics for number in it.in_transaction
     }
     seen = wait_until_led(target, copies, grant.ours, LEADER_SECONDS)
     still_open = seen.open

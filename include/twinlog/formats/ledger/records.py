@@ -80,12 +80,16 @@ class FlowPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneFence(LedgerEntry):
-    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes; lane 0 is the control lane."""
+    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes; lane 0 is the control lane.
+
+    `recording` is what its lanes note the source's transactions under (formats/transactions.py), "" if they do not.
+    """
 
     KIND: ClassVar[str] = "lane-fence"
     run_id: str
     lane_count: int
     at_ms: int
+    recording: str = ""
 
 
 @dataclass(frozen=True, slots=True)

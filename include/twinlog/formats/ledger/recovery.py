@@ -66,7 +66,8 @@ class RecoveryRun(LedgerEntry):
 
     `at_risk_records` were known to be lost with the source, None while that is unknown.  `cleared` says that nothing is
     left to do after the promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
-    `groups_at_ms` is the time to which groups go back, None if they go on where they stand.
+    `groups_at_ms` is the time to which groups go back, None if they go on where they stand.  With `consistent_cut` none
+    is placed where a transaction of the source would be split.
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
     and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
@@ -97,6 +98,7 @@ class RecoveryRun(LedgerEntry):
     home: str = ""
     denied_on_target: tuple[DeniedWrite, ...] = ()
     denying: str = ""
+    consistent_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
 from twinlog.lane.copy.range_errors import SourceError
 from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.transaction import Writer
@@ -93,6 +94,9 @@ class LaneCopy:
             for item in ranges:
                 if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
+        for item in ranges if spec.recording else ():
+            loopback = item.cutter.loopback
+            item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
         self._by_source = {item.source: item for item in ranges}
         self._routing = [item for item in ranges if item.spec.routed]
         by_target = {item.target: item for item in ranges}
@@ -216,6 +220,8 @@ class LaneCopy:
             if copy.error is not None:
                 return
             copy.epoch = cut.leader_epoch
+        if copy.transactions is not None:
+            copy.transactions.read(block, copy.sent, cut.next_upstream)
         copy.reach(cut.next_upstream)
         # Old messages behind batches come again: the next fetch begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:

@@ -1,9 +1,9 @@
-"""Choose what a fetch asks for while a lane is behind: urgent topics first, and nobody waits for ever.
+"""Choose what a fetch asks for while a lane is behind: urgent topics first, and no partition waits for ever.
 
     live: its last answer left nothing to be read     every request; a quarter of the answer is kept free
     nearly live: it left little                       for these two
     behind, with the least RPO                        three requests of four
-    behind, whoever has waited longest                one request of four
+    behind, with the longest wait                     one request of four
 
 A lane's first request is for everything, urgent topics first: its answer says what is left of each partition.  What
 one kind leaves free of an answer goes to the next.  If all that is behind fits into one answer, all is asked for, as

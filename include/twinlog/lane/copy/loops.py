@@ -188,7 +188,7 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
     copy.transaction.commit()
     if fenced.is_set():
         raise FencedError(
-            "the flow was fenced anew", hint="whoever fenced it goes on behind what is committed"
+            "the flow was fenced anew", hint="the driver that fenced it goes on behind what is committed"
         )
 
 

@@ -12,7 +12,7 @@ from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.recovery.failback import home, home_steps
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import Read
+from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools

@@ -24,9 +24,8 @@ from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.monitoring.survey import positions, source_end
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
-from twinlog.recovery.failback.one_sided import Read, Side, Stretch
+from twinlog.recovery.one_sided.read import Read, Side, Stretch
 from twinlog.state.progress import SourceIncarnation, read_progress
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
@@ -138,7 +137,7 @@ def _unseen(discovery: Discovery) -> tuple[str, ...]:
 
 def brings_home(reverse: FlowSettings, topic: DiscoveredTopic) -> bool:
     """Say whether the reverse flow copies what is in the copy into the topic itself.  Pure."""
-    chosen = left_out_reason(reverse, topic.remote_topic) is None
+    chosen = reverse.why_left_out(topic.remote_topic) is None
     return chosen and remote_name(reverse, topic.remote_topic) == topic.topic
 
 

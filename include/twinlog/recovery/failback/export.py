@@ -25,8 +25,8 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import TailExported
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.logs.partition_reader import Lost
-from twinlog.recovery.failback.one_sided import Read, Stretch
 from twinlog.recovery.homeward import not_promoted
+from twinlog.recovery.one_sided.read import Read, Stretch
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.plan import clamped
 

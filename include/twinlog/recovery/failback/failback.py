@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog import clock
 from twinlog.checks.data_docs import reports_folder
@@ -19,12 +16,14 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
+from twinlog.gate.evidence import Seal
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.recovery import evidence, transitions
-from twinlog.recovery.failback import export, files, rights
+from twinlog.recovery.failback import export, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
-from twinlog.recovery.failback.files import WrittenFile
-from twinlog.recovery.failback.one_sided import Read
+from twinlog.recovery.one_sided import files
+from twinlog.recovery.one_sided.files import WrittenFile
+from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Documented, Outcome, PlacedGroup, State, StepReport, done, failed, skipped
 from twinlog.recovery.reverse import as_noted
@@ -43,11 +42,9 @@ class Request:
     """
 
     by: str
-    configuration: Path
-    configuration_sha256: str
+    seal: Seal
     dry_run: bool = False
     reverse: FlowSettings | None = None
-    key: Ed25519PrivateKey | None = None
     told: Told[StepName] = lambda _name, _outcome: None
 
 
@@ -238,11 +235,9 @@ def _write_evidence(work: Work) -> Outcome:
         work.flow,
         work.name,
         report_of(work).document,
-        request.configuration,
-        request.configuration_sha256,
-        request.key,
+        request.seal,
     )
-    return done(f"evidence {work.evidence}{'' if request.key else ' (not signed)'}")
+    return done(f"evidence {work.evidence}{'' if request.seal.key else ' (not signed)'}")
 
 
 _DEEDS: tuple[tuple[StepName, Callable[[Work], Outcome]], ...] = (

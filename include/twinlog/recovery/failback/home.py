@@ -24,8 +24,8 @@ from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
-from twinlog.recovery.failback.one_sided import Read
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import StepName, Tail, left, steps_of
 from twinlog.recovery.report import State, StepReport, done
 from twinlog.recovery.reverse import Way
@@ -119,11 +119,9 @@ def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[Discov
 def _of_failback(request: Request, back: Way, tools: Tools) -> failback.Request:
     return failback.Request(
         request.by,
-        tools.configuration,
-        tools.configuration_sha256,
+        tools.seal,
         request.dry_run,
         back.flow,
-        tools.key,
         tools.told,
     )
 

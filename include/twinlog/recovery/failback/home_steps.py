@@ -246,9 +246,7 @@ def write_evidence(journey: Journey) -> Outcome:
         "journal": to_json(run.journal) if run is not None else [],
         "notes": [*there.notes, *journey.back.notes],
     }
-    path, digest = evidence.write(
-        there.flow, there.run, recovery, tools.configuration, tools.configuration_sha256, tools.key
-    )
+    path, digest = evidence.write(there.flow, there.run, recovery, tools.seal)
     return ending.end(there, path, digest, began)
 
 

@@ -25,7 +25,6 @@ from twinlog.recovery.transitions import Move, PassedOver
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import SourceIncarnation, read_progress
-from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.topics.incarnations import differ, sources_of_copies
 from twinlog.topics.own_topics import ensure_topics
@@ -67,7 +66,7 @@ def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...
             and known(name) is None
             and not is_internal(name, there.flow.policy)
             and not there.flow.policy.is_heartbeats_topic(name)
-            and (usual is None or left_out_reason(usual, name) is not None)
+            and (usual is None or usual.why_left_out(name) is not None)
         )
     )
 

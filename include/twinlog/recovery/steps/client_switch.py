@@ -1,7 +1,7 @@
 """Send clients to the target: run a command, post to an address, or write a file; with a time-out and retries.
 
-Whoever receives the event may get it twice, after a crash or a lost answer: `run` names the failover.  The event holds
-no secret.
+After a crash or a lost answer the event is sent again, so a receiver may get it twice: `run` names the failover.  The
+event holds no secret.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _post(url: str, event: Mapping[str, Any], seconds: int) -> str:
 
 
 def _write(path: Path, event: Mapping[str, Any]) -> str:
-    """Write the file whole or not at all; whoever watches it never sees half of it."""
+    """Write the file whole or not at all: a program that watches it never sees half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

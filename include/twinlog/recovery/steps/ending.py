@@ -40,9 +40,7 @@ def ask_gate(scene: Scene) -> Outcome:
         scene.flow,
         scene.clusters.target,
         replace(answer, validated=()),
-        configuration=tools.configuration,
-        configuration_sha256=tools.configuration_sha256,
-        key=tools.key,
+        tools.seal,
     )
     result = answer.result
     waived = f"; waived: {listed(result.waived)}" if result.waived else ""
@@ -68,6 +66,8 @@ def approve(scene: Scene) -> Outcome:
         cost = f"{known:,} records are known to be lost{about}"
     if scene.groups_at_ms is not None:
         cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
+    if scene.cut is not None:
+        cost = f"{cost}, groups go on before the consistent cut as of {iso(scene.cut.as_of_ms)}"
     question = (
         f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
         " placed"
@@ -166,7 +166,7 @@ def write_evidence(scene: Scene) -> Outcome:
 
 def end(scene: Scene, path: str, digest: str, began: float) -> Outcome:
     """Note the evidence, and that nothing is left to do."""
-    outcome = done(f"evidence {path}{'' if scene.tools.key else ' (not signed)'}")
+    outcome = done(f"evidence {path}{'' if scene.tools.seal.key else ' (not signed)'}")
 
     def move(now: Ledger) -> transitions.Move:
         entry = scene.entry(StepName.REPORT, outcome.state, time.monotonic() - began, outcome.message)
@@ -182,9 +182,7 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
         **to_json(replace(run, evidence="", evidence_sha256="")),
         "topics": to_json(scene.topics),
         "groups": to_json(scene.groups),
+        "cut": to_json(scene.cut),
         "notes": list(scene.notes),
     }
-    tools = scene.tools
-    return evidence.write(
-        scene.flow, scene.run, recovery, tools.configuration, tools.configuration_sha256, tools.key
-    )
+    return evidence.write(scene.flow, scene.run, recovery, scene.tools.seal)

@@ -1,7 +1,8 @@
 """The step of `failover --groups-at TIME`: put groups where they stood at that time, by the looks in the ledger.
 
-It comes last before the promotion, when every group is in its place of now: so what a group reads again is counted from
-there, and until the promotion another command can place it anew.
+A *look* is the ledger's record of where all groups stood at a moment.  This is the last step before the promotion.  By
+then each group was placed where it would go on now: what it reads again is counted from there, and until the promotion
+another command can still place it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """All groups of a moment; `stay` are those that have a place now, and had none then, or nobody told it."""
+    """All groups of a moment; `stay` are groups without a known place then, which keep their place of now."""
 
     at_ms: int
     rows: tuple[Return, ...]
@@ -131,7 +132,7 @@ def returned(
     asked = []
     for then in thens:
         old, start = placed.get((then.group, then.topic, then.partition)), then.downstream_offset or 0
-        # Nobody knows what a group has read that has no place now.
+        # If a group has no place now, what it has read is not known.
         end = old.downstream_offset if old is not None else None
         asked.append((then.topic, then.remote, start, end))
     for then, count in zip(thens, mapped_between(flow, target, ledger, asked), strict=True):

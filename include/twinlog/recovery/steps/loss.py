@@ -77,7 +77,7 @@ def _places(
     progress: Mapping[TopicPartition, int],
     counts: Mapping[str, int],
 ) -> Iterator[tuple[TopicPartition, TopicPartition]]:
-    """Yield each partition that was copied, seen, or has a copy, with that copy; heartbeats are nobody's loss.
+    """Yield each partition that was copied, seen, or has a copy, with that copy; heartbeats are left out.
 
     `counts` are the partitions of the copies that exist.
     """

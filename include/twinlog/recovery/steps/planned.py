@@ -126,9 +126,9 @@ def drain_both(scene: Scene, other: Scene | None = None) -> Outcome:
 
 
 def pass_over(scene: Scene) -> str:
-    """Copy what there is, which is hardly more than to pass over what the other flow wrote; say why it could not.
+    """Let a flow pass over what the other one wrote, by a copy of what there is; say why it could not, "" if it could.
 
-    That stops nobody: the flow copies the rest once it follows, and groups begin before it.
+    The failover goes on if it could not: the flow copies the rest once it follows, and groups begin before that.
     """
     try:
         _, why = copy_all(scene)

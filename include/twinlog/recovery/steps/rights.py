@@ -23,13 +23,13 @@ from twinlog.visible import and_more, listed
 
 
 def apply_rights(scene: Scene) -> Outcome:
-    """Apply the plan; made anew while the source lives, else as a cycle kept it.
+    """Apply the metadata plan: a new one in a planned failover, else the one that a cycle has kept.
 
     Denials go first, for clients work on the target from now on: those that an unfinished way home has left there, and
     those of the failover from which clients were on their way home when the source was lost.
 
-    A refused change stops a planned failover, which can wait.  If the source is lost, nobody is helped by waiting: the
-    failover goes on and names what is missing.
+    A refused change stops a planned failover, which can wait.  If the source is lost, waiting helps no client:
+    the failover goes on and names what is missing.
     """
     why, lifted = _lift_denials(scene)
     if why:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
@@ -16,10 +13,12 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
+from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import Outcome, PlacedGroup, TopicAtRisk
+from twinlog.recovery.report import CutReport, Outcome, PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
 
@@ -37,16 +36,14 @@ class Tools:
     """Tell what the steps work with, other than the clusters.
 
     `copies` opens a runner of lanes when there is something to copy.  `approve` puts a question to a person.  `told`
-    hears of every step that begins or ended.  `configuration` and its digest go into the evidence, which `key` signs.
+    hears of every step that begins or ended.  `seal` is for the evidence.
     `reverse` is the enabled flow in the other direction, for a planned failover.
     """
 
     copies: Callable[[], LaneRunner]
     approve: Callable[[str], Answer]
     sleep: Callable[[float], None]
-    configuration: Path
-    configuration_sha256: str
-    key: Ed25519PrivateKey | None = None
+    seal: Seal
     audits: AuditRunner = field(default_factory=LocalAuditRunner)
     told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
     reverse: Way | None = None
@@ -60,6 +57,7 @@ class Scene:
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
     topics to which the source let nobody write then.  `groups_at_ms` is
     the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
+    `cut` is the consistent cut, if one was asked for; no group is placed behind its `limits` (downstream offsets).
     """
 
     flow: FlowSettings
@@ -76,6 +74,8 @@ class Scene:
     notes: list[str] = field(default_factory=list)
     groups_at_ms: int | None = None
     put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
+    cut: CutReport | None = None
+    limits: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""

@@ -44,9 +44,9 @@ def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
 
 
 def clear_up(source: Cluster, scenes: Iterable[Scene]) -> None:
-    """Remove what ended runs may have left on the source: their process may have died behind ACLs that it made late.
+    """Remove denials of aborted runs from the source: a process may have made them after the abort, and died.
 
-    One that the source does not let go stays noted.
+    If the source refuses to remove one, it stays noted in the ledger.
     """
     for scene in scenes:
         flow = scene.flow
@@ -59,8 +59,9 @@ def clear_up(source: Cluster, scenes: Iterable[Scene]) -> None:
 def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, ...]) -> str:
     """Note the ACLs, make them, and see that the run is still ours; return what the source refused.
 
-    A process that stalled before it made them finds then that others have gone on, and have removed what was not there
-    yet: it takes them back.  One that goes on with the run ends what the one before had noted.
+    If this process stalled before it made them, another may have gone on, and removed them before they were there: then
+    this one removes them, and raises FencedError `relieved`.  A process that goes on with a run confirms what the one
+    before has noted.
     """
     source, scenes, refused = scene.clusters.source, (scene, *others), ""
     if new:
@@ -108,7 +109,7 @@ def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
 
 
 def take_back(source: Cluster, ledger: Ledger, made: Collection[DeniedWrite]) -> None:
-    """Remove ACLs that a relieved process has made after others had given them up; none that a failover stands on."""
+    """Remove the ACLs that a relieved process has made, but not those that a run under way or promoted has noted."""
     live = [it for it in ledger.recoveries if it.state in {RunState.OPEN, RunState.PROMOTED}]
     wanted = {it for run in live for it in run.denied}
     if left := [it for it in made if it not in wanted]:

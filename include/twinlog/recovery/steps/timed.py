@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from twinlog.errors import TwinlogError
-from twinlog.recovery.procedure import Name
-from twinlog.recovery.report import Outcome, StepReport, failed_by
+from twinlog.recovery.report import Name, Outcome, StepReport, failed_by
 
 Told = Callable[[Name, Outcome | None], None]
 """Hears of a step that begins (None), and of its outcome."""

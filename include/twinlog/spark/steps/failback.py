@@ -7,7 +7,7 @@ from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.recovery.failback import approved
 from twinlog.recovery.failback.approved import Approval
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.one_sided import opened_logs
+from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way, way_home
 from twinlog.spark.protection import require_safe_way

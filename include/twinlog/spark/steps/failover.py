@@ -12,7 +12,7 @@ from twinlog.checks.great_expectations import load_early
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.rounds import LaneRunner
-from twinlog.gate.evidence import signing_key
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
@@ -33,7 +33,12 @@ def run(
 ) -> FailoverReport:
     """Fail over; a session is opened once there is something to copy."""
     approval = Approval(
-        request.by, request.at_risk_records, request.last_ended, request.driver, request.groups_at_ms
+        request.by,
+        request.at_risk_records,
+        request.last_ended,
+        request.driver,
+        request.groups_at_ms,
+        request.consistent_cut,
     )
     with (
         open_clusters(flow) as clusters,
@@ -53,7 +58,7 @@ def opened_tools(
 ) -> Iterator[Tools]:
     """Give what a failover or a way home needs, for as long as it runs; a person has approved it beforehand."""
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
-    key = signing_key(flow.gate.sign_with)
+    seal = Seal.of(configuration, flow.gate.sign_with)
     load_early()
     with ExitStack() as session:
 
@@ -67,9 +72,7 @@ def opened_tools(
             copies=copies,
             approve=lambda _question: Answer.NOBODY,  # the approval takes its place
             sleep=time.sleep,
-            configuration=configuration.path,
-            configuration_sha256=configuration.sha256,
-            key=key,
+            seal=seal,
             told=log_step,
             reverse=reverse,
         )

@@ -15,7 +15,6 @@ from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.exposure import reach
 from twinlog.errors import UsageError
-from twinlog.policy.selection import why_left_out
 
 _DECIDE_ABOUT_TOPICS = frozenset({
     "enabled",
@@ -156,16 +155,7 @@ def _reaches(flow: FlowSettings, label: str) -> str:
 
 
 def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:
-    reason = why_left_out(
-        topic,
-        topics=flow.topics,
-        policy=flow.policy,
-        source_alias=flow.source.alias,
-        target_alias=flow.target.alias,
-        heartbeats_replication=flow.heartbeats_replication,
-        cycle_rule=flow.cycle_rule.value,
-        progress_topics=flow.progress_topics,
-    )
+    reason = flow.why_left_out(topic)
     remote = flow.policy.format_remote_topic(flow.source.alias, topic) if reason is None else None
     return ExplainedTopic(topic, remote, reason, "" if reason is not None else _because(flow, topic))
 

@@ -9,7 +9,7 @@ import pytest
 
 from twinlog.cli.inspection.explain import explain as command
 from twinlog.cli.options import Output
-from twinlog.config.flow.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
+from twinlog.config.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
 from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.reader import shown
 from twinlog.config.flow.settings import Configuration

@@ -13,7 +13,7 @@ from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import key_value_headers
 from twinlog.errors import TerminalError
 from twinlog.logs.partition_reader import Lost
-from twinlog.recovery.failback.one_sided import Stretch
+from twinlog.recovery.one_sided.read import Stretch
 
 ROWS = 2_000
 """Records in memory at once, and in a row group."""

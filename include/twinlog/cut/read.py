@@ -1,0 +1,89 @@
+"""Read the consistent cut of a flow from its target alone: by what lanes and drivers noted, and by the progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinlog.batches.record import key_value_headers, read_records
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.cut.history import history
+from twinlog.cut.plan import Cut, NoCut, find
+from twinlog.errors import TransientError
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.formats.ledger.reading import of_kind
+from twinlog.formats.ledger.records import LaneFence
+from twinlog.formats.transactions import PARTITION, Look, Seen, parse
+from twinlog.kafka_types import TopicPartition
+from twinlog.logs.partition_reader import Lost, PartitionReader
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.ledger import Ledger, latest_or_empty
+from twinlog.state.progress import read_progress
+
+WINDOW_MS = 10 * 60_000
+"""How much is read at first: the cut is some seconds old, unless a partition is behind."""
+
+FETCH_BYTES = 8 << 20
+NEWEST = 200
+"""Records at the end of the topic that are read to find out when it was written to last."""
+
+
+def read(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Cut | NoCut:
+    """Return the cut of what is copied by now.
+
+    Raises TransientError `unsettled` while a transaction of a lane has no end in the topic, FormatError for a record in
+    it that is not twinlog's, and errors of the target.
+    """
+    if not flow.copy.consistent_cut:
+        return NoCut(f"twinlog.consistent.cut is off for {flow.name}", earlier=False)
+    # Progress first: what it counts was noted in the same transactions, whose ends are waited for below.
+    progress = read_progress(flow, target)
+    lives = {topic: it.topic_id for topic, it in ledger.incarnations.items() if topic not in ledger.deleted}
+    copied = {place: last + 1 for place, last in progress.items() if place.topic in lives}
+    fences = of_kind(latest_or_empty(target, flow.ledger_topic), LaneFence)
+    recording = next((it.recording for it in fences), "")
+    place = TopicPartition(flow.transactions_topic, PARTITION)
+    described = target.describe_topics([place.topic])
+    missing = (why := described.refused.get(place.topic)) is not None and why.code == NO_SUCH_TOPIC
+    if missing or not recording:
+        return NoCut("no run of the flow has noted transactions", earlier=False)
+    described.require()
+    log = target.offsets([place]).require()[place]
+    for start in _starts(target, place, log):
+        whole = start == log.log_start == 0
+        known = history(_records(flow, place, start, log.end), recording, lives, whole=whole)
+        found = find(known, copied)
+        if isinstance(found, Cut) or not found.earlier:
+            break
+    return found
+
+
+def _starts(target: ClusterReader, place: TopicPartition, log: PartitionOffsets) -> Iterator[int]:
+    """Yield from where to read the topic: the newest part of it, and if that does not tell, all of it."""
+    newest = target.read_records({place: max(log.log_start, log.end - NEWEST)}, NEWEST).get(place, ())
+    if newest:
+        recent = target.offsets_at([place], newest[-1].timestamp - WINDOW_MS).require()[place]
+        if recent is not None and recent > log.log_start:
+            yield recent
+    yield log.log_start
+
+
+def _records(flow: FlowSettings, place: TopicPartition, start: int, end: int) -> Iterator[Seen | Look]:
+    """Yield the committed records in [start, end), and wait for their ends."""
+    with Brokers(flow.target.connection) as brokers:
+        reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
+        for block in reader.read(*place, start, end):
+            if isinstance(block, Lost):
+                if block.reason is Unproved.TARGET_RETENTION:
+                    continue  # it was older than anything that is needed
+                raise TransientError(
+                    f"{place.topic}-{place.partition} cannot be read from {block.start} to {block.end - 1}:"
+                    f" {block.reason.value}",
+                    hint="see that its leader is up, and that its log is whole",
+                    code="unsettled",
+                )
+            for batch in block.batches():
+                for record in read_records(*batch):
+                    key, value, _ = key_value_headers(record.rest)
+                    yield parse(key, value)

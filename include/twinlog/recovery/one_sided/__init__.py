@@ -1,0 +1,1 @@
+"""What one side of a flow alone has: read from its log, and written to files."""
