@@ -145,7 +145,7 @@ def hold(log: Log, seed: int) -> None:
     visible = dict(log.visible)
     for _ in range(20):
         raw = damaged(log, chance)
-        cutter = Cutter(log.end, chance.choice([300, 1 << 20]))
+        cutter = Cutter(log.end, chance.choice([300, 1 << 20]), overwrites=chance.choice([True, False]))
         with (
             mock.patch("twinlog.batches.merge.MOST_RECORDS", chance.choice([0, MOST_RECORDS])),
             mock.patch("twinlog.batches.plain.take.LIBRARY", chance.choice([None, LIBRARY])),

@@ -94,6 +94,8 @@ class LaneCopy:
             for item in ranges:
                 if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
+        for item in ranges:
+            item.cutter.overwrites = not spec.recording  # transactions are noted from a block that was cut
         for item in ranges if spec.recording else ():
             loopback = item.cutter.loopback
             item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
