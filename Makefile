@@ -53,7 +53,7 @@ test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 an
 	$(WITH_JAVA) $(SHORT_LIVES) $(BIN)/pytest $(TWO_AT_ONCE) $(SECOND_TRY) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
-	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py
+	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py tests/batches/plain/test_guarded.py
 	$(WITH_JAVA) TWINLOG_LONG=1 TWINLOG_KILLS=20 TWINLOG_SPARK_KILLS=20 TWINLOG_CHAOS_MINUTES=$${TWINLOG_CHAOS_MINUTES:-30} \
 		$(BIN)/pytest -s --timeout 0 tests/chaos
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -21,7 +22,7 @@ from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.merge import BATCH_COST
 from twinlog.batches.outgoing import Cut, Outgoing
 from twinlog.batches.plain.call import Limits
-from twinlog.batches.plain.take import pass_on
+from twinlog.batches.plain.take import pass_on, take_plain
 
 BIG = 1 << 20
 NOT_SENT = CONTROL | LOG_APPEND_TIME | DELETE_HORIZON
@@ -208,15 +209,25 @@ def logs(draw: st.DrawFn) -> Log:
 
 WITHOUT_KERNEL = {"twinlog.batches.plain.take.LIBRARY": None}
 
-WAYS: dict[str, dict[str, float | None]] = {
+
+def overwriting(*given: Any, keep: bool) -> tuple[int, int]:
+    """Merge in place, as a lane does."""
+    del keep
+    return take_plain(*given, keep=False)
+
+
+OVERWRITING = {"twinlog.batches.cutter.take_plain": overwriting}
+
+WAYS: dict[str, dict[str, Any]] = {
     "one by one": WITHOUT_KERNEL,
     "every clean batch is large": {
         "twinlog.batches.cutter.BATCH_COST": 0.0,
     },
     "every block holds many small ones": {"twinlog.batches.merge._MANY": 1, **WITHOUT_KERNEL},
-    "by the kernel, in place": {"twinlog.batches.plain.take._GROWTH": 0},
-    "by the kernel, into other memory": {"twinlog.batches.plain.take._GROWTH": 1 << 30},
+    "by the kernel, in place": {"twinlog.batches.plain.take._GROWTH": 0, **OVERWRITING},
+    "by the kernel, into other memory": {},
     "by the kernel, with little room": {
+        **OVERWRITING,
         "twinlog.batches.plain.take._CHUNK": 300,
         "twinlog.batches.plain.call._MOST_BATCHES": 2,
         "twinlog.batches.plain.call._MOST_STRETCHES": 3,

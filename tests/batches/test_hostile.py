@@ -26,6 +26,7 @@ from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import HEADER
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.merge import MOST_RECORDS
+from twinlog.batches.plain.library import LIBRARY
 from twinlog.batches.relabel import relabel
 
 EXAMPLES = int(os.environ.get("TWINLOG_FUZZ_EXAMPLES", "60"))
@@ -144,8 +145,11 @@ def hold(log: Log, seed: int) -> None:
     visible = dict(log.visible)
     for _ in range(20):
         raw = damaged(log, chance)
-        cutter = Cutter(log.end, chance.choice([300, 1 << 20]))
-        with mock.patch("twinlog.batches.merge.MOST_RECORDS", chance.choice([0, MOST_RECORDS])):
+        cutter = Cutter(log.end, chance.choice([300, 1 << 20]), overwrites=chance.choice([True, False]))
+        with (
+            mock.patch("twinlog.batches.merge.MOST_RECORDS", chance.choice([0, MOST_RECORDS])),
+            mock.patch("twinlog.batches.plain.take.LIBRARY", chance.choice([None, LIBRARY])),
+        ):
             cut = cutter.cut(memoryview(raw), 0, AbortedTransactions.of(log.aborted))
         gone: set[int] = set()
         last, end = -1, cut.next_upstream

@@ -66,7 +66,8 @@ class Cutter:
     `loopback` tells loopback records, which came from the target and are not sent back.  `transform` is what is made of
     each record before it is sent.  `codec` is what all batches are compressed with, None: what each has.  `most_bytes`
     limits a batch of several records; the limit is less than `max_message_bytes` once the target has refused a batch
-    within that limit, because the target compresses differently.
+    within that limit, because the target compresses differently.  With `overwrites` small batches are merged within the
+    block itself: nobody may read it once it has been cut.
     """
 
     end: int
@@ -81,6 +82,7 @@ class Cutter:
     routed: dict[int, RoutedRecord] = field(default_factory=dict)
     routed_bytes: int = 0
     routed_codec: int = NONE
+    overwrites: bool = False
     most_bytes: int = field(init=False)
     _asks: bool = field(init=False, default=True)
 
@@ -113,7 +115,7 @@ class Cutter:
             limits = Limits(
                 self.end, self.rewritten_bytes, self.most_bytes, self.max_message_bytes, BATCH_COST
             )
-            keep = self.codec is not None
+            keep = not self.overwrites or self.codec is not None
             at, next_offset = take_plain(block, limits, aborted, done, self.arena, keep=keep)
             rest = block[at:]
         reached, epoch = done.next_upstream, done.leader_epoch

@@ -68,12 +68,14 @@ def test_records_that_grow_are_merged_in_other_memory() -> None:
     assert done.outgoing[0].buffer.obj is not block.obj
 
 
+@pytest.mark.parametrize("overwrites", [True, False])
 @pytest.mark.parametrize("codec", [None, ZSTD])
-def test_the_epoch_before_a_bad_batch_is_known(codec: int | None) -> None:
+def test_the_epoch_before_a_bad_batch_is_known(codec: int | None, overwrites: bool) -> None:
     """Although the block before it was merged in place, or is compressed anew."""
     good = [patch(encode(SMALL, base_offset=3 * n), 12, ">i", 7 + n) for n in range(2)]
     bad = patch(encode(SMALL, base_offset=6), 21, ">h", LOG_APPEND_TIME)
     bad[200] ^= 1
-    cut = Cutter(1 << 40, 1 << 20, codec=codec).cut(memoryview(bytearray(b"".join([*good, bad]))), 0, None)
+    cutter = Cutter(1 << 40, 1 << 20, codec=codec, overwrites=overwrites)
+    cut = cutter.cut(memoryview(bytearray(b"".join([*good, bad]))), 0, None)
     assert cut.poison is not None
     assert (6, 6, 8) == (cut.poison.offset, cut.next_upstream, cut.leader_epoch)

@@ -94,9 +94,11 @@ class LaneCopy:
             for item in ranges:
                 if item.spec.both_ways or item.spec.remote_topic == item.spec.topic:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
-        for item in ranges if spec.recording else ():
-            loopback = item.cutter.loopback
-            item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
+        for item in ranges:
+            item.cutter.overwrites = True  # an answer is read before it is cut, and never again
+            if spec.recording:
+                loopback = item.cutter.loopback
+                item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
         self._by_source = {item.source: item for item in ranges}
         self._routing = [item for item in ranges if item.spec.routed]
         by_target = {item.target: item for item in ranges}
@@ -210,7 +212,7 @@ class LaneCopy:
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-            # First: a block that was cut may have been written over.
+            # A block that was cut may have been written over.
             found = copy.transactions.found_in(block, copy.sent) if copy.transactions is not None else []
             cut = copy.cutter.cut(block, copy.sent, aborted)
         except TwinlogError as error:
