@@ -59,14 +59,17 @@ def last_offsets(report: dict) -> dict[str, int]:
 
 
 def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
-    """`airflow dags list` shows them, without an import error."""
+    """`airflow dags list` shows them, and those of the ways home with MM2's names, without an import error."""
     said = scheduler.instance.command("dags", "list", "--output", "json")
 
     listed = json.loads(said.splitlines()[-1])  # warnings come before
     ids = {dag["dag_id"] for dag in listed}
     both = {"replicate__north__south", "replicate__south__north"}
     flows = {BY_CONNECT, BY_SUBMIT, CONTINUOUS, "replicate__left__right", *both}
-    assert flows == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
+    # North and south keep names: each of them goes home by the other.
+    home = {f"replicate__{it}" for it in ("right_home__left", "lower_home__upper", "west_home__east")}
+    home.add("replicate__east_home__west")
+    assert flows | home == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
     assert {"translate_group", "sync_metadata__east__west", "sync_metadata__west__east"} <= ids
     assert [] == scheduler.api.import_errors()
 
