@@ -66,7 +66,7 @@ class World:
             audit.run(self.there, clusters, LocalAuditRunner())
 
     def ledger(self, *, home: bool = False) -> Ledger:
-        """What the ledger of near->far says now, or that of the flow home."""
+        """Read the ledger of near->far as of now, or that of the flow home."""
         flow = self.back if home else self.there
         with open_clusters(flow) as clusters:
             return read_ledger(flow, clusters.target)
@@ -274,7 +274,7 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
 
 
 def seen(world: World) -> dict:
-    """What the page says of the flow home, once it was read."""
+    """Return what the page says of the flow home, once it was read."""
     with suppress(Exception):
         api = world.scheduler.api
         asked = Request(f"{api.url}/twinlog/status.json", headers={"Authorization": f"Bearer {api.token}"})

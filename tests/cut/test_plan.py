@@ -97,7 +97,6 @@ def test_there_is_no_cut_without_a_look_that_the_copy_has_reached() -> None:
     known = History((), (look(7, [5, 6], [5, 6]),))
     assert NoCut(
         "orders-1 is copied to offset 5, and reached 6 when the oldest look that is kept was taken",
-        earlier=True,
     ) == find(known, copied(9, 5))
     assert isinstance(find(History((), ()), copied(9, 5)), NoCut)
 

@@ -11,7 +11,7 @@ from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.transactions import Look
 from twinlog.kafka_types import TopicPartition
-from twinlog.topics.discover import all_partitions
+from twinlog.topics.discover import all_partitions, copied_names
 
 SECONDS = 2.0
 """How often a flow in follow mode looks: the cut goes back behind the transactions that ended since the last look."""
@@ -48,8 +48,7 @@ def look(flow: FlowSettings, source: ClusterReader) -> Looked:
 def _ends(
     flow: FlowSettings, source: ClusterReader
 ) -> tuple[Mapping[str, str], Mapping[TopicPartition, int]]:
-    names = [name for name in source.topic_names() if flow.why_left_out(name) is None]
-    topics = source.describe_topics(names).require()
+    topics = source.describe_topics(copied_names(flow, source)).require()
     offsets = source.offsets(all_partitions(topics.values())).require()
     return {name: it.topic_id for name, it in topics.items()}, {
         it: found.end for it, found in offsets.items()

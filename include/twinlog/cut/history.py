@@ -36,7 +36,7 @@ class History:
 
 @dataclass(slots=True)
 class _Partition:
-    """What is known of one partition; `reached` is how far it was read."""
+    """Hold what is known of one partition; `reached` is how far it was read."""
 
     reached: int = 0
     open_now: dict[int, Part] = field(default_factory=dict)

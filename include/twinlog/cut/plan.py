@@ -45,10 +45,9 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class NoCut:
-    """There is no cut, and why; `earlier` says that records from further back may tell more."""
+    """There is no cut, and why."""
 
     reason: str
-    earlier: bool
 
 
 Transaction = Sequence[Part]
@@ -56,9 +55,12 @@ Transaction = Sequence[Part]
 
 
 def find(known: History, copied: Mapping[TopicPartition, int]) -> Cut | NoCut:
-    """Return the cut of what was `copied`: the next upstream offset of each partition."""
+    """Return the cut of what was `copied`: the next upstream offset of each partition.
+
+    If there is none, a history that goes further back may have one.
+    """
     if not known.looks:
-        return NoCut("no look at the source was noted yet that counts", earlier=True)
+        return NoCut("no look at the source was noted yet that counts")
     usable = [look for look in known.looks if _behind(look, copied) is None]
     if not usable:
         place = _behind(known.looks[0], copied)
@@ -66,7 +68,6 @@ def find(known: History, copied: Mapping[TopicPartition, int]) -> Cut | NoCut:
         return NoCut(
             f"{place.topic}-{place.partition} is copied to offset {copied.get(place, 0)}, and reached"
             f" {known.looks[0].after[place]} when the oldest look that is kept was taken",
-            earlier=True,
         )
     look, floor = usable[-1], usable[0].after
     offsets, left_out = _settled(transactions(known.parts, usable), look, copied)
@@ -75,7 +76,6 @@ def find(known: History, copied: Mapping[TopicPartition, int]) -> Cut | NoCut:
             return NoCut(
                 f"every cut of {place.topic}-{place.partition} behind offset {floor[place]} splits a transaction, and"
                 " what lies before is not known",
-                earlier=True,
             )
     return Cut(offsets, look.at_ms, left_out)
 

@@ -12,13 +12,11 @@ from twinlog.cut.history import history
 from twinlog.cut.plan import Cut, NoCut, find
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.ledger.reading import of_kind
-from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.transactions import PARTITION, Look, Seen, parse
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import Brokers
-from twinlog.state.ledger import Ledger, latest_or_empty
+from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_progress
 
 WINDOW_MS = 10 * 60_000
@@ -36,25 +34,23 @@ def read(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Cut | NoC
     it that is not twinlog's, and errors of the target.
     """
     if not flow.copy.consistent_cut:
-        return NoCut(f"twinlog.consistent.cut is off for {flow.name}", earlier=False)
+        return NoCut(f"twinlog.consistent.cut is off for {flow.name}")
     # Progress first: what it counts was noted in the same transactions, whose ends are waited for below.
     progress = read_progress(flow, target)
     lives = {topic: it.topic_id for topic, it in ledger.incarnations.items() if topic not in ledger.deleted}
     copied = {place: last + 1 for place, last in progress.items() if place.topic in lives}
-    fences = of_kind(latest_or_empty(target, flow.ledger_topic), LaneFence)
-    recording = next((it.recording for it in fences), "")
     place = TopicPartition(flow.transactions_topic, PARTITION)
     described = target.describe_topics([place.topic])
     missing = (why := described.refused.get(place.topic)) is not None and why.code == NO_SUCH_TOPIC
-    if missing or not recording:
-        return NoCut("no run of the flow has noted transactions", earlier=False)
+    if missing or not ledger.recording:
+        return NoCut("no run of the flow has noted transactions")
     described.require()
     log = target.offsets([place]).require()[place]
     for start in _starts(target, place, log):
         whole = start == log.log_start == 0
-        known = history(_records(flow, place, start, log.end), recording, lives, whole=whole)
+        known = history(_records(flow, place, start, log.end), ledger.recording, lives, whole=whole)
         found = find(known, copied)
-        if isinstance(found, Cut) or not found.earlier:
+        if isinstance(found, Cut):
             break
     return found
 

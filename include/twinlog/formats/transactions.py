@@ -53,7 +53,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen(OfPartition):
-    """What one transaction of a lane has read of a partition: upstream offsets [start, end), and the events in it."""
+    """Tell what one transaction of a lane has read of a partition: upstream offsets [start, end), the events in it."""
 
     topic: str
     topic_id: str

@@ -21,7 +21,7 @@ from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
 from twinlog.monitoring.open_at_source import producer_of
 from twinlog.state.internal_topics import heartbeats_topics
-from twinlog.topics.discover import all_partitions
+from twinlog.topics.discover import all_partitions, copied_names
 from twinlog.topics.own_topics import ensure_topics
 
 Ends = Answers[TopicPartition, PartitionOffsets]
@@ -64,7 +64,7 @@ def _writers(source: ClusterReader, partitions: Iterable[TopicPartition]) -> Mov
 
 def produced_topics(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
     """Return the flow's topics that producers write to: all but heartbeats."""
-    names = [name for name in source.topic_names() if flow.why_left_out(name) is None]
+    names = copied_names(flow, source)
     heartbeat_topics = own_heartbeats(flow, source, names)
     return tuple(name for name in names if name not in heartbeat_topics)
 

@@ -61,7 +61,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What all evidence of one command has: the configuration file (its name, its digest), and the key that signs.
+    """Hold what all evidence of one command has: the configuration file (its name, its digest), and the key that signs.
 
     Without a key evidence is not signed.
     """

@@ -19,6 +19,7 @@ from twinlog.metadata.memory import another_source, copied_incarnations
 from twinlog.metadata.scram_plan import Users
 from twinlog.metadata.values import ChangeKind
 from twinlog.state.ledger import Ledger, why_not_own
+from twinlog.topics.discover import copied_names
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.plan import Refusal
 
@@ -105,7 +106,7 @@ def read_state(
     if strange is not None:
         return MetadataState(refused=(strange,), unknown=tuple(ChangeKind))
     asking = _Asking()
-    topics = _topics(flow, clusters) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
+    topics = copied_names(flow, clusters.source) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
     return MetadataState(
         configs=_configs(flow, clusters, topics, ledger, asking) if Subject.CONFIGS in subjects else None,
         acls=_acls(clusters, topics, ledger, asking) if Subject.ACLS in subjects else None,
@@ -139,10 +140,6 @@ class _Asking:
                 self.refused.append(Refusal.of(what, error))
                 self.unknown += [kind] if kind is not None else []
             return None
-
-
-def _topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
-    return tuple(name for name in clusters.source.topic_names() if flow.why_left_out(name) is None)
 
 
 def _configs(

@@ -22,7 +22,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.groups.time_machine import require_known
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
-from twinlog.recovery.procedure import StepName, left
+from twinlog.recovery.procedure import StepName, asked, left
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
 from twinlog.recovery.reverse import Way, as_noted, once_back
 from twinlog.recovery.steps import (
@@ -97,9 +97,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     if request.dry_run:
         return look(flow, clusters, request, tools.reverse)
     flow = as_noted(flow, clusters.target)
-    if untold.is_untold(flow, read_ledger(flow, clusters.target)):
-        untold.require_lost(flow, clusters, request.mode)
-        untold.require_no_places(flow, request.groups_at_ms, cut=bool(request.consistent_cut))
+    if _is_untold(flow, clusters, request):
         untold.make_ready(flow, clusters)
     with source_needed(flow, request.mode):
         require_ledger(flow, clusters.target)
@@ -109,15 +107,22 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
 def look(flow: FlowSettings, clusters: Clusters, request: Request, reverse: Way | None) -> FailoverReport:
     """Say what a failover would do now, and change nothing.  Raises as `run`."""
     flow = as_noted(flow, clusters.target)
-    if untold.is_untold(flow, read_ledger(flow, clusters.target)):
-        untold.require_lost(flow, clusters, request.mode)
-        untold.require_no_places(flow, request.groups_at_ms, cut=bool(request.consistent_cut))
+    if _is_untold(flow, clusters, request):
         return untold.preview(flow, reverse, clusters, request.by)
     cut = request.consistent_cut
     with source_needed(flow, request.mode):
         if cut:
             require_cut(flow, read_ledger(flow, clusters.target), request.mode, request.groups_at_ms)
         return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms, cut=cut)
+
+
+def _is_untold(flow: FlowSettings, clusters: Clusters, request: Request) -> bool:
+    """Say whether the failover is untold, after what such a one needs is checked.  Raises as the checks."""
+    if not untold.is_untold(flow, read_ledger(flow, clusters.target)):
+        return False
+    untold.require_lost(flow, clusters, request.mode)
+    untold.require_no_places(flow, request.groups_at_ms, cut=bool(request.consistent_cut))
+    return True
 
 
 def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None]:
@@ -161,6 +166,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
     scene.journal = replace(journal, flow=scene.flow)
     scene.groups_at_ms, scene.untold = taken.groups_at_ms, taken.untold
+    scene.steps = asked(mode, taken)
     steps = [*done_before(taken)] if promoted else []
     todo = left(mode, taken)
     if not promoted:
@@ -257,7 +263,7 @@ def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     }
     return [
         StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
-        for name in left(run.mode, None, groups_at=run.groups_at_ms is not None, cut=run.consistent_cut)
+        for name in asked(run.mode, run)
         if name.value in newest
     ]
 
@@ -287,9 +293,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
     ended = last is not None and last.ends
     seen = {it.name for it in steps}
-    cut = run is not None and run.consistent_cut
-    every = left(scene.mode, None, groups_at=scene.groups_at_ms is not None, cut=cut)
-    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in every if it not in seen]
+    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in scene.steps if it not in seen]
     state = State.PROMOTED
     if not promoted:
         refused = last is not None and last.refused

@@ -20,7 +20,6 @@ from twinlog.metadata.apply_plan import with_profile
 from twinlog.monitoring.survey import survey
 from twinlog.recovery.procedure import StepName, steps_of
 from twinlog.recovery.report import (
-    CutReport,
     FailoverReport,
     PlacedGroup,
     State,
@@ -31,7 +30,7 @@ from twinlog.recovery.report import (
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
-from twinlog.recovery.steps.consistent_cut import OPTION, read_cut
+from twinlog.recovery.steps.consistent_cut import OPTION, FoundCut, read_cut
 from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
@@ -57,21 +56,13 @@ def run(
     """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
-    look = planned_facts if mode is Mode.PLANNED else _source_dead
-    topics, groups, texts, seconds, estimate = look(snapshot)
     under_way = open_run(ledger)
     at_ms = groups_at_ms if groups_at_ms is not None or under_way is None else under_way.groups_at_ms
     if cut is None:
         cut = mode is Mode.SOURCE_DEAD and under_way is not None and under_way.consistent_cut
-    report: CutReport | None = None
-    if cut:
-        cut_at = read_cut(flow, clusters.target, ledger)
-        if isinstance(cut_at, NoCut):
-            texts = {**texts, StepName.CONSISTENT_CUT: f"there is none: {cut_at.reason}"}
-        else:
-            texts = {**texts, StepName.CONSISTENT_CUT: cut_at.told()}
-            topics, report = cut_at.shown_in(topics), cut_at.report()
-            groups = shown(read_placings(flow, clusters.target, ledger, cut_at.limits))
+    cut_at = read_cut(flow, clusters.target, ledger) if cut else None
+    seen = planned_facts(snapshot) if mode is Mode.PLANNED else _source_dead(snapshot, cut_at)
+    topics, groups, texts, seconds, estimate = seen
     if at_ms is not None:
         found = read_returns(flow, clusters.target, ledger, at_ms, groups)
         groups = returned(flow, clusters.target, ledger, found, groups)
@@ -94,7 +85,7 @@ def run(
         by=by,
         next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{_back(groups_at_ms, cut=cut)}{again}",
         estimate=estimate,
-        cut=report,
+        cut=cut_at.report() if isinstance(cut_at, FoundCut) else None,
     )
 
 
@@ -139,15 +130,20 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
     return topics, placed(rows), texts, None, ""
 
 
-def _source_dead(snapshot: FlowSnapshot) -> Seen:
+def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
     loss = read_loss(flow, clusters.target)
-    placings = read_placings(flow, clusters.target, ledger)
+    topics, limits, texts = loss.topics, None, {}
+    if isinstance(cut, FoundCut):
+        topics, limits, texts = cut.shown_in(topics), cut.limits, {StepName.CONSISTENT_CUT: cut.told()}
+    elif cut is not None:
+        texts = {StepName.CONSISTENT_CUT: f"there is none: {cut.reason}"}
+    placings = read_placings(flow, clusters.target, ledger, limits)
     guess = estimated(loss.topics)
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)
     about = f", about {guess:,} by the recent rate" if guess is not None else ""
-    texts = {
+    texts |= {
         StepName.LOSS: f"{at_risk(loss.topics):,} records known to be lost{about}; {loss.estimate}",
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
@@ -158,7 +154,7 @@ def _source_dead(snapshot: FlowSnapshot) -> Seen:
     }
     if alive:
         texts[StepName.GATE] = f"would say no: {flow.source.alias} answers (use --mode planned)"
-    return loss.topics, shown(placings), texts, loss.seconds, loss.estimate
+    return topics, shown(placings), texts, loss.seconds, loss.estimate
 
 
 def _rights(snapshot: FlowSnapshot) -> str:

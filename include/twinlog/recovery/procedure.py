@@ -331,15 +331,18 @@ def steps_of(mode: str, *, groups_at: bool = False, cut: bool = False) -> tuple[
     return tuple(steps)
 
 
-def left(
-    mode: str, run: RecoveryRun | None, *, groups_at: bool = False, cut: bool = False
-) -> tuple[StepName, ...]:
+def asked(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
+    """Return all steps of a run, as it was asked for."""
+    groups_at = run is not None and run.groups_at_ms is not None
+    cut = run is not None and run.consistent_cut
+    return tuple(step.name for step in steps_of(mode, groups_at=groups_at, cut=cut))
+
+
+def left(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
     """Return the steps that are still to be done: all of them until the promotion, then those not done."""
-    asked = groups_at or (run is not None and run.groups_at_ms is not None)
-    cut = cut or (run is not None and run.consistent_cut)
-    names = [step.name for step in steps_of(mode, groups_at=asked, cut=cut)]
+    names = asked(mode, run)
     if run is None or run.state is not RunState.PROMOTED:
-        return tuple(names)
+        return names
     done = {
         entry.step for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
     }  # entries from before the promotion are of other steps

@@ -26,6 +26,7 @@ from twinlog.formats.ledger.records import (
     CycleReport,
     FlowPhase,
     FlowState,
+    LaneFence,
     LedgerRecord,
     Quarantine,
     QuarantineReplayed,
@@ -97,7 +98,7 @@ class Ledger:
     - `altered` are moves of a partition's copy by a person, oldest first.
     - `group_looks` tell where groups stood, oldest first.
 
-    Not all that a ledger holds is here: the fences are read by drivers only.
+    Not all that a ledger holds is here: of the fences, which drivers read, only the last one's `recording` is.
     """
 
     incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Ledger:
     deleted: Mapping[str, DeletedTopic] = field(default_factory=dict)
     rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
     flow_state: FlowState | None = None
+    recording: str = ""
     last_report: CycleReport | None = None
     copy_outcome: CopyOutcome | None = None
     waivers: tuple[Waiver, ...] = ()
@@ -257,6 +259,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         deleted={it.topic: it for it in _of(known, DeletedTopic)},
         rebuilds={it.topic: it for it in _of(known, Rebuild)},
         flow_state=next(_of(known, FlowState), None),
+        recording=next((it.recording for it in _of(known, LaneFence)), ""),
         last_report=next(_of(known, CycleReport), None),
         copy_outcome=next(_of(known, CopyOutcome), None),
         waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),

@@ -156,6 +156,11 @@ def with_offsets(
     )
 
 
+def copied_names(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
+    """Return the names of the source's topics that the flow copies, heartbeats among them."""
+    return tuple(name for name in source.topic_names() if flow.why_left_out(name) is None)
+
+
 def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
     """Return every partition of some topics, with or without a leader."""
     return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)

@@ -1,4 +1,4 @@
-"""What the kernel makes of a block is what numpy makes of it, and it takes nothing else."""
+"""The kernel makes of a block what numpy makes of it, and takes nothing else."""
 
 from __future__ import annotations
 

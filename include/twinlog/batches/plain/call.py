@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a call came to.
+    """Tell what one call of the kernel has done.
 
     `read` are the bytes of the block that it dealt with, up to `position` (upstream offset); no batch behind them may
     begin below `next_offset`.  `written` are the bytes of the batches that it made.  `single` is the place of a batch

@@ -138,6 +138,7 @@ def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, subject: str
     """
     from twinlog.errors import ClusterUnreachable
     from twinlog.state.ledger import read_ledger
+    from twinlog.topics.discover import copied_names
 
     ledger = read_ledger(flow, clusters.target)
     if subject == flow.name or subject in ledger.incarnations:
@@ -145,7 +146,7 @@ def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, subject: str
     if any(it.group == subject for it in clusters.target.groups()):
         return
     try:
-        topics = {it for it in clusters.source.topic_names() if flow.why_left_out(it) is None}
+        topics = set(copied_names(flow, clusters.source))
         known = topics | {it.group for it in clusters.source.groups()}
     except ClusterUnreachable:
         warn(f"{flow.source.alias} is out of reach: whether it has a topic or group {subject} is not known")

@@ -1,1 +1,1 @@
-"""What one side of a flow alone has: read from its log, and written to files."""
+"""Read from its log what one side of a flow alone has, and write it to files."""

@@ -106,13 +106,12 @@ def read_cut(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Found
         known = SourceIncarnation(source.topic, lives[source.topic].topic_id, source.partition)
         packed, log = maps.seen(known), ends[remote[source]]
         if isinstance(packed, UnreadableMap):
-            return NoCut(packed.message, earlier=False)
+            return NoCut(packed.message)
         found = positions(packed, [upstream], log, gaps.get(known, ()))[0]
         if found is None:
             return NoCut(
                 f"the offset map does not tell where offset {upstream} of {source.topic}-{source.partition} is in its"
-                " copy",
-                earlier=False,
+                " copy"
             )
         at = min(max(found.offset, log.log_start), log.end)
         behind = packed.records_between(at, log.end) if packed is not None else 0

@@ -57,8 +57,9 @@ class Scene:
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
     topics to which the source let nobody write then.  `groups_at_ms` is
     the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
-    `cut` is the consistent cut, if one was asked for; no group is placed behind its `limits` (downstream offsets).
-    `untold`: the target knows nothing of the lost source (steps/untold.py).
+    `steps` are all that the run was asked for. `cut` is the consistent cut, if one was asked for; no group is
+    placed behind its `limits` (downstream offsets). `untold`: the target knows nothing of the lost source
+    (steps/untold.py).
     """
 
     flow: FlowSettings
@@ -76,6 +77,7 @@ class Scene:
     groups_at_ms: int | None = None
     put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
     cut: CutReport | None = None
+    steps: tuple[StepName, ...] = ()
     limits: Mapping[TopicPartition, int] = field(default_factory=dict)
     untold: bool = False
 

@@ -41,6 +41,7 @@ from twinlog.recovery.steps.source_writers import denied_to_everybody
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, open_run
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.discover import copied_names
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.visible import listed
@@ -190,10 +191,8 @@ def own_topics(there: FlowSettings, source: ClusterReader) -> list[str]:
     """Return the topics that a flow copies from its source, but for heartbeats and copies from elsewhere."""
     return sorted(
         name
-        for name in source.topic_names()
-        if there.why_left_out(name) is None
-        and not there.policy.is_heartbeats_topic(name)
-        and there.policy.upstream_topic(name) in {None, name}
+        for name in copied_names(there, source)
+        if not there.policy.is_heartbeats_topic(name) and there.policy.upstream_topic(name) in {None, name}
     )
 
 
