@@ -44,13 +44,13 @@ EARLY = look(0, [0, 0], [0, 0])
 def test_everything_copied_is_the_cut_if_each_transaction_ended_before_a_look() -> None:
     """Nothing gives way where nothing can be split."""
     known = History((part(0, 1, 0, 0, 4), part(1, 1, 0, 2, 5)), (look(7, [5, 6], [5, 6]),))
-    assert Cut(copied(9, 8), 7, 0) == find(known, copied(9, 8))
+    assert Cut(copied(9, 8), 7, 0, frozenset({TOPIC})) == find(known, copied(9, 8))
 
 
 def test_a_transaction_whose_marker_no_look_has_seen_is_left_out_of_every_partition() -> None:
     """Its other parts may never have been copied."""
     known = History((part(0, 1, 0, 3, 6), part(1, 1, 0, 2, 5)), (EARLY, look(7, [5, 6], [5, 6])))
-    assert Cut(copied(3, 2), 7, 1) == find(known, copied(9, 8))
+    assert Cut(copied(3, 2), 7, 1, frozenset({TOPIC})) == find(known, copied(9, 8))
 
 
 def test_what_gives_way_takes_others_with_it() -> None:
@@ -58,7 +58,7 @@ def test_what_gives_way_takes_others_with_it() -> None:
     open_one = part(0, 1, 0, 3, None)
     other = (part(0, 2, 0, 1, 4), part(1, 2, 0, 2, 3))
     known = History((open_one, *other), (EARLY, look(7, [9, 9], [9, 9])))
-    assert Cut(copied(1, 2), 7, 2) == find(known, copied(9, 9))
+    assert Cut(copied(1, 2), 7, 2, frozenset({TOPIC})) == find(known, copied(9, 9))
 
 
 def test_parts_of_one_producer_and_epoch_between_two_looks_count_as_one() -> None:

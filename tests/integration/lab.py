@@ -171,6 +171,13 @@ def _await_leaders(admin: AdminClient, partitions: Iterable[TopicPartition]) -> 
         asked.result()
 
 
+def delete_topic(cluster: Any, name: str) -> None:
+    """Delete a topic and wait until it is gone."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([name])[name].result(10)
+    wait_until(lambda: name not in topic_names(cluster, name))
+
+
 def alter_configs(cluster: Any, kind: ResourceType, name: str, **configs: str | None) -> None:
     """Set configs of a topic or a broker, dots as underscores; None takes an entry away."""
     entries = [

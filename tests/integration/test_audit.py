@@ -25,6 +25,7 @@ from lab import (
     configure,
     create_topic,
     cycle,
+    delete_topic,
     flow_of,
     produce,
     produce_transaction,
@@ -66,15 +67,6 @@ def records(count: int = 60) -> list[Seen]:
         Seen(b"key %d" % n, b"value %d" % n if n % 10 else None, NOW + n, (("h", b"%d" % n), ("h", None)))
         for n in range(count)
     ]
-
-
-def delete_topic(cluster: Any, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for future in admin.delete_topics([name]).values():
-        future.result(10)
-    deadline = time.monotonic() + 20
-    while name in admin.list_topics(timeout=10).topics and time.monotonic() < deadline:
-        time.sleep(0.1)
 
 
 def write_anew(cluster: Any, name: str, records: Sequence[Seen]) -> None:

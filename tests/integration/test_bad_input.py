@@ -34,6 +34,7 @@ from lab import (
     configure,
     create_topic,
     cycle,
+    delete_topic,
     flow_of,
     produce,
     read,
@@ -57,16 +58,6 @@ SCHEDULES = 20
 def some(count: int, start: int = 0) -> list[Seen]:
     """Records told apart by number."""
     return [Seen(b"%d" % n, b"value %d" % n, NOW + n) for n in range(start, start + count)]
-
-
-def delete_topic(cluster: Any, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for future in admin.delete_topics([topic]).values():
-        future.result(10)
-    deadline = time.monotonic() + 20
-    while topic in topic_names(cluster, topic):
-        assert time.monotonic() < deadline, f"{topic} stays"
-        time.sleep(0.1)
 
 
 def delete_records(cluster: Any, topic: str, before: int, partition: int = 0) -> None:

@@ -24,8 +24,19 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from test_failover import PARTITIONS, Pair, start_again
 
-from lab import commit_group, create_topic, cycle, flow_of, read_partitions, wait_until
+from lab import (
+    Seen,
+    commit_group,
+    create_topic,
+    cycle,
+    delete_topic,
+    flow_of,
+    produce,
+    read_partitions,
+    wait_until,
+)
 from twinlog.cluster.open import open_clusters
+from twinlog.cut.plan import NoCut
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import class_path, tools_jars
@@ -211,7 +222,12 @@ def test_a_consistent_cut_splits_no_transaction_of_a_source_that_was_killed(
 def test_a_copy_by_cycles_is_offered_up_to_where_it_is_whole(cluster_a, cluster_b, tmp_path: Path) -> None:
     """The last cycle copies one of two topics, so transactions are torn in the copy; the cut tears none."""
     topics = {it: create_topic(cluster_a, f"{it}-{uuid.uuid4().hex[:6]}", PARTITIONS) for it in TOPICS}
-    flow = flow_of(tmp_path, cluster_a, cluster_b, topics.values(), twinlog__consistent__cut="true")
+    noting = {"twinlog__consistent__cut": "true"}
+    before = create_topic(cluster_a, f"before-{uuid.uuid4().hex[:6]}")
+    produce(cluster_a, before, [Seen(b"k", b"v", 1)])
+    cycle(flow_of(tmp_path, cluster_a, cluster_b, [before], **noting))
+    delete_topic(cluster_b, f"A.{before}")  # the flow does not copy it any more
+    flow = flow_of(tmp_path, cluster_a, cluster_b, topics.values(), **noting)
     remote = {name: flow.policy.format_remote_topic("A", name) for name in topics.values()}
     writers = [Transactions(cluster_a, f"py{number}", tuple(topics.values())) for number in range(3)]
     for _ in range(4):
@@ -244,6 +260,11 @@ def test_a_copy_by_cycles_is_offered_up_to_where_it_is_whole(cluster_a, cluster_
         for name, places in copied.items()
         if all(offset < at[TopicPartition(topic, number)].downstream for topic, number, offset in places)
     )
+    delete_topic(cluster_b, remote[topics["payments"]])
+    with open_clusters(flow) as clusters:
+        found = read_cut(flow, clusters.target, read_ledger(flow, clusters.target))
+    assert isinstance(found, NoCut)
+    assert f"{remote[topics['payments']]}, the copy of {topics['payments']}, was deleted" in found.reason
 
 
 def end_of(pair: Pair, topic: str) -> int:

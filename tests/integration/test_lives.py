@@ -23,6 +23,7 @@ from lab import (
     committed,
     configure,
     create_topic,
+    delete_topic,
     flow_of,
     grow_topic,
     produce,
@@ -100,14 +101,6 @@ def values(*names: str) -> list[Seen]:
 
 def contents(cluster: Any, topic: str, partition: int = 0) -> list[str]:
     return [(it.value or b"").decode() for it in read(cluster, topic, partition)]
-
-
-def delete_topic(cluster: Any, name: str) -> None:
-    """Delete a topic and wait until it is gone."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.delete_topics([name])[name].result(10)
-    while name in topic_names(cluster, name):
-        time.sleep(0.05)
 
 
 def recreate_topic(cluster: Any, name: str, partitions: int = 1) -> None:

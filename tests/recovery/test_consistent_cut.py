@@ -20,6 +20,7 @@ from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase, LaneFence
 from twinlog.formats.transactions import PARTITION, Event, EventKind, Look, Seen, parse
 from twinlog.gate.suites.suites import Mode
+from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import consistent_cut
 from twinlog.recovery.steps.consistent_cut import OPTION, FoundCut, read_cut
@@ -52,6 +53,14 @@ def torn(world: World) -> None:
         look(world, 3, 2_000),
         Seen("orders", topic_id(world), 0, RECORDING, 0, 5, events),
     )
+
+
+def lose_copy(world: World, *, recreated: bool) -> None:
+    """A person deletes A.orders on the target."""
+    target = world.clusters.target
+    del target.topics[COPY.topic]
+    if recreated:
+        target.add_topic(COPY.topic)
 
 
 @pytest.fixture
@@ -253,3 +262,43 @@ def test_a_recording_that_another_driver_broke_off_tells_nothing(world: World) -
     write_ledger(world.flow, target, [LaneFence("run", 1, 3, "run/3")])
     found = read_cut(world.flow, target, read_ledger(world.flow, target))
     assert "no look at the source was noted yet that counts" == found.reason
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+def test_without_the_copy_of_a_topic_that_was_still_copied_there_is_no_cut(
+    world: World, recreated: bool
+) -> None:
+    """What transactions wrote there is gone, so none of them is known to be whole."""
+    torn(world)
+    lose_copy(world, recreated=recreated)
+    report = fail_over(world)
+    assert State.WAITING is report.state
+    assert "no consistent cut: A.orders, the copy of orders, was deleted, or created again" in message(report)
+
+
+def test_the_copy_of_a_topic_that_is_not_copied_any_more_may_be_gone(world: World) -> None:
+    """It was left out of the flow, and then deleted: the cut is that of the others."""
+    torn(world)
+    note(world, Look(RECORDING, 3_000, {}, {}, {}))
+    lose_copy(world, recreated=False)
+    found = read_cut(world.flow, world.clusters.target, read_ledger(world.flow, world.clusters.target))
+    assert FoundCut((), 3_000, 1) == found
+
+
+def test_a_topic_of_which_nothing_was_copied_yet_has_no_place(world: World) -> None:
+    """A look has seen it, empty, and the driver died before its copy was made."""
+    torn(world)
+    new = TopicPartition("new", 0)
+    seen = look(world, 3, 3_000)
+    note(
+        world,
+        replace(
+            seen,
+            topic_ids={**seen.topic_ids, "new": "new-id"},
+            before={**seen.before, new: 0},
+            after={**seen.after, new: 0},
+        ),
+    )
+    found = read_cut(world.flow, world.clusters.target, read_ledger(world.flow, world.clusters.target))
+    assert isinstance(found, FoundCut)
+    assert {COPY: 2} == found.limits

@@ -35,12 +35,14 @@ from twinlog.kafka_types import TopicPartition
 class Cut:
     """The cut: upstream offsets, exclusive; `as_of_ms` is when the look was taken that it rests on (epoch ms).
 
-    `left_out` are transactions of which something was copied that lies behind it.
+    `left_out` are transactions of which something was copied that lies behind it.  `topics` are those that the flow
+    copied when the look was taken; others were copied before.
     """
 
     offsets: Mapping[TopicPartition, int]
     as_of_ms: int
     left_out: int
+    topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def find(known: History, copied: Mapping[TopicPartition, int]) -> Cut | NoCut:
                 f"every cut of {place.topic}-{place.partition} behind offset {floor[place]} splits a transaction, and"
                 " what lies before is not known",
             )
-    return Cut(offsets, look.at_ms, left_out)
+    return Cut(offsets, look.at_ms, left_out, frozenset(look.topic_ids))
 
 
 def _behind(look: Look, copied: Mapping[TopicPartition, int]) -> TopicPartition | None:

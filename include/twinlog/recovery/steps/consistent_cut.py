@@ -6,16 +6,18 @@ offsets and written to files.  Groups go on before them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.checks.data_docs import reports_folder
 from twinlog.checks.risk import iso
 from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.cut.plan import NoCut
 from twinlog.cut.read import read
+from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.groups.translate import never_copied, positions
 from twinlog.kafka_types import TopicPartition
@@ -26,6 +28,8 @@ from twinlog.recovery.report import CutReport, Outcome, PartitionAtRisk, TopicAt
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.topics.incarnations import differ
+from twinlog.visible import and_more
 
 OPTION = "--consistent-cut"
 
@@ -92,17 +96,32 @@ class FoundCut:
 
 
 def read_cut(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> FoundCut | NoCut:
-    """Find the cut, and its places in the copies.  Raises errors of the target, and as `cut.read.read`."""
+    """Find the cut, and its places in the copies.  Raises errors of the target, and as `cut.read.read`.
+
+    A copy that is gone has no place, nor has one that was still to be made.  If a copy is gone whose topic the flow
+    still copied, there is no cut: transactions that wrote there are not whole any more.
+    """
     cut = read(flow, target, ledger)
     if isinstance(cut, NoCut):
         return cut
-    lives = ledger.incarnations
-    remote = {it: TopicPartition(lives[it.topic].remote_topic, it.partition) for it in cut.offsets}
-    described = target.describe_topics({it.topic for it in remote.values()}).require()
+    lives = {
+        topic: it for topic, it in ledger.incarnations.items() if topic in {at.topic for at in cut.offsets}
+    }
+    copies = _copies(target, lives.values())
+    if lost := sorted(topic for topic in lives.keys() & cut.topics if topic not in copies):
+        return NoCut(
+            f"{lives[lost[0]].remote_topic}, the copy of {lost[0]}, was deleted, or created again{and_more(len(lost))}"
+        )
+    remote = {
+        it: TopicPartition(copy.name, it.partition)
+        for it in cut.offsets
+        if (copy := copies.get(it.topic)) is not None and it.partition < len(copy.partitions)
+    }
     ends = target.offsets(remote.values()).require()
     maps, gaps = read_packed(flow, target), never_copied(ledger)
     places: list[PlaceOfCut] = []
-    for source, upstream in sorted(cut.offsets.items()):
+    for source in sorted(remote):
+        upstream = cut.offsets[source]
         known = SourceIncarnation(source.topic, lives[source.topic].topic_id, source.partition)
         packed, log = maps.seen(known), ends[remote[source]]
         if isinstance(packed, UnreadableMap):
@@ -115,9 +134,23 @@ def read_cut(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Found
             )
         at = min(max(found.offset, log.log_start), log.end)
         behind = packed.records_between(at, log.end) if packed is not None else 0
-        topic_id = described[remote[source].topic].topic_id
+        topic_id = copies[source.topic].topic_id
         places.append(PlaceOfCut(source, remote[source], topic_id, upstream, at, log.end, behind))
     return FoundCut(tuple(places), cut.as_of_ms, cut.left_out)
+
+
+def _copies(target: ClusterReader, lives: Collection[Incarnation]) -> Mapping[str, TopicDescription]:
+    """Return the copies that are still there, by source topic.  Raises errors of the target."""
+    answers = target.describe_topics({it.remote_topic for it in lives})
+    for error in answers.refused.values():
+        if error.code != NO_SUCH_TOPIC:
+            raise error
+    found = {it.topic: answers.found.get(it.remote_topic) for it in lives}
+    return {
+        it.topic: copy
+        for it in lives
+        if (copy := found[it.topic]) is not None and not differ(it.remote_topic_id, copy.topic_id)
+    }
 
 
 def find_cut(scene: Scene) -> Outcome:
