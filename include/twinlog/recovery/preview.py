@@ -26,7 +26,6 @@ from twinlog.recovery.report import (
     StepReport,
     TopicAtRisk,
     at_risk,
-    estimated,
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
@@ -139,12 +138,10 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
     elif cut is not None:
         texts = {StepName.CONSISTENT_CUT: f"there is none: {cut.reason}"}
     placings = read_placings(flow, clusters.target, ledger, limits)
-    guess = estimated(loss.topics)
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)
-    about = f", about {guess:,} by the recent rate" if guess is not None else ""
     texts |= {
-        StepName.LOSS: f"{at_risk(loss.topics):,} records known to be lost{about}; {loss.estimate}",
+        StepName.LOSS: loss.told,
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
         + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else ""),

@@ -15,7 +15,7 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.gate.groups import of_this_incarnation
 from twinlog.groups.translate import never_copied, positions
 from twinlog.kafka_types import TopicPartition
-from twinlog.recovery.report import Outcome, PlacedGroup, at_risk, done, estimated, waiting
+from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
@@ -29,12 +29,7 @@ def count_loss(scene: Scene) -> Outcome:
     """Say what is lost: by partition in the report, in sum here."""
     scene.loss = loss = read_loss(scene.flow, scene.clusters.target)
     scene.topics = loss.topics
-    known, guess = at_risk(loss.topics), estimated(loss.topics)
-    if loss.at_ms is None:
-        return done(f"the loss is unknown: {loss.estimate}")
-    about = f"; about {guess:,} in all, if it went on as before" if guess is not None else ""
-    most = f"; at most the last {loss.seconds:,.0f} s" if loss.seconds is not None else ""
-    return done(f"{known:,} records known to be lost{about}{most}; {loss.estimate}")
+    return done(loss.told)
 
 
 NO_LIMIT = 1 << 63
