@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,8 +15,10 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, Term
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.suites.suites import Mode
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
+from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps.scene import Answer
@@ -56,6 +59,26 @@ def require_promoted(world: World, mode: Mode) -> None:
     assert any(it.operation == "WRITE" and it.name == "A.orders" for it in target.acls)
     assert not any(it.permission == "DENY" for it in target.acls)
     assert 0 == world.copy(world.flow)
+
+
+TEMP = TopicPartition("temp", 0)
+
+
+def two_topics(world: World) -> None:
+    """The flow copies `temp`, too, of which `reader` has read nothing yet."""
+    world.clusters.source.add_topic("temp")
+    world.clusters.source.commit("reader", TEMP, 0)
+    world.cycle()
+
+
+def delete_topic(world: World) -> None:
+    """A person deletes `temp` on the source."""
+    del world.clusters.source.topics["temp"]
+
+
+def leave_out_topic(world: World) -> None:
+    """A person takes `temp` out of the flow."""
+    world.flow = replace(world.flow, topics=NameFilter(("orders",)))
 
 
 class TestPlanned:
@@ -392,6 +415,34 @@ class TestSourceDead:
                 break
             require_promoted(world, Mode.SOURCE_DEAD)
         assert at > 10
+
+    @pytest.mark.parametrize("over", [delete_topic, leave_out_topic])
+    def test_a_copy_that_nobody_needs_any_more_holds_no_group_back(
+        self, world: World, over: Callable[[World], None]
+    ):
+        """Checkpoints on it are kept for 30 days; its positions are named, and all others placed."""
+        two_topics(world)
+        over(world)
+        world.cycle()
+        del world.clusters.target.topics["A.temp"]
+        world.lose_source()
+        dry = world.fail_over(Mode.SOURCE_DEAD, dry_run=True)
+        report = world.fail_over(Mode.SOURCE_DEAD)
+        assert State.PROMOTED is report.state, said(report, "groups")
+        why = "1 have no place: A.temp, which nothing is copied into any more, is gone"
+        assert why in said(dry, "groups")
+        assert why in said(report, "groups")
+        assert [("billing", 3), ("reader", None)] == [
+            (it.group, it.downstream_offset) for it in report.groups
+        ]
+
+    def test_a_copy_that_is_gone_and_still_copied_into_stops_it(self, world: World):
+        """Its groups have unread records that are nowhere: a person has to decide."""
+        two_topics(world)
+        del world.clusters.target.topics["A.temp"]
+        world.lose_source()
+        report = world.fail_over(Mode.SOURCE_DEAD, dry_run=True)
+        assert "group reader: its copy is gone" in said(report, "groups")
 
     def test_a_source_that_answers_is_not_given_up(self, world: World):
         """The gate says no: its records can still be copied."""

@@ -33,7 +33,7 @@ from twinlog.recovery.steps.consistent_cut import OPTION, FoundCut, read_cut
 from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
-from twinlog.recovery.steps.source_dead import read_placings, shown
+from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
 from twinlog.recovery.steps.source_writers import plan_denials
 from twinlog.recovery.transitions import open_run
 from twinlog.state.ledger import Ledger
@@ -144,7 +144,8 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
         StepName.LOSS: loss.told,
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
-        + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else ""),
+        + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else "")
+        + without_place(placings),
         StepName.RIGHTS: _rights(snapshot),
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
