@@ -237,7 +237,7 @@ class TestFailover:
         assert (State.PROMOTED, 3) == (report.state, there(world))
 
     def test_a_copy_that_nobody_needs_any_more_holds_no_group_back(self, world):
-        """A look tells of a group there; its topic was left out, and the copy deleted, since. If it is still copied, a person decides."""
+        """A look tells of a group there; the copy is gone since. If its topic is still copied, a person decides."""
         looks = [GroupLook.of(EARLY, [stand(1), stand(1, "reader", "temp")])]
         write_ledger(world.flow, world.clusters.target, looks)
         waits = fail_over(world, Mode.PLANNED)
