@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
 
+from twinlog.audit.result import AuditedDifference
+from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FailoverSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
+from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.suites.suites import Mode
@@ -20,7 +24,8 @@ from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
-from twinlog.recovery.report import FailoverReport, State
+from twinlog.recovery.report import FailoverReport, State, at_risk
+from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import read_ledger
 from twinlog.topics import pauses
@@ -131,6 +136,33 @@ class TestPlanned:
         assert (State.FOLLOWING, 4) == (report.state, report.topics[0].partitions[0].at_risk_records)
         assert 0 == world.blows.count
         assert FlowPhase.ACTIVE is ledger_of(world).phase
+
+    def test_an_audit_that_finds_a_difference_says_which_record_it_is(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ):
+        """For a flow that is made for the way home there is no `twinlog audit` that could tell."""
+        found = AuditedDifference(
+            kind=DifferenceKind.MISSING,
+            upstream_offset=3,
+            downstream_offset=None,
+            message="it has no copy",
+            topic="orders",
+            remote_topic="A.orders",
+            partition=0,
+        )
+        unequal = SimpleNamespace(
+            equal=False, verdict=AuditVerdict.DIFFERENT, differences=(found,), problems=()
+        )
+        monkeypatch.setattr(planned.audit, "run", lambda *_: unequal)
+        report = world.fail_over()
+        assert "orders-0, upstream offset 3: missing: it has no copy" in said(report, "audit")
+
+    def test_a_dry_run_is_refused_as_the_command_would_be(self, world: World):
+        """A flow that a person has paused is not failed over while its source lives."""
+        pauses.pause(world.flow, world.clusters.target, by="ann", reason="holidays")
+        for dry_run in (True, False):
+            with pytest.raises(TerminalError, match="holidays"):
+                world.fail_over(dry_run=dry_run)
 
     def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world):
         """The process dies after each change that it makes; another one ends the failover."""
@@ -398,6 +430,20 @@ class TestSourceDead:
         )
         require_promoted(world, Mode.SOURCE_DEAD)
         assert 4 == ledger_of(world).recoveries[0].at_risk_records
+
+    def test_a_source_that_is_back_tells_what_it_alone_has_and_what_nobody_can_compare(self, world: World):
+        """A topic that was created again is not counted as if it had nothing."""
+        two_topics(world)
+        verbs = vars(world.clusters.source).copy()
+        world.lose_source()
+        assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD).state
+        for verb in vars(world.clusters.source).keys() - verbs.keys():
+            delattr(world.clusters.source, verb)
+        world.write(4)
+        delete_topic(world)
+        world.clusters.source.add_topic("temp")
+        found = history.status(world.flow, world.clusters)
+        assert (4, 1) == (at_risk(found.left_on_source), found.unseen_on_source)
 
     def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world):
         """As a planned one."""
