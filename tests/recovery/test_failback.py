@@ -17,7 +17,7 @@ from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import record_rest
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, FencedError, TerminalError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, FencedError, TerminalError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import StepState, TailExported
@@ -405,7 +405,25 @@ class TestLeftBehind:
         del with_temp.clusters.source.topics["temp"]
         report = self.dry(found)
         assert (State.FAILED, ExitCode.SAYS_NO) == (report.state, report.exit_code)
-        assert "topic temp is gone from A" in report.notes
+        assert "topic temp is gone from A; to leave it out, add it to A->B.topics.exclude" in report.notes
+
+    def test_a_topic_that_is_gone_can_be_left_out(self, with_temp: World):
+        """That is the way home if it was lost with the source."""
+        found = self.aftermath(with_temp)
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.flow = replace(with_temp.flow, topics=NameFilter(("orders",)))
+        assert (State.PROMOTED, 4 + 3) == ((report := self.dry(found)).state, report.strayed)
+
+    @pytest.mark.parametrize("verb", ["describe_topics", "offsets"])
+    def test_a_copy_that_cannot_be_looked_at_is_named_and_stops_nothing(self, with_temp: World, verb: str):
+        """It stays where it is, whatever it holds."""
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.cycle()
+        found = self.aftermath(with_temp)
+        with_temp.clusters.target.refuse(verb, "A.temp", ClusterRefused("not allowed", code="unauthorised"))
+        report = self.dry(found)
+        why = "A.temp stays on B, and what clients wrote there is not known: not allowed"
+        assert (State.PROMOTED, True) == (report.state, why in report.notes)
 
     def test_a_copy_that_was_created_again_is_not_the_flows(self, with_temp: World):
         """What it holds is its new owner's."""

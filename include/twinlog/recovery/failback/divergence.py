@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
@@ -133,8 +134,6 @@ def _unseen(snapshot: FlowSnapshot) -> tuple[str, ...]:
     discovery, gone = snapshot.discovery, known_to_be_gone(snapshot)
     problems = (
         f"{it.message}; to leave it out, add it to {discovery.flow}.topics.exclude"
-        if it.blocking
-        else it.message
         for it in discovery.problems
         if it.blocking or (it.code is ProblemCode.DELETED and it.topic not in gone)
     )
@@ -179,20 +178,26 @@ class _Look:
 
     def left(self, it: LeftCopy) -> TopicDivergence:
         """Look at a copy that nothing is copied into any more: what clients wrote there stays."""
-        life = it.life
-        rows = tuple(self._left_partition(it, number, log) for number, log in sorted(it.logs.items()))
-        if any(row.only_on_target_records for row in rows):
-            alias = self._snapshot.flow.target.alias
+        life, alias, rows, refused = it.life, self._snapshot.flow.target.alias, [], it.refused
+        try:
+            rows = [self._left_partition(it, number, log) for number, log in sorted(it.logs.items())]
+        except ClusterRefused as error:
+            refused = error.message
+        if refused:
+            self.notes.append(
+                f"{life.remote_topic} stays on {alias}, and what clients wrote there is not known: {refused}"
+            )
+        elif any(row.only_on_target_records for row in rows):
             self.notes.append(
                 f"what clients wrote to {life.remote_topic} stays on {alias}: the flow has left {life.topic} behind"
             )
-        return TopicDivergence(life.topic, life.remote_topic, False, rows)
+        return TopicDivergence(life.topic, life.remote_topic, False, tuple(rows))
 
     def _left_partition(self, it: LeftCopy, number: int, log: PartitionOffsets) -> PartitionDivergence:
         copied = self._snapshot.progress.get(TopicPartition(it.life.topic, number), -1) + 1
         place = TopicPartition(it.life.remote_topic, number)
         source = SourceIncarnation(it.life.topic, it.life.topic_id, number)
-        there = self._behind_copies(source, place, it.copy.topic_id, log, comes_home=False)
+        there = self._behind_copies(source, place, it.topic_id, log, comes_home=False)
         if there is None:
             return PartitionDivergence(number, copied, copied, 0, None, None, None)
         written = self._count(there)
