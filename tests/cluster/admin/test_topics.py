@@ -163,6 +163,12 @@ def test_a_topic_that_never_shows_is_refused_in_the_end(monkeypatch):
     assert "not-shown" == result.refused["b"].code
 
 
+def test_the_wait_goes_on_as_long_as_leaders_come(monkeypatch):
+    """A broker makes some hundred partitions a second: 10,000 take longer than one may be silent."""
+    coming = [Answers({"t": described("t", *[1] * made, *[-1] * (9 - made))}) for made in range(10)]
+    assert Answers({"t": None}) == wait(monkeypatch, {"t": 9}, *coming)
+
+
 def test_who_may_not_look_does_not_wait(monkeypatch):
     """A topic that may be created but not described is said at once."""
     refused = ClusterRefused("not allowed", code="unauthorised")
