@@ -21,6 +21,9 @@ from twinlog.protocol.errors import error_for
 SHOWN_SECONDS = 30.0
 SHOWN_POLL_SECONDS = 0.1
 
+CREATED_AT_ONCE = 1000
+"""Partitions that are created, and waited for, at a time: a broker that is busy makes a hundred a second."""
+
 
 def topic_names(session: Session) -> tuple[str, ...]:
     """Return all topics this user may see.
@@ -82,8 +85,21 @@ def topic_id(text: str) -> str:
 def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
     """Create topics and wait until metadata shows them with leaders; existing ones count as created.
 
-    If the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
+    A broker shows what was created together once it has made all of it, so many partitions are created in turns.  If
+    the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
+    turns = [_create_and_wait(session, it) for it in requests(topics, _partitions, most=CREATED_AT_ONCE)]
+    return Answers(
+        {name: None for turn in turns for name in turn.found},
+        {name: error for turn in turns for name, error in turn.refused.items()},
+    )
+
+
+def _partitions(topic: NewTopic) -> int:
+    return topic.partitions
+
+
+def _create_and_wait(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
     refused = _create(session, topics)
     too_many = [it.lowered for it in topics if _says(refused.get(it.name), "INVALID_REPLICATION_FACTOR")]
     fewer = [topic for topic in too_many if topic is not None]
