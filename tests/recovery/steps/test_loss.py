@@ -129,6 +129,14 @@ class TestReadLoss:
         (part,) = read_loss(later.flow, later.clusters.target).topics[0].partitions
         assert 50 == pytest.approx(part.estimated_records, abs=2)
 
+    def test_a_map_that_cannot_be_read_stops_no_estimate(self, later: World):
+        """A segment whose end is cut off: the end of the log counts instead."""
+        target, log = later.clusters.target, TopicPartition(later.flow.offset_map_topic, 0)
+        newest = target.topics[log.topic].logs[0].records[-1]
+        target.append(log, key=newest.key, value=newest.value[:-1])
+        (part,) = read_loss(later.flow, target).topics[0].partitions
+        assert 50 == pytest.approx(part.estimated_records, abs=2)
+
     def test_names_what_the_last_cycle_could_not_look_into(self, world: World):
         """A topic that is blocked, as one that was created again, may have any number of records."""
         del world.clusters.source.topics["orders"]

@@ -7,6 +7,7 @@ of which the target knows: that of the report, or of the newest record that was 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from twinlog.checks.risk import iso, seconds_since
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.policy.state_topics import is_known_heartbeats
 from twinlog.recovery.report import PartitionAtRisk, TopicAtRisk, at_risk, estimated
@@ -134,7 +135,7 @@ def _copied_ends(
 ) -> Mapping[TopicPartition, int]:
     """Return the end of each copy behind its last copied record: clients of the target may write behind it.
 
-    Without a map that tells, the log's end counts.
+    Without a map that tells, and can be read, the log's end counts.
     """
     maps, ends = read_packed(flow, target), {}
     for at, remote in places.items():
@@ -142,8 +143,10 @@ def _copied_ends(
             continue
         life = ledger.incarnations.get(at.topic)
         known = SourceIncarnation(at.topic, life.topic_id if life is not None else "", at.partition)
-        packed = maps.seen(known)
-        ends[remote] = min(log.end, packed.end_of_copy()) if isinstance(packed, PackedMap) else log.end
+        packed, ends[remote] = maps.seen(known), log.end
+        if isinstance(packed, PackedMap):
+            with suppress(UnreadableMap):
+                ends[remote] = min(log.end, packed.end_of_copy())
     return ends
 
 
