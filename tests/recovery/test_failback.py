@@ -22,6 +22,7 @@ from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.formats.ledger.writers import FlowClaim
+from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
@@ -433,6 +434,20 @@ class TestLeftBehind:
         with_temp.clusters.target.add_topic("A.temp")
         report = self.dry(self.aftermath(with_temp))
         assert ["orders"] == [it.topic for it in report.topics]
+
+    def test_a_map_of_it_that_cannot_be_read_stops_nothing(self, with_temp: World):
+        """Where its copies end is not known, and is said."""
+        world = with_temp
+        key = encode_map_key(MapKey("temp", world.clusters.source.topics["temp"].topic_id, 0, 0))
+        del world.clusters.source.topics["temp"]
+        world.cycle()
+        found = self.aftermath(world)
+        world.clusters.target.append(TopicPartition(world.flow.offset_map_topic, 0), key=key, value=b"?")
+        report = self.dry(found)
+        named = any(
+            "A.temp stays on B, and what clients wrote there is not known" in it for it in report.notes
+        )
+        assert (State.PROMOTED, True) == (report.state, named)
 
     def test_its_records_are_in_files(self, with_temp: World):
         """As what clients wrote to other copies that no flow brings home."""

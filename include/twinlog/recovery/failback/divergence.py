@@ -181,7 +181,7 @@ class _Look:
         life, alias, rows, refused = it.life, self._snapshot.flow.target.alias, [], it.refused
         try:
             rows = [self._left_partition(it, number, log) for number, log in sorted(it.logs.items())]
-        except ClusterRefused as error:
+        except (ClusterRefused, UnreadableMap) as error:
             refused = error.message
         if refused:
             self.notes.append(
@@ -198,8 +198,6 @@ class _Look:
         place = TopicPartition(it.life.remote_topic, number)
         source = SourceIncarnation(it.life.topic, it.life.topic_id, number)
         there = self._behind_copies(source, place, it.topic_id, log, comes_home=False)
-        if there is None:
-            return PartitionDivergence(number, copied, copied, 0, None, None, None)
         written = self._count(there)
         if written:
             self.strays.append(there)
@@ -263,7 +261,11 @@ class _Look:
             return None
         copy = TopicPartition(topic.remote_topic, it.partition)
         life = SourceIncarnation(topic.topic, topic.topic_id, it.partition)
-        return self._behind_copies(life, copy, topic.remote.topic_id, it.target, comes_home=comes_home)
+        try:
+            return self._behind_copies(life, copy, topic.remote.topic_id, it.target, comes_home=comes_home)
+        except UnreadableMap as error:
+            self.unseen.append(error.message)
+            return None
 
     def _behind_copies(
         self,
@@ -273,13 +275,9 @@ class _Look:
         log: PartitionOffsets,
         *,
         comes_home: bool,
-    ) -> Stretch | None:
-        """Return where clients may have written; None if the map cannot be read."""
-        try:
-            known = _opened(self._snapshot.maps.seen(life))
-        except UnreadableMap as error:
-            self.unseen.append(error.message)
-            return None
+    ) -> Stretch:
+        """Return where clients may have written.  Raises UnreadableMap."""
+        known = _opened(self._snapshot.maps.seen(life))
         start = log.log_start
         if comes_home and (copy in self._home or self._reverse is None or self._reverse.homes is None):
             start = max(start, self._home.get(copy, -1) + 1)
