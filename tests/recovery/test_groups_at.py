@@ -18,6 +18,7 @@ from twinlog.formats.ledger.topics import IncarnationReason
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.groups.time_machine import Stood, past
+from twinlog.policy.selection import NameFilter
 from twinlog.recovery import failover
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport, State
@@ -234,6 +235,16 @@ class TestFailover:
         write_ledger(world.flow, target, [waiver])
         report = world.fail_over()
         assert (State.PROMOTED, 3) == (report.state, there(world))
+
+    def test_a_copy_that_nobody_needs_any_more_holds_no_group_back(self, world):
+        """A look tells of a group there; the copy is gone since. If its topic is still copied, a person decides."""
+        looks = [GroupLook.of(EARLY, [stand(1), stand(1, "reader", "temp")])]
+        write_ledger(world.flow, world.clusters.target, looks)
+        waits = fail_over(world, Mode.PLANNED)
+        assert "group reader on A.temp-0 cannot be placed" in message(waits, "groups-at")
+        world.flow = replace(world.flow, topics=NameFilter(("orders",)))
+        assert State.PROMOTED is fail_over(world, Mode.PLANNED).state
+        assert 1 == there(world)
 
     def test_a_group_without_a_place_then_stays_and_is_named(self, world):
         """It goes on where it stands now."""

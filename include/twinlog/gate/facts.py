@@ -248,7 +248,7 @@ def known_topic_rows(
             **_promised(flow, topic, gaps, covered, state.at_ms, heartbeat_topics, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
-            "records_at_risk": last.records_at_risk if pictured else None,
+            "records_at_risk": last.records_at_risk if pictured and not last.unread else None,
             "drifting_entries": None if known is None else len(last.drift),
             "partitions_unread": None if known is None else last.unread,
             "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,

@@ -19,8 +19,9 @@ from twinlog.groups.time_machine import Past, Stood, Then, mapped_between, past
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_dead import commit, waived
+from twinlog.recovery.steps.source_dead import commit, missing, waived
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.incarnations import no_longer_copied
 from twinlog.visible import and_more, listed
 
 OPTION = "--groups-at"
@@ -56,14 +57,22 @@ class Returns:
 def read_returns(
     flow: FlowSettings, target: ClusterReader, ledger: Ledger, at_ms: int, now: Iterable[PlacedGroup]
 ) -> Returns:
-    """Decide for every position of that time; `now` are the places of now.  Raises UsageError for no such time."""
+    """Decide for every position of that time; `now` are the places of now.  Raises UsageError for no such time.
+
+    If a copy is gone, and nothing is copied into it any more, no group has a place there to go back to.
+    """
     found = past(flow, target, ledger, at_ms, OPTION)
-    groups = {it.group for it in found.rows}
+    asked = {it.remote.topic for it in found.rows if it.downstream_offset is None}
+    gone = missing(target.describe_topics(asked)) if asked else frozenset()
+    rows = [
+        it for it in found.rows if it.remote.topic not in gone or not no_longer_copied(flow, ledger, it.topic)
+    ]
+    groups = {it.group for it in rows}
     committed = target.committed_offsets(groups).require() if groups else {}
     states = {it.group: it.state for it in target.groups()} if groups else {}
     return Returns(
         at_ms,
-        tuple(_return(it, committed.get(it.group, {}), states, flow) for it in found.rows),
+        tuple(_return(it, committed.get(it.group, {}), states, flow) for it in rows),
         _stay(found, now),
     )
 
