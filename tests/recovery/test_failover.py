@@ -13,13 +13,17 @@ from twinlog.config.flow.settings import FailoverSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
+from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.gate.suites.suites import Mode
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
+from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps.scene import Answer
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics import pauses
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -422,6 +426,28 @@ class TestSourceDead:
             world.fail_over(Mode.PLANNED)
         assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD).state
         assert "source-dead" == ledger_of(world).recoveries[0].mode
+
+    @pytest.mark.parametrize(
+        ("topic", "placed", "state"),
+        [
+            ("deleted", ["orders"], State.PROMOTED),
+            ("forgotten", ["orders"], State.PROMOTED),
+            ("left-out", ["orders"], State.PROMOTED),
+            ("kept", ["kept", "orders"], State.REFUSED),
+        ],
+    )
+    def test_a_lost_copy_stops_it_only_while_the_flow_has_its_topic(self, world, topic, placed, state):
+        """Checkpoints outlive a topic that both sides have lost, or that a filter leaves out."""
+        target, noted = world.clusters.target, Checkpoint("billing", f"A.{topic}", 0, 1, 1)
+        world.flow = replace(world.flow, topics=NameFilter(("orders", "deleted", "forgotten", "kept")))
+        at = TopicPartition("A.checkpoints.internal", 0)
+        target.append(at, key=noted.key(), value=noted.value(), timestamp=1)
+        life = Incarnation(topic, "id", 1, f"A.{topic}")
+        known = {"deleted": [life, DeletedTopic(topic, "id", f"A.{topic}", 1)], "forgotten": []}
+        write_ledger(world.flow, target, known.get(topic, [life]))
+        world.lose_source()
+        assert placed == [it.topic for it in world.fail_over(Mode.SOURCE_DEAD, dry_run=True).groups]
+        assert state is world.fail_over(Mode.SOURCE_DEAD).state
 
     def test_the_other_direction_stands_by(self, world: World):
         """What the lost source holds alone is looked at before anything is appended behind it."""

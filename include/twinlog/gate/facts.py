@@ -176,15 +176,17 @@ def _deleted_early(state: StandbyState, life: Incarnation | None) -> Mapping[int
     }
 
 
-def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
+def known_topics(
+    flow: FlowSettings, ledger: Ledger, progress: Mapping[TopicPartition, int]
+) -> tuple[str, ...]:
     """Return the source topics that the target knows of and that the flow still selects.
 
     They include topics in which the last cycle saw records at risk: their copies may never have been made.
     """
-    known = state.ledger.known_source
+    known = ledger.known_source
     seen = {it.topic for it in known.topics} if known is not None else set()
-    names = set(state.ledger.incarnations) | {it.topic for it in state.progress} | seen
-    return tuple(sorted(it for it in names - set(state.ledger.deleted) if flow.why_left_out(it) is None))
+    names = set(ledger.incarnations) | {it.topic for it in progress} | seen
+    return tuple(sorted(it for it in names - set(ledger.deleted) if flow.why_left_out(it) is None))
 
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:

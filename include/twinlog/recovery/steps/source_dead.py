@@ -12,15 +12,15 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.gate.groups import of_this_incarnation
+from twinlog.gate.groups import checkpoints_to_place
 from twinlog.groups.translate import never_copied, positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, at_risk, done, estimated, waiting
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.state.mm2_topics import DatedCheckpoint
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
 from twinlog.topics.incarnations import sources_of_copies
 from twinlog.visible import and_more, listed
 
@@ -118,7 +118,7 @@ def read_placings(
 
     Raises errors of the target.
     """
-    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
+    noted = checkpoints_to_place(flow, target, ledger, read_progress(flow, target))
     wanted = {it.checkpoint.group for it in noted.values()}
     committed = target.committed_offsets(wanted).found if wanted else {}
     states = {it.group: it.state for it in target.groups()} if wanted else {}
