@@ -303,6 +303,18 @@ def test_heartbeats_may_go_on(ask, source, clusters, flow, copied):
 
 
 @pytest.mark.usefixtures("ran")
+def test_heartbeats_alone_are_no_topics_of_a_flow(ask, flow, source, clusters):
+    """Patterns that match nothing leave a flow in which nothing lags, differs or is missing."""
+    source.add_topic("heartbeats")
+    misspelt = replace(flow, topics=NameFilter(("odrers.*",)))
+    sync_topics.run(misspelt, clusters)
+    assert "has-topics" in ask(settings=misspelt).blocking
+    lose(source)
+    assert "has-topics" in ask(DEAD, settings=misspelt).blocking
+    assert "has-topics" not in ask(DEAD).blocking
+
+
+@pytest.mark.usefixtures("ran")
 def test_a_missing_map_forbids_it(ask, target, flow):
     """Groups would start at a guess."""
     target.topics[flow.offset_map_topic].logs = [

@@ -60,6 +60,8 @@ class StandbyState:
 class FlowFacts:
     """Tell what else the gate knows of a flow; a field is None if that is unknown or was not asked.
 
+    `topics` counts the topics besides heartbeats.
+
     `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
     """
 

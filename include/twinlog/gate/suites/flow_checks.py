@@ -28,7 +28,10 @@ STATE_AGE = critical(
     "run a cycle; if the source is gone, all numbers of it are this old: decide, and waive it",
 )
 HAS_TOPICS = critical(
-    "has-topics", "topics >= 1", "the flow has topics", "see `twinlog explain` for what its filters select"
+    "has-topics",
+    "topics >= 1",
+    "the flow has topics besides heartbeats",
+    "see `twinlog explain` for what its filters select",
 )
 IN_SERVICE = critical(
     "flow-in-service",
