@@ -479,6 +479,16 @@ def test_a_promoted_flow_is_not_failed_over_again(ask, flow, target):
 
 
 @pytest.mark.usefixtures("ran")
+def test_a_paused_flow_is_failed_over_only_without_its_source(ask, flow, source, target):
+    """As `twinlog failover` has it, which refuses a planned one."""
+    write_ledger(flow, target, [FlowState(FlowPhase.PAUSED, NOW, "jo", "maintenance")])
+    assert ("flow-not-paused",) == ask().blocking
+    assert ("flow-not-paused",) == ask(MOVING).blocking
+    lose(source)
+    assert () == ask(DEAD).blocking
+
+
+@pytest.mark.usefixtures("ran")
 def test_state_that_is_too_old_forbids_it(ask, flow, later):
     """The last cycle is not to be relied upon for ever."""
     strict = replace(flow, gate=GateSettings(state_age_seconds=1))

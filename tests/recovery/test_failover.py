@@ -103,6 +103,14 @@ class TestPlanned:
             steps_of(report)["canary"],
         )
 
+    @pytest.mark.parametrize("dry_run", [True, False])
+    @pytest.mark.parametrize("mode", list(Mode))
+    def test_a_flow_that_never_ran_is_refused(self, world: World, mode: Mode, dry_run: bool):
+        """A dry run too: it would plan steps of which none can be made."""
+        del world.clusters.target.topics[world.flow.ledger_topic]
+        with pytest.raises(TerminalError, match="A->B has never run"):
+            world.fail_over(mode, dry_run=dry_run)
+
     def test_a_dry_run_changes_nothing(self, world: World):
         """All steps are planned, with the numbers of now; not one change is made on either cluster."""
         world.write(4)

@@ -18,6 +18,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import CoverageOf
@@ -87,6 +88,7 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
             state.ledger.phase.out_of_service
             and not (flow.recovery_run and state.ledger.copies_for(flow.recovery_run))
         ),
+        "paused": int(state.ledger.phase is FlowPhase.PAUSED),
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),

@@ -39,6 +39,12 @@ IN_SERVICE = critical(
     "the flow has not been failed over",
     "it was promoted, or is being failed over: go on with that (`twinlog failover`), or fail back",
 )
+NOT_PAUSED = critical(
+    "flow-not-paused",
+    "paused = 0",
+    "no person has paused the flow",
+    "`twinlog resume` it: a planned failover copies what is left, and is refused while the flow is paused",
+)
 SOURCE_ANSWERS = critical(
     "source-answers",
     "source_answers = 1",
