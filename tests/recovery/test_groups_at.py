@@ -14,10 +14,11 @@ from twinlog.errors import UsageError
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.groups import GroupLook, Stand
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.topics import IncarnationReason
+from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.groups.time_machine import Stood, past
+from twinlog.policy.selection import NameFilter
 from twinlog.recovery import failover
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport, State
@@ -184,6 +185,20 @@ class TestFailover:
             there(world),
             [(it.upstream_offset, it.downstream_offset, it.again) for it in report.groups],
         )
+
+    @pytest.mark.parametrize("known", [True, False], ids=["copied", "forgotten"])
+    def test_a_lost_copy_counts_only_while_the_flow_has_its_topic(self, make_world, known):
+        """A look outlives a topic that both sides have lost, and was forgotten."""
+        world = make_world()
+        world.flow = replace(world.flow, topics=NameFilter(("orders", "gone")))
+        lives = [Incarnation("gone", "id", EARLY, "A.gone")] if known else []
+        look = GroupLook.of(EARLY, [stand(1), stand(1, "shop", "gone")])
+        write_ledger(world.flow, world.clusters.target, [look, *lives])
+        told = message(fail_over(world, Mode.PLANNED, dry_run=True), "groups-at")
+        assert known == ("cannot be placed: shop: A.gone-0 does not answer, or is gone" in told)
+        if not known:
+            assert State.PROMOTED is fail_over(world, Mode.PLANNED).state
+            assert 1 == there(world)
 
     def test_a_dry_run_shows_it_and_changes_nothing(self, world):
         """As a step, with the numbers; without the option the step is not there."""

@@ -6,7 +6,7 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
@@ -146,16 +146,29 @@ def checkpoints_to_place(
 ) -> Mapping[GroupPartition, DatedCheckpoint]:
     """Read the newest checkpoint of each group on each copy that a failover without the source has to place.
 
-    Checkpoints outlive their topics.  If the target has lost a copy, its checkpoints count only while the flow
-    still has the topic: not once that was deleted on the source, forgotten, or left out by a filter.  Raises errors
-    of the target.
+    Raises errors of the target.
     """
     noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
-    refused = target.describe_topics({it.topic for it in noted}).refused
-    lost = {topic for topic, error in refused.items() if error.code == NO_SUCH_TOPIC}
-    source_of, known = sources_of_copies(flow, ledger), set(known_topics(flow, ledger, progress))
-    left = {topic for topic in lost if (source_of(topic) or topic) not in known}
+    left = left_behind(flow, target, ledger, progress, {it.topic for it in noted})
     return {place: it for place, it in noted.items() if place.topic not in left}
+
+
+def left_behind(
+    flow: FlowSettings,
+    target: ClusterReader,
+    ledger: Ledger,
+    progress: Mapping[TopicPartition, int],
+    copies: Collection[str],
+) -> frozenset[str]:
+    """Return those copies that the target has lost and that the flow does not miss.
+
+    What was noted of groups outlives their topics.  The flow does not miss a copy whose topic was deleted on the
+    source, was forgotten, or is left out by a filter.  Raises errors of the target.
+    """
+    refused = target.describe_topics(copies).refused
+    lost = [topic for topic, error in refused.items() if error.code == NO_SUCH_TOPIC]
+    source_of, known = sources_of_copies(flow, ledger), set(known_topics(flow, ledger, progress))
+    return frozenset(topic for topic in lost if (source_of(topic) or topic) not in known)
 
 
 def of_this_incarnation(

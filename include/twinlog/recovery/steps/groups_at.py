@@ -8,19 +8,21 @@ another command can still place it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.checks.risk import iso
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.gate.groups import left_behind
 from twinlog.groups.time_machine import Past, Stood, Then, mapped_between, past
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_dead import commit, waived
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.progress import read_progress
 from twinlog.visible import and_more, listed
 
 OPTION = "--groups-at"
@@ -56,8 +58,14 @@ class Returns:
 def read_returns(
     flow: FlowSettings, target: ClusterReader, ledger: Ledger, at_ms: int, now: Iterable[PlacedGroup]
 ) -> Returns:
-    """Decide for every position of that time; `now` are the places of now.  Raises UsageError for no such time."""
+    """Decide for every position of that time; `now` are the places of now.  Raises UsageError for no such time.
+
+    Positions on copies that are gone, and whose topics the flow does not have any more, are left out.
+    """
     found = past(flow, target, ledger, at_ms, OPTION)
+    copies = {it.remote.topic for it in found.rows}
+    left = left_behind(flow, target, ledger, read_progress(flow, target), copies)
+    found = replace(found, rows=tuple(it for it in found.rows if it.remote.topic not in left))
     groups = {it.group for it in found.rows}
     committed = target.committed_offsets(groups).require() if groups else {}
     states = {it.group: it.state for it in target.groups()} if groups else {}
