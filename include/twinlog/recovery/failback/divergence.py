@@ -12,10 +12,11 @@ are what an audit calls extra: the gate has judged them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
@@ -124,8 +125,13 @@ def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSet
     )
 
 
-def _unseen(discovery: Discovery) -> tuple[str, ...]:
-    problems = (it.message for it in discovery.problems if it.blocking or it.code is ProblemCode.DELETED)
+def _unseen(discovery: Discovery, gone: Collection[str]) -> tuple[str, ...]:
+    """Name what cannot be compared; `gone` are topics that neither side has.  Pure."""
+    problems = (
+        f"{it.message}; {it.hint}"
+        for it in discovery.problems
+        if it.blocking or (it.code is ProblemCode.DELETED and it.topic not in gone)
+    )
     unread = (
         f"{topic.topic}-{number} does not tell its offsets"
         for topic in discovery.topics
@@ -133,6 +139,17 @@ def _unseen(discovery: Discovery) -> tuple[str, ...]:
         for number in topic.unread
     )
     return (*problems, *unread)
+
+
+def _gone_from_both(snapshot: FlowSnapshot) -> frozenset[str]:
+    """Return the topics that the source has lost, and of which the target says that it has no copy either.
+
+    Raises errors of the target.
+    """
+    deleted = [it.topic for it in snapshot.discovery.problems if it.code is ProblemCode.DELETED]
+    copies = {snapshot.ledger.incarnations[topic].remote_topic: topic for topic in deleted}
+    refused = snapshot.clusters.target.describe_topics(copies).refused
+    return frozenset(copies[name] for name, error in refused.items() if error.code == NO_SUCH_TOPIC)
 
 
 def brings_home(reverse: FlowSettings, topic: DiscoveredTopic) -> bool:
@@ -154,7 +171,7 @@ class _Look:
         self._snapshot, self._others, self._reverse, self._read = snapshot, others, reverse, read
         self._begins = positions(snapshot.flow, snapshot.discovery, snapshot.progress)
         self._home = read_progress(reverse, snapshot.clusters.source) if reverse is not None else {}
-        self.unseen = [*_unseen(snapshot.discovery)]
+        self.unseen = [*_unseen(snapshot.discovery, _gone_from_both(snapshot))]
         self.notes: list[str] = []
         self.tails: list[Stretch] = []
         self.strays: list[Stretch] = []
