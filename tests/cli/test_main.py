@@ -45,6 +45,22 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, out.split()[0], err) == (0, "twinlog", "")
 
 
+def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    """As on stderr; no command fails for that."""
+    file = tmp_path / "mm2.properties"
+    lines = ["clusters = A, B", "A->B.enabled = true", r"A->B.groups = gr\u00fcn"]
+    servers = [f"{alias}.bootstrap.servers = localhost:1" for alias in "AB"]
+    file.write_text("\n".join([*lines, *servers]), encoding="ascii")
+    answer = subprocess.run(
+        [sys.executable, "-m", "twinlog", "explain", "--topics", "orders", "--config", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (0, True) == (answer.returncode, "gr\\xfcn" in answer.stdout), answer.stderr
+
+
 def test_the_package_is_the_command() -> None:
     """Where the script is not on the path, `python -m twinlog` does the same."""
     answer = subprocess.run(

@@ -303,6 +303,18 @@ def test_heartbeats_may_go_on(ask, source, clusters, flow, copied):
 
 
 @pytest.mark.usefixtures("ran")
+def test_heartbeats_alone_are_no_topics_of_a_flow(ask, flow, source, clusters):
+    """Patterns that match nothing leave a flow in which nothing lags, differs or is missing."""
+    source.add_topic("heartbeats")
+    misspelt = replace(flow, topics=NameFilter(("odrers.*",)))
+    sync_topics.run(misspelt, clusters)
+    assert "has-topics" in ask(settings=misspelt).blocking
+    lose(source)
+    assert "has-topics" in ask(DEAD, settings=misspelt).blocking
+    assert "has-topics" not in ask(DEAD).blocking
+
+
+@pytest.mark.usefixtures("ran")
 def test_a_missing_map_forbids_it(ask, target, flow):
     """Groups would start at a guess."""
     target.topics[flow.offset_map_topic].logs = [
@@ -464,6 +476,16 @@ def test_a_promoted_flow_is_not_failed_over_again(ask, flow, target):
     for phase in (FlowPhase.FAILING_OVER, FlowPhase.PROMOTED):
         write_ledger(flow, target, [FlowState(phase, NOW, "jo", "drill")])
         assert "flow-in-service" in ask().blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_paused_flow_is_failed_over_only_without_its_source(ask, flow, source, target):
+    """As `twinlog failover` has it, which refuses a planned one."""
+    write_ledger(flow, target, [FlowState(FlowPhase.PAUSED, NOW, "jo", "maintenance")])
+    assert ("flow-not-paused",) == ask().blocking
+    assert ("flow-not-paused",) == ask(MOVING).blocking
+    lose(source)
+    assert () == ask(DEAD).blocking
 
 
 @pytest.mark.usefixtures("ran")

@@ -1,6 +1,7 @@
 """What `status` tells."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Ga
 from twinlog.jsonable import to_json
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, status
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 
 
@@ -61,6 +63,20 @@ def test_with_the_source_gone_the_last_report_speaks(flow, clusters, orders, cop
     monkeypatch.setattr(clock, "now_ms", lambda: reported_ms + 50)
     told = status.run(flow, type(clusters)(Gone("A"), target))
     assert (False, 0, 0.05) == (told.source_reachable, told.lag_records, told.rpo_seconds)
+
+
+def test_with_the_source_gone_a_lost_copy_is_named(flow, clusters, orders, copied, target):
+    """The target alone shows it; a copy that the flow left out before may be gone."""
+    sync_topics.run(flow, clusters)
+    copied(orders, 0, 5)
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    del target.topics["A.orders"]
+    alone = type(clusters)(Gone("A"), target)
+    told = status.run(flow, alone)
+    assert [("orders", "copy-deleted", True)] == [(it.topic, it.code, it.person) for it in told.stopped]
+    assert told.needs_person
+    without = replace(flow, topics=NameFilter(("orders",), ("orders",)))
+    assert () == status.run(without, alone).stopped
 
 
 def test_with_the_source_gone_and_no_report_nothing_is_claimed(flow, clusters, target):

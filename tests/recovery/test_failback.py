@@ -21,6 +21,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, FencedE
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import StepState, TailExported
+from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.gate.evidence import Seal
@@ -149,6 +150,25 @@ def test_a_dry_run_counts_and_changes_nothing(aftermath: Aftermath) -> None:
     )
     assert [] == aftermath.world.blows.names
     assert [StepState.DONE, *[StepState.PLANNED] * 3] == list(steps_of(report).values())
+
+
+@pytest.mark.parametrize("copy_stays", [True, False])
+def test_a_topic_that_neither_side_has_is_no_part_of_it(aftermath: Aftermath, copy_stays: bool) -> None:
+    """If its copy is left, clients may have written to it: then the comparison is not in full, and says what to do."""
+    source, target = aftermath.world.clusters.source, aftermath.world.clusters.target
+    life = Incarnation("gone", "id", 1, "A.gone", source_cluster_id="cluster-A")
+    write_ledger(aftermath.world.flow, target, [life])
+    aftermath.world.flow = replace(aftermath.world.flow, topics=NameFilter(("orders", "gone")))
+    if copy_stays:
+        target.add_topic("A.gone")
+    assert "gone" not in source.topics
+    report = aftermath.fail_back(dry_run=True)
+    (compared,) = (it for it in report.steps if it.name.value == "compare")
+    assert (StepState.FAILED if copy_stays else StepState.DONE) is compared.state
+    assert copy_stays == (
+        "not in full: topic gone is gone from A; to leave it out, add it to A->B.topics.exclude"
+        in compared.message
+    )
 
 
 def test_heartbeats_are_no_tail(aftermath: Aftermath) -> None:

@@ -18,6 +18,8 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, Term
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
+from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -27,7 +29,7 @@ from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics import pauses
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -126,6 +128,14 @@ class TestPlanned:
             report.exit_code,
             steps_of(report)["canary"],
         )
+
+    @pytest.mark.parametrize("dry_run", [True, False])
+    @pytest.mark.parametrize("mode", list(Mode))
+    def test_a_flow_that_never_ran_is_refused(self, world: World, mode: Mode, dry_run: bool):
+        """A dry run too: it would plan steps of which none can be made."""
+        del world.clusters.target.topics[world.flow.ledger_topic]
+        with pytest.raises(TerminalError, match="A->B has never run"):
+            world.fail_over(mode, dry_run=dry_run)
 
     def test_a_dry_run_changes_nothing(self, world: World):
         """All steps are planned, with the numbers of now; not one change is made on either cluster."""
@@ -519,6 +529,27 @@ class TestSourceDead:
             world.fail_over(Mode.PLANNED)
         assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD).state
         assert "source-dead" == ledger_of(world).recoveries[0].mode
+
+    @pytest.mark.parametrize(
+        ("topic", "state"),
+        [
+            ("deleted", State.PROMOTED),
+            ("forgotten", State.PROMOTED),
+            ("left-out", State.PROMOTED),
+            ("kept", State.REFUSED),
+        ],
+    )
+    def test_a_lost_copy_stops_it_only_while_the_flow_has_its_topic(self, world, topic, state):
+        """Checkpoints outlive a topic that both sides have lost, or that a filter leaves out."""
+        target, noted = world.clusters.target, Checkpoint("billing", f"A.{topic}", 0, 1, 1)
+        world.flow = replace(world.flow, topics=NameFilter(("orders", "deleted", "forgotten", "kept")))
+        at = TopicPartition("A.checkpoints.internal", 0)
+        target.append(at, key=noted.key(), value=noted.value(), timestamp=1)
+        life = Incarnation(topic, "id", 1, f"A.{topic}")
+        known = {"deleted": [life, DeletedTopic(topic, "id", f"A.{topic}", 1)], "forgotten": []}
+        write_ledger(world.flow, target, known.get(topic, [life]))
+        world.lose_source()
+        assert state is world.fail_over(Mode.SOURCE_DEAD).state
 
     def test_the_other_direction_stands_by(self, world: World):
         """What the lost source holds alone is looked at before anything is appended behind it."""

@@ -14,7 +14,7 @@ from twinlog.errors import UsageError
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.groups import GroupLook, Stand
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.topics import IncarnationReason
+from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.groups.time_machine import Stood, past
@@ -186,6 +186,20 @@ class TestFailover:
             [(it.upstream_offset, it.downstream_offset, it.again) for it in report.groups],
         )
 
+    @pytest.mark.parametrize("known", [True, False], ids=["copied", "forgotten"])
+    def test_a_lost_copy_counts_only_while_the_flow_has_its_topic(self, make_world, known):
+        """A look outlives a topic that both sides have lost, and was forgotten."""
+        world = make_world()
+        world.flow = replace(world.flow, topics=NameFilter(("orders", "gone")))
+        lives = [Incarnation("gone", "id", EARLY, "A.gone")] if known else []
+        look = GroupLook.of(EARLY, [stand(1), stand(1, "shop", "gone")])
+        write_ledger(world.flow, world.clusters.target, [look, *lives])
+        told = message(fail_over(world, Mode.PLANNED, dry_run=True), "groups-at")
+        assert known == ("cannot be placed: shop: A.gone-0 does not answer, or is gone" in told)
+        if not known:
+            assert State.PROMOTED is fail_over(world, Mode.PLANNED).state
+            assert 1 == there(world)
+
     def test_a_dry_run_shows_it_and_changes_nothing(self, world):
         """As a step, with the numbers; without the option the step is not there."""
         world.blows = Blows()
@@ -235,16 +249,6 @@ class TestFailover:
         write_ledger(world.flow, target, [waiver])
         report = world.fail_over()
         assert (State.PROMOTED, 3) == (report.state, there(world))
-
-    def test_a_copy_that_nobody_needs_any_more_holds_no_group_back(self, world):
-        """A look tells of a group there; the copy is gone since. If its topic is still copied, a person decides."""
-        looks = [GroupLook.of(EARLY, [stand(1), stand(1, "reader", "temp")])]
-        write_ledger(world.flow, world.clusters.target, looks)
-        waits = fail_over(world, Mode.PLANNED)
-        assert "group reader on A.temp-0 cannot be placed" in message(waits, "groups-at")
-        world.flow = replace(world.flow, topics=NameFilter(("orders",)))
-        assert State.PROMOTED is fail_over(world, Mode.PLANNED).state
-        assert 1 == there(world)
 
     def test_a_group_without_a_place_then_stays_and_is_named(self, world):
         """It goes on where it stands now."""

@@ -12,16 +12,19 @@ from twinlog.cluster.values import Answers, PartitionDescription, TopicDescripti
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import Ledger
-from twinlog.topics.discovery import Discovery, ProblemCode, SourceState, TargetState
+from twinlog.topics.discovery import Discovery, LeftOut, ProblemCode, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide
 from twinlog.topics.same_log import Witness
 
 NAMES = st.lists(st.text("ab.-", min_size=1, max_size=4), unique=True, max_size=6).map(tuple)
 
 
-def decided(flow, names: tuple[str, ...], on_target: tuple[str, ...] = ()) -> Discovery:
+def decided(
+    flow, names: tuple[str, ...], on_target: tuple[str, ...] = (), left_out: tuple[str, ...] = ()
+) -> Discovery:
     """A decision about clusters of which only the names of topics are known."""
-    source = SourceState("a", names, (), Answers({}, {}), Answers({}, {}))
+    reasons = tuple(LeftOut(it, "no pattern matches it") for it in left_out)
+    source = SourceState("a", names, reasons, Answers({}, {}), Answers({}, {}))
     target = TargetState("b", 1, Answers({}, {}), Answers({}, {}), on_target)
     return decide(flow, source, target, Ledger())
 
@@ -60,7 +63,25 @@ def test_a_name_is_missing_when_it_matches_no_topic_as_the_pattern_it_is(base_fl
     plain = [it for it in included if re.fullmatch(r"[\w.-]*\w", it)]
     expected = {it for it in plain if not any(re.fullmatch(it, name) for name in names)}
     found = decided(replace(base_flow, topics=NameFilter(included)), names).problems
-    assert expected == {it.topic for it in found if it.code is ProblemCode.NO_SUCH_TOPIC}
+    missing = {it.topic for it in found if it.code is ProblemCode.NO_SUCH_TOPIC}
+    assert expected == missing & set(plain)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("heartbeats", "orders"), ["odrers.*"]),
+        (("orders",), ["odrers.*"]),
+        ((), ["odrers.*"]),
+        (("odrers.eu", "orders"), []),
+    ],
+)
+def test_patterns_that_select_nothing_are_named(flow, names, expected):
+    """A flow of heartbeats alone looks as if all were well: nothing lags, and all of it is equal."""
+    flow = replace(flow, topics=NameFilter(("odrers.*",)))
+    found = decided(flow, names, left_out=("orders",)).problems
+    assert expected == [it.topic for it in found]
+    assert all("A shows no topic that A->B.topics selects (odrers.*)" in it.message for it in found)
 
 
 def test_thousands_of_names_are_looked_up(flow):

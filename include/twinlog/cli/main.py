@@ -7,6 +7,7 @@ twinlog itself 70.
 
 from __future__ import annotations
 
+import io
 import itertools
 import logging
 import sys
@@ -122,6 +123,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     _quieten(logging.INFO if debug else logging.ERROR)
     collect_rarely()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a name that the terminal cannot show, as on stderr
     words = [word for word in words if word != "--debug"]
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)

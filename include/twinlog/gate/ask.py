@@ -181,7 +181,7 @@ def _with_source(
         return _source_is_gone(flow, clusters, asked, error)
     known = FlowFacts(
         source_answers=True,
-        topics=len(names),
+        topics=len(set(names) - heartbeat_topics),
         moving=moving,
         heartbeat_ms=heartbeat_ms,
         canary_seconds=seconds,
@@ -233,23 +233,24 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     answers = source_answers(clusters.source)
     watch.lap("find the source silent")
     state = read_target(FlowSnapshot(flow, clusters))
-    topics = gate_facts.known_topics(flow, state)
+    topics = gate_facts.known_topics(flow, state.ledger, state.progress)
     watch.lap("read the state on the target")
     groups = gate_groups.read_target(flow, clusters.target, state)
     watch.lap("read the positions of all groups")
-    known = state.ledger.known_source
+    known, heartbeat_topics = state.ledger.known_source, copied_heartbeats(flow, clusters.target, topics)
+    alone = FlowFacts(answers, len(set(topics) - heartbeat_topics))
     validated = _validate(
         flow,
         suites(Mode.SOURCE_DEAD),
         by,
         {
-            "flow": (gate_facts.flow_row(flow, state, FlowFacts(answers, len(topics))),),
+            "flow": (gate_facts.flow_row(flow, state, alone),),
             "topics": gate_facts.known_topic_rows(
                 flow,
                 topics,
                 state,
                 clusters.target.broker_count(),
-                copied_heartbeats(flow, clusters.target, topics),
+                heartbeat_topics,
             ),
             "partitions": gate_facts.known_partition_rows(flow, topics, state),
             "groups": groups.rows,

@@ -18,6 +18,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import CoverageOf
@@ -60,6 +61,8 @@ class StandbyState:
 class FlowFacts:
     """Tell what else the gate knows of a flow; a field is None if that is unknown or was not asked.
 
+    `topics` counts the topics besides heartbeats.
+
     `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
     """
 
@@ -85,6 +88,7 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
             state.ledger.phase.out_of_service
             and not (flow.recovery_run and state.ledger.copies_for(flow.recovery_run))
         ),
+        "paused": int(state.ledger.phase is FlowPhase.PAUSED),
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),
@@ -176,15 +180,17 @@ def _deleted_early(state: StandbyState, life: Incarnation | None) -> Mapping[int
     }
 
 
-def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
+def known_topics(
+    flow: FlowSettings, ledger: Ledger, progress: Mapping[TopicPartition, int]
+) -> tuple[str, ...]:
     """Return the source topics that the target knows of and that the flow still selects.
 
     They include topics in which the last cycle saw records at risk: their copies may never have been made.
     """
-    known = state.ledger.known_source
+    known = ledger.known_source
     seen = {it.topic for it in known.topics} if known is not None else set()
-    names = set(state.ledger.incarnations) | {it.topic for it in state.progress} | seen
-    return tuple(sorted(it for it in names - set(state.ledger.deleted) if flow.why_left_out(it) is None))
+    names = set(ledger.incarnations) | {it.topic for it in progress} | seen
+    return tuple(sorted(it for it in names - set(ledger.deleted) if flow.why_left_out(it) is None))
 
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:

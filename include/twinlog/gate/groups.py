@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twinlog.checks.check import Row
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import PartitionOffsets
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
 from twinlog.gate import same_record
@@ -58,7 +58,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, state: StandbyS
         for place, it in enumerate(report.rows)
     ]
     refused = [it.group for it in report.uncovered if it.refused]
-    waiting = sorted(owed(state.ledger, known_topics(flow, state)))
+    waiting = sorted(owed(state.ledger, known_topics(flow, state.ledger, state.progress)))
     return GroupFacts(
         (*rows, *(refused_row(group) for group in refused), *map(missing_row, waiting)),
         (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
@@ -126,8 +126,11 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
-    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], state.ledger)
-    waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
+    checkpoints = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], state.ledger)
+    copies = target.describe_topics({it.topic for it in checkpoints})
+    left = left_behind(flow, state.ledger, state.progress, copies)
+    noted = {place: it for place, it in checkpoints.items() if place.topic not in left}
+    waiting = frozenset(owed(state.ledger, known_topics(flow, state.ledger, state.progress)))
     groups = sorted({it.group for it in (*noted, *waiting)})
     committed = target.committed_offsets(groups).found if groups else {}
     noted_here = [it for place, it in noted.items() if place not in waiting]
@@ -139,6 +142,22 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
         tuple(GroupAtRisk(group, None) for group in groups),
         min((it.at_ms for it in noted.values()), default=None),
     )
+
+
+def left_behind(
+    flow: FlowSettings,
+    ledger: Ledger,
+    progress: Mapping[TopicPartition, int],
+    copies: Answers[str, TopicDescription],
+) -> frozenset[str]:
+    """Return those copies that the target has lost and that the flow does not miss.  Pure.
+
+    What was noted of groups outlives their topics.  The flow does not miss a copy whose topic was deleted on the
+    source, was forgotten, or is left out by a filter.  A copy that is hidden, or does not answer, may be there.
+    """
+    lost = [topic for topic, error in copies.refused.items() if error.code == NO_SUCH_TOPIC]
+    source_of, known = sources_of_copies(flow, ledger), set(known_topics(flow, ledger, progress))
+    return frozenset(topic for topic in lost if (source_of(topic) or topic) not in known)
 
 
 def of_this_incarnation(

@@ -36,6 +36,8 @@ from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import how_to_go_on, why_suspended
 
+_NOT_YET = "delete it there first; to copy it no more, name it in topics.exclude: then its state stays"
+
 REFUSED = "forget-refused"
 """Code of the refusal to forget a topic."""
 
@@ -158,7 +160,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
     # If only progress knows a topic, as MM2's, its copy has the name that the policy gives.
     remotes = tuple(dict.fromkeys(it.remote_topic for it in incarnations)) or (remote_name(flow, topic),)
     if topic not in _missing(clusters.source, [topic]):
-        raise _refused(flow, topic, f"{flow.source.alias} has it", "delete it there, or exclude it")
+        raise _refused(flow, topic, f"{flow.source.alias} has it", _NOT_YET)
     if there := sorted(set(remotes) - _missing(clusters.target, remotes)):
         hint = "delete it there when nobody needs it, or set twinlog.on.deleted"
         raise _refused(flow, topic, f"{flow.target.alias} has {', '.join(there)}", hint)

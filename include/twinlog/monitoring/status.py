@@ -5,6 +5,7 @@ If the source is gone, the last cycle report says what was known, and how long a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -26,13 +27,13 @@ from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger
 from twinlog.state.seats import Member, read_seats, shown
 from twinlog.topics.discovery import (
-    Discovery,
     Orphan,
     Problem,
     ProblemCode,
     remote_name,
     waiting_for_a_person,
 )
+from twinlog.topics.incarnations import problems_of_copies
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -128,9 +129,10 @@ class FlowStatus:
     known and the `unseen_partitions` could not be looked at.  `undecided_records` lie behind open transactions of the
     source; `undecided` are the partitions whose transactions have been open for a while.  If the source is out of
     reach, the values are those of the last cycle report plus the time since then: the most that can be missing.
-    `as_of` is then that report's time, and `topics` is empty.  `upstream` are the heartbeats of every cluster that
-    were copied to the target.  `risk_history` is what cycles saw at risk over the last day, oldest first.
-    `stopped` are the topics that are not copied because of a problem.  `has_run` says that a cycle has ended.
+    `as_of` is then that report's time, `topics` is empty, and `problems` and `stopped` are what the target alone shows.
+    `upstream` are the heartbeats of every cluster that were copied to the target.  `risk_history` is what cycles saw at
+    risk over the last day, oldest first.  `stopped` are the topics that are not copied because of a problem.
+    `has_run` says that a cycle has ended.
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
     """
 
@@ -176,7 +178,9 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
             raise
         ledger, now_ms = snapshot.ledger, clock.now_ms()
         gaps = read_gaps(flow, clusters.target, ledger, now_ms)
-        found = last_known_status(flow, ledger, now_ms, gaps)
+        copies = clusters.target.describe_topics({remote_name(flow, it) for it in ledger.incarnations})
+        problems = tuple(problems_of_copies(flow, copies, ledger))
+        found = last_known_status(flow, ledger, now_ms, gaps, problems)
     return replace(
         found, upstream=upstream_beats(flow.policy, clusters.target), members=_members(flow, clusters.target)
     )
@@ -211,15 +215,26 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         paused=_pauses(seen.ledger),
         orphans=seen.discovery.orphans,
         risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
-        stopped=_stopped(flow, seen.discovery),
+        stopped=_stopped(
+            flow,
+            seen.discovery.problems,
+            {it.topic: it.partition_count for it in seen.discovery.topics},
+        ),
         has_run=seen.ledger.last_report is not None,
     )
 
 
 def last_known_status(
-    flow: FlowSettings, ledger: Ledger, now_ms: int, gaps: tuple[GapReport, ...]
+    flow: FlowSettings,
+    ledger: Ledger,
+    now_ms: int,
+    gaps: tuple[GapReport, ...],
+    problems: tuple[Problem, ...] = (),
 ) -> FlowStatus:
-    """Return the status from what the ledger knows, for a source that cannot be asked.  Pure."""
+    """Return the status from what the ledger knows, for a source that cannot be asked.  Pure.
+
+    `problems` are those of the copies, by the target.
+    """
     report = ledger.last_report
     said = {} if report is None else report.summary
     # An older twinlog did not look behind open transactions: how long those records wait is unknown.
@@ -237,19 +252,21 @@ def last_known_status(
         topics=(),
         gaps=gaps,
         incarnations=_incarnations(ledger),
-        problems=(),
+        problems=problems,
         held=why_suspended(ledger),
         paused=_pauses(ledger),
         risk_history=of_the_last_day(ledger.risk_samples, now_ms),
+        stopped=_stopped(flow, problems, {}),
         has_run=report is not None,
     )
 
 
-def _stopped(flow: FlowSettings, discovery: Discovery) -> tuple[StoppedTopic, ...]:
-    """Return a topic for each blocking problem, with the first problem of each.  Pure."""
-    counts = {topic.topic: topic.partition_count for topic in discovery.topics}
-    waiting = {it.topic for it in waiting_for_a_person(flow, discovery.problems)}
-    first = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
+def _stopped(
+    flow: FlowSettings, problems: Sequence[Problem], counts: Mapping[str, int | None]
+) -> tuple[StoppedTopic, ...]:
+    """Return a topic for each blocking problem, with the first problem of each; `counts` are of partitions.  Pure."""
+    waiting = {it.topic for it in waiting_for_a_person(flow, problems)}
+    first = {it.topic: it for it in reversed(problems) if it.blocking}
     return tuple(
         StoppedTopic(
             it.topic,

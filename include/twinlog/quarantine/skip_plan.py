@@ -44,7 +44,9 @@ def damaged_batch(at: Standing, offset: int, block: memoryview | None) -> Damage
     """Judge the bytes that the source has at `at.goes_on`.  Raises TerminalError `skip-refused`.  Pure."""
     name = f"{at.topic}-{at.partition}"
     if not block:
-        raise _refusal(at, f"{name} has no batch at upstream offset {at.goes_on}, or it may not be read")
+        raise _refusal(
+            at, f"{name} goes on at upstream offset {at.goes_on}: no batch is there, or it may not be read"
+        )
     if len(block) < HEADER_BYTES or is_old(block):
         raise _refusal(at, f"{name}: what lies at upstream offset {at.goes_on} is no batch of today's format")
     header = BatchHeader.read(block)

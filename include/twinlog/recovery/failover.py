@@ -111,6 +111,7 @@ def look(flow: FlowSettings, clusters: Clusters, request: Request, reverse: Way 
         return untold.preview(flow, reverse, clusters, request.by)
     cut = request.consistent_cut
     with source_needed(flow, request.mode):
+        require_ledger(flow, clusters.target)
         if cut:
             require_cut(flow, read_ledger(flow, clusters.target), request.mode, request.groups_at_ms)
         return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms, cut=cut)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -12,6 +12,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.kafka_types import TopicPartition
+from twinlog.policy.state_topics import is_known_heartbeats
 from twinlog.state.ledger import Ledger, require_own
 from twinlog.topics.discovery import (
     DiscoveredPartition,
@@ -27,6 +28,7 @@ from twinlog.topics.discovery import (
 from twinlog.topics.incarnations import differ, incarnation_problems, orphans, registry_problems
 from twinlog.topics.pauses import why_paused, why_suspended
 from twinlog.topics.same_log import Witness
+from twinlog.visible import listed
 
 
 def decide(
@@ -55,7 +57,8 @@ def decide(
             *_name_clashes(flow, source),
             *_fewer_partitions(flow, source, target),
             *_unavailable(source),
-            *_missing_names(flow, source),
+            *(missing := tuple(_missing_names(flow, source))),
+            *(() if missing else nothing_selected(flow, _selected(source))),
         ),
         key=lambda problem: (problem.topic, problem.code),
     )
@@ -236,6 +239,25 @@ def _missing_names(flow: FlowSettings, source: SourceState) -> Iterable[Problem]
                 f"{flow.source.alias} has no topic {name}, which {flow.name}.topics names",
                 "check its spelling, and that this user may DESCRIBE it",
             )
+
+
+def _selected(source: SourceState) -> frozenset[str]:
+    return frozenset(source.names).difference(it.topic for it in source.left_out)
+
+
+def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[Problem]:
+    """Report a flow whose patterns select no topic of the source but heartbeats; `selected` are what they select."""
+    include = flow.topics.include
+    users = (it for it in selected if not is_known_heartbeats(flow.policy, flow.aliases, it))
+    if include and flow.homes is None and next(users, None) is None:
+        yield Problem(
+            ProblemCode.NO_SUCH_TOPIC,
+            listed(include),
+            f"{flow.source.alias} shows no topic that {flow.name}.topics selects ({listed(include)}):"
+            " nothing is copied but heartbeats",
+            "check the patterns, and that this user may DESCRIBE the topics; `twinlog explain` says why each is left"
+            " out",
+        )
 
 
 def _from_error(code: ProblemCode, topic: str, error: TwinlogError) -> Problem:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, TopicDescription
 from twinlog.config.flow.copying import RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason, RebuildPhase
@@ -96,14 +96,31 @@ def incarnation_problems(
 ) -> Iterator[Problem]:
     """Compare every topic the ledger knows with both clusters."""
     for topic, known in ledger.incarnations.items():
-        rebuild = ledger.rebuilds.get(topic)
-        if rebuild is not None and rebuild.phase is RebuildPhase.DELETING:
+        if _being_emptied(ledger, topic):
             yield _rebuilding(flow, topic, known)
         elif topic in source.topics.found:
             yield from _source_incarnation(flow, source, topic, known)
-            yield from _copied_incarnation(flow, target, topic, known)
+            yield from _copied_incarnation(flow, target.topics, topic, known)
         elif topic in source.gone:
             yield _deleted(flow, topic, known, target)
+
+
+def problems_of_copies(
+    flow: FlowSettings, copies: Answers[str, TopicDescription], ledger: Ledger
+) -> Iterator[Problem]:
+    """Compare every topic that the flow still has with the target alone; `copies` are by remote name."""
+    for topic, known in ledger.incarnations.items():
+        if topic in ledger.deleted or flow.why_left_out(topic) is not None:
+            continue
+        if _being_emptied(ledger, topic):
+            yield _rebuilding(flow, topic, known)
+        else:
+            yield from _copied_incarnation(flow, copies, topic, known)
+
+
+def _being_emptied(ledger: Ledger, topic: str) -> bool:
+    rebuild = ledger.rebuilds.get(topic)
+    return rebuild is not None and rebuild.phase is RebuildPhase.DELETING
 
 
 def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Problem]:
@@ -188,7 +205,7 @@ def _source_incarnation(
 
 
 def _copied_incarnation(
-    flow: FlowSettings, target: TargetState, topic: str, known: Incarnation
+    flow: FlowSettings, copies: Answers[str, TopicDescription], topic: str, known: Incarnation
 ) -> Iterator[Problem]:
     """Find copies that are not the ones the flow wrote.
 
@@ -207,7 +224,7 @@ def _copied_incarnation(
             f"set the replication policy back; or {advice}",
         )
         return
-    found, error = target.topics.found.get(remote), target.topics.refused.get(remote)
+    found, error = copies.found.get(remote), copies.refused.get(remote)
     if found is not None and differ(known.remote_topic_id, found.topic_id):
         yield Problem(
             ProblemCode.COPY_RECREATED,

@@ -123,3 +123,14 @@ def test_a_topic_that_is_named_but_not_there_is_asked_about(
     assert flow["notes"][0] == (
         "A shows no topic not-there, which A->B.topics names: misspelt, or not to be seen"
     )
+
+
+def test_patterns_that_select_no_topic_are_named(
+    cluster_a: EmbeddedKafka, guarded: EmbeddedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Heartbeats alone would pass every check."""
+    code, flow = _check(
+        capsys, tmp_path, cluster_a.bootstrap_servers, guarded.bootstrap_servers, "not-there.*"
+    )
+    assert 0 == code
+    assert flow["notes"][0].startswith("A shows no topic that A->B.topics selects (not-there.*)")

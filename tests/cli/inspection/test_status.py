@@ -55,6 +55,21 @@ def test_a_lost_source_is_no_failure(world, capsys: pytest.CaptureFixture[str]) 
     assert (code, status["state"], status["source_reachable"], status["error"]) == (0, "active", False, None)
 
 
+def test_a_lost_source_hides_no_lost_copy(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither by the exit code nor by the title: its numbers are those of the last report, whose time comes first."""
+    world.source.add_topic("orders")
+    main(["run", "--once", "--config", str(world.file)])
+    capsys.readouterr()
+    world.source.topic_names = _lost
+    del world.target.topics["A.orders"]
+    assert 1 == main(["status", "--config", str(world.file)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 topic stopped until a person acts" in told
+    assert "the source is out of reach; by the last report, of 20" in told
+    assert told.index("by the last report") < told.index("0 records behind")
+    assert "A.orders, the copy of orders, was deleted from B" in told
+
+
 def test_a_lost_target_is_exit_3_with_the_shape_kept(world, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is known then, and the document says so."""
     world.source.topic_names = world.target.latest_records = _lost

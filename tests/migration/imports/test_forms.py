@@ -268,6 +268,15 @@ def test_connectors_without_the_topic_of_their_positions(
     assert (warnings, not topic) == (imported.warnings, "enabled" in reasons(imported))
 
 
+def test_a_byte_order_mark_before_json_or_yaml_means_nothing(tmp_path: Path) -> None:
+    """PowerShell writes one."""
+    plain = {"c_json": json.dumps(javaproperties.loads(CONNECTOR)), "m_yaml": V1}
+    for name, content in plain.items():
+        (expected,) = written(tmp_path, **{name: content})
+        (marked,) = written(tmp_path, **{f"marked_{name}": f"\ufeff{content}"})
+        assert import_files([expected]).file.text == import_files([marked]).file.text
+
+
 CONSUMER = """\
 bootstrap.servers=east:9092
 group.id=mm1
@@ -311,6 +320,8 @@ def test_mirror_maker_1(tmp_path: Path) -> None:
         ({"m": V1}, {"topics": "a"}, "do not fit these files"),
         ({"m": V1, "n": V1}, {}, "several KafkaMirrorMaker2"),
         ({"c": CONSUMER, "j": "[]"}, {}, "is of another tool"),
+        ({"c": f"\ufeff{CONSUMER}", "p": PRODUCER}, {}, "starts with a byte order mark"),
+        ({"c": "\0".join(CONNECTOR)}, {}, "binary or UTF-16"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(

@@ -54,6 +54,8 @@ def groups(
         if wanted is not None:
             for part in ("rows", "uncovered", "ages") if at_ms is None else ("rows",):
                 document[part] = [it for it in document[part] if wanted.accepts(it["group"])]
+            if at_ms is None:
+                document["groups"] = len({it["group"] for it in document["rows"]})
         return document
 
     done = each_flow(

@@ -157,12 +157,11 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
 
 
 def _title(status: FlowStatus) -> str:
-    source = (
-        "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
-    )
     told = status.held or status.state.value
     stopped = f", {_stopped(status.stopped)}" if status.stopped else ""
-    return f"{status.flow}: {told}{stopped}, {_behind(status)}{source}"
+    last = f"; by the last report, of {status.as_of}:" if status.as_of else ","
+    source = "," if status.source_reachable else f", the source is out of reach{last}"
+    return f"{status.flow}: {told}{stopped}{source} {_behind(status)}"
 
 
 def _stopped(stopped: Sequence[StoppedTopic]) -> str:

@@ -117,14 +117,22 @@ def bytes_of(path: Path, hint: str = "give the path of an mm2.properties file") 
         raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
 
 
-def _refuse_other_formats(path: Path, content: bytes) -> None:
-    start = content.lstrip()[:1]
+def refuse_other_encodings(path: Path, content: bytes) -> None:
+    """Raise ConfigError for content that Java would read otherwise than its author meant."""
     if b"\0" in content or content.startswith((b"\xfe\xff", b"\xff\xfe")):
         what, hint = "is no properties file: it holds binary or UTF-16 text", "save it as plain text"
     elif content.startswith(b"\xef\xbb\xbf"):
         what = "starts with a byte order mark, which Java takes for a part of the first key"
         hint = "save it as UTF-8 without BOM"
-    elif start in {b"{", b"["}:
+    else:
+        return
+    raise ConfigError(f"{path} {what}", hint=hint, file=str(path))
+
+
+def _refuse_other_formats(path: Path, content: bytes) -> None:
+    refuse_other_encodings(path, content)
+    start = content.lstrip()[:1]
+    if start in {b"{", b"["}:
         what = "is JSON, not a properties file"
         hint = "`twinlog import` turns Kafka Connect's JSON into one"
     elif start == b"<":

@@ -28,13 +28,22 @@ STATE_AGE = critical(
     "run a cycle; if the source is gone, all numbers of it are this old: decide, and waive it",
 )
 HAS_TOPICS = critical(
-    "has-topics", "topics >= 1", "the flow has topics", "see `twinlog explain` for what its filters select"
+    "has-topics",
+    "topics >= 1",
+    "the flow has topics besides heartbeats",
+    "see `twinlog explain` for what its filters select",
 )
 IN_SERVICE = critical(
     "flow-in-service",
     "out_of_service = 0",
     "the flow has not been failed over",
     "it was promoted, or is being failed over: go on with that (`twinlog failover`), or fail back",
+)
+NOT_PAUSED = critical(
+    "flow-not-paused",
+    "paused = 0",
+    "no person has paused the flow",
+    "`twinlog resume` it: a planned failover copies what is left, and is refused while the flow is paused",
 )
 SOURCE_ANSWERS = critical(
     "source-answers",

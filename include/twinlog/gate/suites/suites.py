@@ -111,6 +111,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
         ),
         (
             *_FLOW,
+            whole.NOT_PAUSED,
             whole.SOURCE_ANSWERS,
             *after_producers,
             *_HEARTBEAT,

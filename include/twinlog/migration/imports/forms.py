@@ -12,7 +12,7 @@ from typing import Any
 
 import javaproperties
 
-from twinlog.config.file.properties_file import bytes_of
+from twinlog.config.file.properties_file import bytes_of, refuse_other_encodings
 from twinlog.errors import ConfigError
 from twinlog.migration.imports import mirror_maker_1, msk_replicator, replicator, strimzi
 from twinlog.migration.imports.connectors import (
@@ -80,7 +80,7 @@ class _Properties(dict[str, str]):
 
 def _document(path: Path) -> Any:
     content = bytes_of(path, HINT)
-    text = content.decode("utf-8", "replace")
+    text = content.decode("utf-8-sig", "replace")
     if text.lstrip()[:1] in {"{", "["}:
         try:
             return json.loads(text)
@@ -90,6 +90,7 @@ def _document(path: Path) -> Any:
             ) from None
     if re.search(r"^(kind|apiVersion):\s", text, re.MULTILINE):
         return _yaml(text, path)
+    refuse_other_encodings(path, content)
     try:
         return _Properties(javaproperties.loads(content.decode("latin-1")))
     except javaproperties.InvalidUEscapeError:

@@ -59,16 +59,19 @@ def left_copies(snapshot: FlowSnapshot) -> Iterator[LeftCopy]:
 
 
 def known_to_be_gone(snapshot: FlowSnapshot) -> frozenset[str]:
-    """Return the topics that are gone because their owners wanted it: cycles before the failover saw them deleted.
+    """Return the topics that are gone from both sides, and those that are because their owners wanted it.
 
-    A topic that is gone since may have been lost with the source; a person can leave it out of the flow.
+    The latter were deleted before the failover, so that cycles saw it.  A topic that is gone since may have been lost
+    with the source; a person can leave it out of the flow.
+    Raises errors of the target.
     """
     failover = snapshot.ledger.present_failover
     began_ms = failover.started_ms if failover is not None else 0
     seen = {it.topic for it in snapshot.ledger.deleted.values() if it.first_seen_ms < began_ms}
+    gone = {it.topic for it in snapshot.discovery.problems if it.code is ProblemCode.DELETED}
+    copies = {snapshot.ledger.incarnations[topic].remote_topic: topic for topic in gone}
+    refused = snapshot.clusters.target.describe_topics(copies).refused
+    from_both = {copies[name] for name, error in refused.items() if error.code == NO_SUCH_TOPIC}
     return frozenset(
-        it.topic
-        for it in snapshot.discovery.problems
-        if it.code is ProblemCode.DELETED
-        and (it.topic in seen or snapshot.flow.why_left_out(it.topic) is not None)
+        it for it in gone if it in seen | from_both or snapshot.flow.why_left_out(it) is not None
     )

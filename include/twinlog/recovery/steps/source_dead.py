@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
 from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.gate.groups import of_this_incarnation
+from twinlog.gate.groups import left_behind, of_this_incarnation
 from twinlog.groups.translate import never_copied, positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
@@ -20,8 +20,8 @@ from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
-from twinlog.topics.incarnations import no_longer_copied, sources_of_copies
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
+from twinlog.topics.incarnations import sources_of_copies
 from twinlog.visible import and_more, listed
 
 
@@ -131,17 +131,12 @@ def read_placings(
     states = {it.group: it.state for it in target.groups()} if wanted else {}
     copies = {place.topic_partition for place in noted}
     answers = target.describe_topics({it.topic for it in copies})
-    described, gone = answers.found, missing(answers)
+    described, gone = answers.found, left_behind(flow, ledger, read_progress(flow, target), answers)
     there = {
         it for it in copies if it.topic in described and it.partition < len(described[it.topic].partitions)
     }
     ends = target.offsets(there).found
     return place(flow, ledger, read_packed(flow, target), noted, committed, states, ends, limits, gone)
-
-
-def missing(answers: Answers[str, TopicDescription]) -> frozenset[str]:
-    """Return the topics that do not exist; those that are hidden, or do not answer, may.  Pure."""
-    return frozenset(name for name, error in answers.refused.items() if error.code == NO_SUCH_TOPIC)
 
 
 def place(
@@ -155,7 +150,7 @@ def place(
     limits: Mapping[TopicPartition, int] | None = None,
     gone: Collection[str] = (),
 ) -> tuple[Placing, ...]:
-    """Decide where each group goes on; the copies that are `gone` have no place.  Pure.
+    """Decide where each group goes on; copies that are `gone`, and not missed, have no place.  Pure.
 
     The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.  If a
     topic has the same name on both sides, or records came home to it, the checkpoint itself is kept: the reverse flow's
@@ -169,8 +164,8 @@ def place(
         place, there = key.topic_partition, committed.get(it.group, {}).get(key.topic_partition)
         log = ends.get(place)
         if log is None:
-            over = it.topic in gone and no_longer_copied(flow, ledger, source)
-            trouble = "" if over else f"its copy {'is gone' if it.topic in gone else 'does not answer'}"
+            over = it.topic in gone
+            trouble = "" if over else "its copy is gone, or does not answer"
             found.append(Placing(noted[key], source, there, None, exact=False, trouble=trouble, gone=over))
             continue
         life = ledger.incarnations.get(source)
