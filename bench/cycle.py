@@ -226,7 +226,7 @@ def by_hand(bench: Bench, volumes: Sequence[Volume]) -> Iterator[Row]:
 def _one_by_hand(bench: Bench, volume: Volume, config: Path) -> Row:
     volume.write(bench.clusters)
     before, began = bench.server_cpu_s(), time.monotonic()
-    command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", config]
+    command = [sys.executable, "-m", "twinlog", "run", "--once", "--output", "json", "--config", str(config)]
     environment = {**os.environ, **bench.environment}
     log = bench.folder / "run.log"
     with (

@@ -79,12 +79,13 @@ def main() -> None:
         ProcessTree(os.getpid()) as tree,
     ):
         bench = Bench(source, target, runner, Path(folder))
-        rows = []
-        for measure in (
+        rows: list[Row] = []
+        measures: tuple[Callable[[], Row], ...] = (
             lambda: memory(bench, tree, given.scale),
             lambda: hot_partition(bench, given.scale),
             lambda: throttle(bench, given.seconds),
-        ):
+        )
+        for measure in measures:
             rows.append(measure())
             print(rows[-1], flush=True)
     pages.write("hold", rows, markdown(rows), given)

@@ -110,7 +110,7 @@ def cycle(flow: FlowSettings) -> tuple[float, float]:
     """Run one cycle; return wall and CPU seconds of this process."""
     wall, cpu = time.monotonic(), time.process_time()
     with open_clusters(flow) as clusters:
-        run_cycle(flow, clusters, Request(uuid.uuid4().hex, None, None), InProcess)
+        run_cycle(flow, clusters, Request(uuid.uuid4().hex, None, None), InProcess, lambda _: None)
     return time.monotonic() - wall, time.process_time() - cpu
 
 

@@ -44,6 +44,9 @@ class InProcess:
             return tuple(copy_lane(lane) for lane in lanes)
         return tuple(self.profile.runcall(copy_lane, lane) for lane in lanes)
 
+    def cancel(self) -> None:
+        """Nothing: nobody cancels a measurement."""
+
 
 def flow_of(folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, topic: str) -> FlowSettings:
     """Return a flow of one topic."""

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from bench import latency, load, pages
-from bench.contenders import MM2, WARM
+from bench.contenders import MM2, TWINLOG, WARM
 from bench.lane import InProcess
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
@@ -127,7 +127,7 @@ class Clock:
                 self.ticks.append(Tick((before, *(self.at[name] for name in names)), reached))
             return done
 
-        CopyTransaction.commit = committed  # type: ignore[method-assign]
+        CopyTransaction.commit = committed  # type: ignore[method-assign,assignment]
 
     def _note(self, of: type, name: str, before: str = "", after: str = "") -> None:
         call: Callable[..., Any] = getattr(of, name)
@@ -166,7 +166,12 @@ def follow(properties: str, folder: Path, topic: str, over: Event, ticks: Connec
 
     threading.Thread(target=measure, daemon=True).start()
     stop = threading.Event()
-    threading.Thread(target=lambda: over.wait() and stop.set(), daemon=True).start()
+
+    def end() -> None:
+        over.wait()
+        stop.set()
+
+    threading.Thread(target=end, daemon=True).start()
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)
         following.run(
@@ -179,7 +184,7 @@ def run(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, given: argpa
     """Measure twinlog and MM2 one after the other, and write a table."""
     seconds = given.minutes * 60
     found: list[Row] = []
-    for contender, measure in ((latency.TWINLOG, twinlog_rows), (MM2, mm2_rows)):
+    for contender, measure in ((TWINLOG, twinlog_rows), (MM2, mm2_rows)):
         if given.only in {None, contender.name}:
             found += measure(source, target, folder, seconds)
             print(markdown(found, seconds), flush=True)
@@ -193,12 +198,12 @@ def twinlog_rows(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, sec
     context = multiprocessing.get_context("spawn")
     over = context.Event()
     here, there = context.Pipe()
-    properties = latency.TWINLOG.properties(source, target, f"{WARM}, {topic}.*")
+    properties = TWINLOG.properties(source, target, f"{WARM}, {topic}.*")
     follower = context.Process(target=follow, args=(properties, folder / "a", topic, over, there))
     follower.start()
     there.close()  # so that its death is heard of
-    latency.wait_for(target.bootstrap_servers, latency.TWINLOG.remote(WARM))
-    ways = watched(source, target, topic, latency.TWINLOG.remote(topic), seconds)
+    latency.wait_for(target.bootstrap_servers, TWINLOG.remote(WARM))
+    ways = watched(source, target, topic, TWINLOG.remote(topic), seconds)
     over.set()
     ticks, cores = here.recv()
     follower.join()

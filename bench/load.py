@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as DeletedBefore
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -25,6 +26,7 @@ from bench.topics import Kind
 from twinlog.batches.header import walk
 from twinlog.batches.record import Record, build_batch, record_rest
 from twinlog.config.security.connection import ConnectionSettings
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import wire
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.fetcher import Fetcher
@@ -57,9 +59,7 @@ def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> N
     with Brokers(settings(servers)) as brokers:
         while len(brokers.metadata([topic])[topic].leaders) < partitions:
             time.sleep(0.1)
-        brokers.offsets(
-            [(topic, number) for number in range(partitions)], LATEST
-        )  # leaders know that they lead
+        brokers.offsets(_places(topic, range(partitions)), LATEST)  # leaders know that they lead
 
 
 def delete_topics(servers: str, topics: list[str]) -> None:
@@ -73,10 +73,10 @@ def delete_topics(servers: str, topics: list[str]) -> None:
 def forget_records(servers: str, topic: str) -> None:
     """Free the disk: delete everything before the end, but keep the topic, so that no client searches for it."""
     with Brokers(settings(servers)) as brokers:
-        partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
+        partitions = _places(topic, brokers.metadata([topic])[topic].leaders)
         ends = brokers.offsets(partitions, LATEST)
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
-    wanted = [TopicPartition(name, number, end) for (name, number), end in ends.items()]
+    wanted = [DeletedBefore(name, number, end) for (name, number), end in ends.items()]
     for future in admin.delete_records(wanted).values():
         with suppress(KafkaException, TimeoutError):
             future.result(5)
@@ -252,11 +252,11 @@ def count_records(servers: str, topic: str) -> int:
     return found_records(servers, topic)[0]
 
 
-def found_records(servers: str, topic: str) -> tuple[int, dict[tuple[str, int], int]]:
+def found_records(servers: str, topic: str) -> tuple[int, dict[TopicPartition, int]]:
     """Count the records of a topic, and return where they end, by partition: only markers follow."""
-    found: dict[tuple[str, int], int] = {}
+    found: dict[TopicPartition, int] = {}
     with Brokers(settings(servers)) as brokers:
-        partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
+        partitions = _places(topic, brokers.metadata([topic])[topic].leaders)
         positions, ends = brokers.offsets(partitions, EARLIEST), brokers.offsets(partitions, LATEST)
         fetcher = Fetcher(brokers, max_bytes=8 << 20, partition_max_bytes=8 << 20, read_committed=False)
         count = 0
@@ -264,7 +264,7 @@ def found_records(servers: str, topic: str) -> tuple[int, dict[tuple[str, int], 
             fetcher.request(wanted)
             for answer in fetcher.answers():
                 for fetched in answer:
-                    place = fetched.topic, fetched.partition
+                    place = TopicPartition(fetched.topic, fetched.partition)
                     for header, _ in walk(fetched.block):
                         positions[place] = header.next_offset
                         if not header.control:
@@ -273,11 +273,14 @@ def found_records(servers: str, topic: str) -> tuple[int, dict[tuple[str, int], 
         return count, found
 
 
-def visible_ends(brokers: Brokers, topic: str) -> dict[tuple[str, int], int]:
+def visible_ends(brokers: Brokers, topic: str) -> dict[TopicPartition, int]:
     """Return up to where a read_committed consumer sees each partition; empty while there is no topic."""
-    leaders: Any = brokers.metadata([topic])[topic].leaders
-    places = [(topic, number) for number in leaders or ()]
+    places = _places(topic, brokers.metadata([topic])[topic].leaders or ())
     return brokers.offsets(places, LATEST, read_committed=True) if places else {}
+
+
+def _places(topic: str, numbers: Iterable[int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in numbers]
 
 
 def stored_bytes(data: Path, topic: str) -> int:

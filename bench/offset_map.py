@@ -128,7 +128,8 @@ class _Clock:
 
 def _megabytes() -> int:
     """Return the most memory this process has had so far; getrusage's figure includes its parent's."""
-    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+    (most,) = re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(most) // 1024
 
 
 def measure(runs: int, runs_a_piece: int) -> None:

@@ -26,6 +26,7 @@ from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
 from twinlog.copying.result import CopyResult
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics
 from twinlog.protocol.brokers import LATEST, Brokers
@@ -163,7 +164,7 @@ def markers(target: EmbeddedKafka, topic: str, result: CopyResult) -> int:
     """Count the markers in a copy: one for each partition in a transaction."""
     with Brokers(load.settings(target.bootstrap_servers)) as brokers:
         numbers = brokers.metadata([topic])[topic].leaders
-        ends = brokers.offsets([(topic, number) for number in numbers], LATEST)
+        ends = brokers.offsets([TopicPartition(topic, number) for number in numbers], LATEST)
     return sum(ends.values()) - result.records
 
 
@@ -204,7 +205,15 @@ def header(names: Sequence[str]) -> str:
 
 def markdown(points: Sequence[Row], fitted: Row, lanes: Sequence[Row]) -> str:
     """Return the tables."""
-    head = ("partitions", "batches in each", "MB", "s", "CPU-s", "transactions", "partitions in them")
+    head: Sequence[str] = (
+        "partitions",
+        "batches in each",
+        "MB",
+        "s",
+        "CPU-s",
+        "transactions",
+        "partitions in them",
+    )
     text = f"One lane, transactions of 1 MiB:\n\n{header(head)}"
     for it in points:
         text += (

@@ -101,10 +101,11 @@ def main() -> None:
                 print(row, flush=True)
                 if "kind" in row:
                     rows.append({"chain": chain, **row})
-    document = {"machine": pages.machine(), "copies": rows}
+    machine = pages.machine()
+    document = {"machine": machine, "copies": rows}
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "transforms.json").write_text(json.dumps(document, indent=1) + "\n")
-    text = "\n".join([document["machine"], "", *table(rows), ""])
+    text = "\n".join([machine, "", *table(rows), ""])
     print(text)
     if given.page:
         pages.put_into(given.page, "transforms", text)

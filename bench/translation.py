@@ -70,6 +70,9 @@ class Threads:
         with ThreadPoolExecutor(2) as pool:
             return tuple(pool.map(copy_lane, lanes))
 
+    def cancel(self) -> None:
+        """Nothing: nobody cancels a measurement."""
+
 
 def padded(number: int) -> bytes:
     """Make a value that differs from that of every other record."""

@@ -43,6 +43,7 @@ from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.garbage import collect_rarely
 from twinlog.gate import ask, record
+from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
@@ -168,7 +169,7 @@ def step(world: World, clusters: Clusters, day: float, given: argparse.Namespace
 
 def cycle(world: World, clusters: Clusters) -> None:
     """Run all steps in this process."""
-    run_cycle(world.flow, clusters, Request(uuid.uuid4().hex), InProcess)
+    run_cycle(world.flow, clusters, Request(uuid.uuid4().hex), InProcess, lambda _: None)
 
 
 def churn_topics(world: World) -> None:
@@ -259,13 +260,11 @@ def files(world: World) -> Row:
     flow = world.flow
     with open_clusters(flow) as clusters:
         answer = ask.run(flow, clusters, ask.GateRequest(Mode.PLANNED, still_writing=True))
-        kept = record.keep(
-            flow, clusters.target, answer, configuration=world.config, configuration_sha256="", key=None
-        )
+        kept = record.keep(flow, clusters.target, answer, Seal(world.config.name, ""))
         facts = validate.see(FlowSnapshot(flow, clusters))
         validated = validate.judge_with_pages(flow, facts, "a-run")
         found, planned = discover.run(flow, clusters), ranges.run(flow, clusters)
-        report = run_cycle(flow, clusters, Request("weighed"), InProcess).report
+        report = run_cycle(flow, clusters, Request("weighed"), InProcess, lambda _: None).report
         partitions = [it for topic in found.topics for it in topic.partitions]
         copied = copy_of([(topic.topic, it.partition) for topic in found.topics for it in topic.partitions])
         gaps = len(read_ledger(flow, clusters.target).gaps)

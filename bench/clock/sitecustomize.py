@@ -11,13 +11,15 @@ import os
 import pathlib
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
-_load = _frozen_importlib._find_and_load
+_load = _frozen_importlib._find_and_load  # type: ignore[attr-defined]
 _importing: set[int] = set()
 _spent = {"imports": 0.0}
 
 
-def _timed(name, import_):
+def _timed(name: str, import_: Any) -> Any:
     """Load a module that is not loaded yet, and count the CPU time of the outermost import of each thread."""
     thread = _thread.get_ident()
     if thread in _importing:
@@ -49,7 +51,7 @@ def _write() -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def _exit(code: int, end=os._exit) -> None:
+def _exit(code: int, end: Callable[[int], Any] = os._exit) -> None:
     _write()
     end(code)
 
@@ -61,7 +63,7 @@ def _begin_again() -> None:
 
 
 if os.environ.get("TWINLOG_BENCH_CLOCK"):
-    _frozen_importlib._find_and_load = _timed
-    os._exit = _exit
+    _frozen_importlib._find_and_load = _timed  # type: ignore[attr-defined]
+    os._exit = _exit  # type: ignore[assignment]
     os.register_at_fork(after_in_child=_begin_again)
     atexit.register(_write)

@@ -67,6 +67,13 @@ def test_looks_of_another_incarnation_do_not_count() -> None:
     assert [2] == [it.at_ms for it in found.looks]
 
 
+def test_the_topics_are_named_of_which_the_newest_look_saw_another_incarnation() -> None:
+    """An earlier look of another one is the past."""
+    looks = look(1, 3, topic_id="other"), look(2, 4)
+    assert () == history(looks, "r", LIVES, whole=True).recreated
+    assert ("orders",) == history(reversed(looks), "r", LIVES, whole=True).recreated
+
+
 def test_a_look_that_goes_back_does_not_count() -> None:
     """It was held up, or its leader did not know the end yet."""
     found = history([look(1, 5), look(2, 9), look(3, 7), look(4, 9)], "r", LIVES, whole=True)

@@ -101,6 +101,30 @@ def test_there_is_no_cut_without_a_look_that_the_copy_has_reached() -> None:
     assert isinstance(find(History((), ()), copied(9, 5)), NoCut)
 
 
+TEMP = TopicPartition("temp", 0)
+
+
+@pytest.mark.parametrize(("marker", "left_out"), [(4, 0), (7, 1)], ids=["whole", "not-whole"])
+def test_a_transaction_of_a_topic_that_is_gone_is_judged_by_its_other_parts(
+    marker: int, left_out: int
+) -> None:
+    """No look will see a marker there any more; but if it is left out, then there, too."""
+    ended = look(7, [5, 6], [5, 6])
+    known = History((Part(TEMP, 1, 4, 0, 1), part(0, 1, 4, 3, marker)), (EARLY, ended))
+    found = find(known, {**copied(9, 8), TEMP: 2}, {"temp"})
+    places = {**copied(3, 8), TEMP: 0} if left_out else {**copied(9, 8), TEMP: 2}
+    assert Cut(places, 7, left_out, frozenset({TOPIC})) == found
+
+
+def test_a_topic_that_is_gone_but_was_there_at_the_look_is_judged_as_any() -> None:
+    """It may have lost its end with the source."""
+    both = Look(
+        RECORDING, 7, {TOPIC: TOPIC_ID, "temp": "id"}, {PLACES[0]: 9, TEMP: 1}, {PLACES[0]: 9, TEMP: 2}
+    )
+    known = History((Part(TEMP, 1, 4, 0, 1), part(0, 1, 4, 3, 4)), (look(0, [0], [0]), both))
+    assert {PLACES[0]: 3, TEMP: 0} == find(known, {**copied(9), TEMP: 2}, {"temp"}).offsets
+
+
 def test_there_is_no_cut_that_rests_on_what_is_not_known() -> None:
     """A transaction that began before the history and has to be left out is not cut by guess."""
     known = History((part(0, 1, UNKNOWN, UNKNOWN, 6), part(1, 1, 3, 7, None)), (look(7, [5, 5], [5, 5]),))

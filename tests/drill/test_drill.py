@@ -20,6 +20,7 @@ from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.groups import checkpoints
+from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger, write_ledger
 
@@ -222,6 +223,18 @@ class TestVerdict:
         assert (DrillState.PASSED, None) == (report.state, report.groups[0].compared), report.steps
         stage.shift = 1
         assert DrillState.FAILED is stage.drill().state
+
+    def test_without_the_source_a_copy_that_nobody_needs_any_more_is_not_drilled(self, stage: Stage):
+        """Topic and copy were deleted; the checkpoint of its group is still there."""
+        world = stage.world
+        world.clusters.source.add_topic("temp")
+        world.clusters.source.commit("reader", TopicPartition("temp", 0), 0)
+        world.cycle()
+        del world.clusters.source.topics["temp"]
+        world.cycle()
+        del world.clusters.target.topics["A.temp"]
+        world.lose_source()
+        assert DrillState.PASSED is stage.drill().state
 
     def test_groups_that_are_not_drilled_are_named(self, stage: Stage):
         """The first by name are drilled, the others counted."""

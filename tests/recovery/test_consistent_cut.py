@@ -16,11 +16,16 @@ from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.cut import read
+from twinlog.cut.plan import NoCut
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase, LaneFence
+from twinlog.formats.ledger.topics import DeletedTopic
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.formats.transactions import PARTITION, Event, EventKind, Look, Seen, parse
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import consistent_cut
 from twinlog.recovery.steps.consistent_cut import OPTION, FoundCut, read_cut
@@ -302,3 +307,44 @@ def test_a_topic_of_which_nothing_was_copied_yet_has_no_place(world: World) -> N
     found = read_cut(world.flow, world.clusters.target, read_ledger(world.flow, world.clusters.target))
     assert isinstance(found, FoundCut)
     assert {COPY: 2} == found.limits
+
+
+TEMP = TopicPartition("temp", 0)
+
+
+@pytest.mark.parametrize("copy_deleted", [False, True])
+def test_looks_count_that_saw_a_topic_that_was_deleted_since(
+    make_world: Callable[[], World], copy_deleted: bool
+) -> None:
+    """It was copied as far as they saw it, and then deleted on the source, and perhaps on the target."""
+    world = make_world()
+    flow, target = world.flow, world.clusters.target
+    target.add_topic("A.temp")
+    for _ in range(2):
+        target.append(TopicPartition("A.temp", 0), key=None, value=b"v")
+    key = source_offset_key(flow.connector_name, "A", 0, "temp")
+    target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(1))
+    map_key = encode_map_key(MapKey("temp", "id", 0, 0))
+    piece = encode_segment(MapSegment(0, 2, (Extent(0, 0, 2),)))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=map_key, value=piece)
+    lives = read_ledger(flow, target).incarnations["orders"], target.topics["A.temp"].topic_id
+    life = replace(lives[0], topic="temp", topic_id="id", remote_topic="A.temp", remote_topic_id=lives[1])
+    write_ledger(flow, target, [life, DeletedTopic("temp", "id", "A.temp", 3)])
+    if copy_deleted:
+        del target.topics["A.temp"]
+    both = look(world, 5)
+    ids, ends = {**both.topic_ids, "temp": "id"}, {**both.before, TEMP: 2}
+    note(world, Look(RECORDING, 1_000, ids, ends, ends))
+    found = read_cut(flow, target, read_ledger(flow, target))
+    assert isinstance(found, FoundCut), found
+    assert ([ORDERS] if copy_deleted else [ORDERS, TEMP]) == [it.source for it in found.places]
+
+
+def test_a_topic_that_was_created_again_is_named(world: World) -> None:
+    """No look since has seen the topic that is copied."""
+    other = Look(RECORDING, 3_000, {"orders": "other"}, {ORDERS: 1}, {ORDERS: 1})
+    note(world, look(world, 9, 2_000), other)
+    found = read_cut(world.flow, world.clusters.target, read_ledger(world.flow, world.clusters.target))
+    assert isinstance(found, NoCut)
+    assert "saw another topic orders than the one that is copied" in found.reason
+    assert "orders-0 is copied to offset 5, and reached 9" in found.reason

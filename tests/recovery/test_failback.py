@@ -17,12 +17,12 @@ from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import record_rest
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, ExitCode, FencedError, TerminalError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, FencedError, TerminalError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import StepState, TailExported
-from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim
+from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
@@ -35,6 +35,7 @@ from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import State
 from twinlog.state.ledger import read_ledger, write_ledger
 
+LEFT = TopicPartition("A.temp", 0)
 TAIL = TopicPartition("mm2-tail.A.orders.internal", 0)
 
 
@@ -148,24 +149,6 @@ def test_a_dry_run_counts_and_changes_nothing(aftermath: Aftermath) -> None:
     )
     assert [] == aftermath.world.blows.names
     assert [StepState.DONE, *[StepState.PLANNED] * 3] == list(steps_of(report).values())
-
-
-@pytest.mark.parametrize("copy_stays", [True, False])
-def test_a_topic_that_neither_side_has_is_no_part_of_it(aftermath: Aftermath, copy_stays: bool) -> None:
-    """If its copy is left, clients may have written to it: then the comparison is not in full, and says what to do."""
-    source, target = aftermath.world.clusters.source, aftermath.world.clusters.target
-    life = Incarnation("gone", "id", 1, "A.gone", source_cluster_id="cluster-A")
-    write_ledger(aftermath.world.flow, target, [life])
-    aftermath.world.flow = replace(aftermath.world.flow, topics=NameFilter(("orders", "gone")))
-    if copy_stays:
-        target.add_topic("A.gone")
-    assert "gone" not in source.topics
-    report = aftermath.fail_back(dry_run=True)
-    (compared,) = (it for it in report.steps if it.name.value == "compare")
-    assert (StepState.FAILED if copy_stays else StepState.DONE) is compared.state
-    assert copy_stays == (
-        "not in full: topic gone is gone from A; its copy A.gone on B stays" in compared.message
-    )
 
 
 def test_heartbeats_are_no_tail(aftermath: Aftermath) -> None:
@@ -366,3 +349,109 @@ def test_the_run_of_a_flow_promoted_by_hand(flow: FlowSettings, aftermath: After
     ledger = read_ledger(aftermath.world.flow, clusters.target)
     assert "promoted-99" == export.require_promoted(flow, ledger)
     assert () == export.of_run(ledger, "promoted-99", tails)
+
+
+class TestLeftBehind:
+    """A topic that the flow copied before, and does not any more."""
+
+    @pytest.fixture
+    def with_temp(self, world: World) -> World:
+        """The flow copies `temp`, too."""
+        world.clusters.source.add_topic("temp")
+        world.cycle()
+        return world
+
+    def aftermath(self, world: World) -> Aftermath:
+        """The flow was failed over; clients wrote three records to the copy of `temp`."""
+        found = Aftermath(world)
+        for number in range(3):
+            world.clusters.target.append(LEFT, key=None, value=b"%d" % number)
+        return found
+
+    def dry(self, found: Aftermath) -> FailbackReport:
+        return found.fail_back(dry_run=True)
+
+    @pytest.mark.parametrize("left_out", [False, True], ids=["deleted", "left-out"])
+    def test_its_copy_is_looked_at_and_stops_nothing(self, with_temp: World, left_out: bool):
+        """What clients wrote there is counted, and stays; the topic itself is not missed."""
+        world = with_temp
+        if left_out:
+            world.flow = replace(world.flow, topics=NameFilter(("orders",)))
+        else:
+            del world.clusters.source.topics["temp"]
+            world.cycle()
+        report = self.dry(self.aftermath(world))
+        assert (State.PROMOTED, 7, 4 + 3, 4 + 3) == (
+            report.state,
+            report.only_on_source,
+            report.only_on_target,
+            report.strayed,
+        )
+        assert [("A.orders", 4), ("A.temp", 3)] == [
+            (it.remote_topic, it.partitions[0].only_on_target_records) for it in report.topics
+        ]
+        assert "what clients wrote to A.temp stays on B: the flow has left temp behind" in report.notes
+
+    def test_a_copy_that_is_gone_as_well_is_not_missed(self, with_temp: World):
+        """Its topic was seen deleted before the failover."""
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.cycle()
+        del with_temp.clusters.target.topics["A.temp"]
+        report = self.dry(Aftermath(with_temp))
+        assert (State.PROMOTED, ["orders"]) == (report.state, [it.topic for it in report.topics])
+
+    def test_a_topic_that_is_gone_since_the_failover_is_missed(self, with_temp: World):
+        """The source may have lost it: clients cannot go back to what is not there."""
+        found = self.aftermath(with_temp)
+        del with_temp.clusters.source.topics["temp"]
+        report = self.dry(found)
+        assert (State.FAILED, ExitCode.SAYS_NO) == (report.state, report.exit_code)
+        assert "topic temp is gone from A; to leave it out, add it to A->B.topics.exclude" in report.notes
+
+    def test_a_topic_that_is_gone_can_be_left_out(self, with_temp: World):
+        """That is the way home if it was lost with the source."""
+        found = self.aftermath(with_temp)
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.flow = replace(with_temp.flow, topics=NameFilter(("orders",)))
+        assert (State.PROMOTED, 4 + 3) == ((report := self.dry(found)).state, report.strayed)
+
+    @pytest.mark.parametrize("verb", ["describe_topics", "offsets"])
+    def test_a_copy_that_cannot_be_looked_at_is_named_and_stops_nothing(self, with_temp: World, verb: str):
+        """It stays where it is, whatever it holds."""
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.cycle()
+        found = self.aftermath(with_temp)
+        with_temp.clusters.target.refuse(verb, "A.temp", ClusterRefused("not allowed", code="unauthorised"))
+        report = self.dry(found)
+        why = "A.temp stays on B, and what clients wrote there is not known: not allowed"
+        assert (State.PROMOTED, True) == (report.state, why in report.notes)
+
+    def test_a_copy_that_was_created_again_is_not_the_flows(self, with_temp: World):
+        """What it holds is its new owner's."""
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.cycle()
+        del with_temp.clusters.target.topics["A.temp"]
+        with_temp.clusters.target.add_topic("A.temp")
+        report = self.dry(self.aftermath(with_temp))
+        assert ["orders"] == [it.topic for it in report.topics]
+
+    def test_a_map_of_it_that_cannot_be_read_stops_nothing(self, with_temp: World):
+        """Where its copies end is not known, and is said."""
+        world = with_temp
+        key = encode_map_key(MapKey("temp", world.clusters.source.topics["temp"].topic_id, 0, 0))
+        del world.clusters.source.topics["temp"]
+        world.cycle()
+        found = self.aftermath(world)
+        world.clusters.target.append(TopicPartition(world.flow.offset_map_topic, 0), key=key, value=b"?")
+        report = self.dry(found)
+        named = any(
+            "A.temp stays on B, and what clients wrote there is not known" in it for it in report.notes
+        )
+        assert (State.PROMOTED, True) == (report.state, named)
+
+    def test_its_records_are_in_files(self, with_temp: World):
+        """As what clients wrote to other copies that no flow brings home."""
+        del with_temp.clusters.source.topics["temp"]
+        with_temp.cycle()
+        report = self.aftermath(with_temp).fail_back()
+        assert [3] == [it.records for it in report.files if it.topic == "A.temp"]

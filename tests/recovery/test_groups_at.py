@@ -250,6 +250,17 @@ class TestFailover:
         report = world.fail_over()
         assert (State.PROMOTED, 3) == (report.state, there(world))
 
+    def test_a_copy_that_nobody_needs_any_more_holds_no_group_back(self, world):
+        """A look tells of a group there; the copy is gone since. If its topic is still copied, a person decides."""
+        known = Incarnation("temp", "id", EARLY, "A.temp")
+        looks = [GroupLook.of(EARLY, [stand(1), stand(1, "reader", "temp")])]
+        write_ledger(world.flow, world.clusters.target, [*looks, known])
+        waits = fail_over(world, Mode.PLANNED)
+        assert "group reader on A.temp-0 cannot be placed" in message(waits, "groups-at")
+        world.flow = replace(world.flow, topics=NameFilter(("orders",)))
+        assert State.PROMOTED is fail_over(world, Mode.PLANNED).state
+        assert 1 == there(world)
+
     def test_a_group_without_a_place_then_stays_and_is_named(self, world):
         """It goes on where it stands now."""
         world.clusters.source.commit("young", ORDERS, 4)

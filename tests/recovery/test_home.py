@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -433,12 +434,12 @@ class TestRefusals:
         assert FlowPhase.PROMOTED is world.ledger(world.there).phase
 
     def test_a_failover_of_the_flow_on_its_way_home(self, world: BothWays):
-        """Neither flow is failed over meanwhile, and the hint says what can be done."""
+        """Neither flow is failed over meanwhile, nor does a dry run show how; the hint says what can be done."""
         world.home(Answer.NO)
-        for flow in (world.there, world.back):
+        for flow, dry_run in product((world.there, world.back), (False, True)):
             world.blows = Blows()
             with pytest.raises(TerminalError, match="A->B is on its way home") as refused:
-                world.fail_over(flow=flow)
+                world.fail_over(flow=flow, dry_run=dry_run)
             assert ("failing-back", []) == (refused.value.code, world.blows.names)
             assert "twinlog failback --home --flow 'A->B'" in refused.value.hint
 

@@ -52,3 +52,16 @@ def test_before_the_first_cycle_there_is_nothing_to_pause(flow, target) -> None:
     with pytest.raises(TerminalError, match="no ledger") as caught:
         pauses.pause(flow, target, by="jo", reason="load")
     assert "no-ledger" == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("phase", "way"),
+    [
+        (FlowPhase.PAUSED, "`twinlog resume` first"),
+        (FlowPhase.PROMOTED, "`twinlog recovery status` says what can be done"),
+        (FlowPhase.FAILING_BACK, "`twinlog recovery status` says what can be done"),
+    ],
+)
+def test_what_lets_a_flow_go_on(phase: FlowPhase, way: str) -> None:
+    """`resume` refuses a flow that was failed over, so nothing sends a person there."""
+    assert way == pauses.how_to_go_on(phase)

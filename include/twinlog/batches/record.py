@@ -105,22 +105,46 @@ def with_headers(rest: memoryview | bytes, more: Headers) -> bytes:
 
 def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
     """Decode key and value of a record, for twinlog's own topics only."""
-    key, at = _read_nullable(record.rest, 0)
-    value, _ = _read_nullable(record.rest, at)
+    key, at = nullable_at(record.rest, 0)
+    value, _ = nullable_at(record.rest, at)
     return key, value
 
 
 def key_value_headers(rest: memoryview) -> tuple[bytes | None, bytes | None, Headers]:
     """Decode the end of a record.  Raises FormatError if it is malformed."""
-    key, at = _read_nullable(rest, 0)
-    value, at = _read_nullable(rest, at)
+    key, value, headers, _ = fields_at(rest)
+    return key, value, tuple((str(name, "utf-8", "backslashreplace"), content) for name, content in headers)
+
+
+def fields_at(
+    rest: memoryview | bytes,
+) -> tuple[bytes | None, bytes | None, list[tuple[bytes, bytes | None]], int]:
+    """Return key, value and headers of a record's end, names as bytes, and where they end.
+
+    Raises FormatError if a field does not fit.
+    """
+    key, at = nullable_at(rest, 0)
+    value, at = nullable_at(rest, at)
     count, at = varint.decode(rest, at)
     headers = []
     for _ in range(count):
-        name, at = _read_nullable(rest, at)
-        content, at = _read_nullable(rest, at)
-        headers.append((str(name or b"", "utf-8", "backslashreplace"), content))
-    return key, value, tuple(headers)
+        name, at = nullable_at(rest, at)
+        content, at = nullable_at(rest, at)
+        headers.append((name or b"", content))
+    return key, value, headers, at
+
+
+def nullable_at(block: memoryview | bytes, at: int) -> tuple[bytes | None, int]:
+    """Return the bytes behind their length at `at`, None for a null, and where they end.
+
+    Raises FormatError if the block ends before.
+    """
+    length, at = varint.decode(block, at)
+    if length < 0:
+        return None, at
+    if at + length > len(block):
+        raise FormatError("record ends inside one of its fields", code="bad-record")
+    return bytes(block[at : at + length]), at + length
 
 
 def _headers(headers: Headers) -> bytes:
@@ -129,12 +153,3 @@ def _headers(headers: Headers) -> bytes:
 
 def _nullable(content: bytes | None) -> bytes:
     return _ENCODED(-1) if content is None else _ENCODED(len(content)) + content
-
-
-def _read_nullable(block: memoryview, at: int) -> tuple[bytes | None, int]:
-    length, at = varint.decode(block, at)
-    if length < 0:
-        return None, at
-    if at + length > len(block):
-        raise FormatError("record ends inside its key or value", code="bad-record")
-    return bytes(block[at : at + length]), at + length

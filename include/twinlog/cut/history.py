@@ -28,10 +28,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The parts of transactions that were copied, and the looks at the source, oldest first."""
+    """The parts of transactions that were copied, and the looks at the source, oldest first.
+
+    `recreated` are topics of which the newest look saw another incarnation than the one that is copied.
+    """
 
     parts: tuple[Part, ...]
     looks: tuple[Look, ...]
+    recreated: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -78,10 +82,14 @@ def history(
         elif topic_ids.get(record.topic) == record.topic_id:
             partitions.setdefault(record.topic_partition, _Partition()).take(record)
     parts = [part for it in partitions.values() for part in (*it.ended, *it.open_now.values())]
-    kept = [
-        it for it in looks if all(topic_ids.get(topic, key) == key for topic, key in it.topic_ids.items())
-    ]
-    return History(tuple(parts), tuple(kept if whole else kept[1:]))
+    others = [_others(it, topic_ids) for it in looks]
+    kept = [it for it, foreign in zip(looks, others, strict=True) if not foreign]
+    return History(tuple(parts), tuple(kept if whole else kept[1:]), others[-1] if others else ())
+
+
+def _others(look: Look, topic_ids: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the topics of which the look saw another incarnation than the one of `topic_ids`."""
+    return tuple(sorted(topic for topic, key in look.topic_ids.items() if topic_ids.get(topic, key) != key))
 
 
 def _goes_on(last: Look, look: Look) -> bool:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -56,10 +56,13 @@ Transaction = Sequence[Part]
 """The parts that count as one transaction."""
 
 
-def find(known: History, copied: Mapping[TopicPartition, int]) -> Cut | NoCut:
+def find(known: History, copied: Mapping[TopicPartition, int], gone: Collection[str] = ()) -> Cut | NoCut:
     """Return the cut of what was `copied`: the next upstream offset of each partition.
 
-    If there is none, a history that goes further back may have one.
+    Topics that are `gone` were deleted on the source.  Once a look does not list them any more, no marker in them is
+    waited for: the other parts of their transactions tell whether they are whole.
+
+    If there is no cut, a history that goes further back may have one.
     """
     if not known.looks:
         return NoCut("no look at the source was noted yet that counts")
@@ -72,7 +75,7 @@ def find(known: History, copied: Mapping[TopicPartition, int]) -> Cut | NoCut:
             f" {known.looks[0].after[place]} when the oldest look that is kept was taken",
         )
     look, floor = usable[-1], usable[0].after
-    offsets, left_out = _settled(transactions(known.parts, usable), look, copied)
+    offsets, left_out = _settled(transactions(known.parts, usable), look, copied, gone)
     for place, offset in sorted(offsets.items()):
         if offset < floor.get(place, 0):
             return NoCut(
@@ -143,15 +146,23 @@ def _told_apart(group: list[Part]) -> Iterator[Transaction]:
 
 
 def _settled(
-    found: Sequence[Transaction], look: Look, copied: Mapping[TopicPartition, int]
+    found: Sequence[Transaction],
+    look: Look,
+    copied: Mapping[TopicPartition, int],
+    gone: Collection[str],
 ) -> tuple[dict[TopicPartition, int], int]:
     """Return the largest offsets that split none of the transactions, and how many lie behind them."""
+
+    def ended(part: Part) -> bool:
+        if part.place.topic in gone and part.place not in look.before:
+            return True
+        return part.marker is not None and part.marker < look.before.get(part.place, 0)
+
     offsets = {place: copied.get(place, 0) for place in {*copied, *look.after}}
     by_marker: defaultdict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
     giving_way: list[int] = []
     for number, parts in enumerate(found):
-        whole = all(it.marker is not None and it.marker < look.before.get(it.place, 0) for it in parts)
-        if not whole:
+        if not all(map(ended, parts)):
             giving_way.append(number)
         for it in parts:
             if it.marker is not None:

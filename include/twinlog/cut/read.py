@@ -8,7 +8,7 @@ from twinlog.batches.record import key_value_headers, read_records
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.cut.history import history
+from twinlog.cut.history import History, history
 from twinlog.cut.plan import Cut, NoCut, find
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.audit import Unproved
@@ -37,7 +37,7 @@ def read(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Cut | NoC
         return NoCut(f"twinlog.consistent.cut is off for {flow.name}")
     # Progress first: what it counts was noted in the same transactions, whose ends are waited for below.
     progress = read_progress(flow, target)
-    lives = {topic: it.topic_id for topic, it in ledger.incarnations.items() if topic not in ledger.deleted}
+    lives = {topic: it.topic_id for topic, it in ledger.incarnations.items()}
     copied = {place: last + 1 for place, last in progress.items() if place.topic in lives}
     place = TopicPartition(flow.transactions_topic, PARTITION)
     described = target.describe_topics([place.topic])
@@ -49,10 +49,21 @@ def read(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Cut | NoC
     for start in _starts(target, place, log):
         whole = start == log.log_start == 0
         known = history(_records(flow, place, start, log.end), ledger.recording, lives, whole=whole)
-        found = find(known, copied)
+        found = find(known, copied, ledger.deleted)
         if isinstance(found, Cut):
-            break
-    return found
+            return found
+        none = _with_recreated(found, known)
+    return none
+
+
+def _with_recreated(none: NoCut, known: History) -> NoCut:
+    """Say also which topic kept the newest looks from counting."""
+    if not known.recreated:
+        return none
+    return NoCut(
+        f"the newest looks at the source saw another topic {known.recreated[0]} than the one that is copied, so they do"
+        f" not count; of those before: {none.reason}"
+    )
 
 
 def _starts(target: ClusterReader, place: TopicPartition, log: PartitionOffsets) -> Iterator[int]:

@@ -130,7 +130,7 @@ def _readable(packed: PackedMap | UnreadableMap | None) -> PackedMap | None:
 
 def _by_target(flow: FlowSettings, clusters: Clusters) -> View:
     ledger = read_ledger(flow, clusters.target)
-    placings = read_placings(flow, clusters.target, ledger)
+    placings = [it for it in read_placings(flow, clusters.target, ledger) if not it.gone]
     maps = read_packed(flow, clusters.target)
     return View(
         tuple(map(_of_placing, placings)),

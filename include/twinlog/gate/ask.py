@@ -233,7 +233,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     answers = source_answers(clusters.source)
     watch.lap("find the source silent")
     state = read_target(FlowSnapshot(flow, clusters))
-    topics = gate_facts.known_topics(flow, state.ledger, state.progress)
+    topics = gate_facts.known_topics(flow, state)
     watch.lap("read the state on the target")
     groups = gate_groups.read_target(flow, clusters.target, state)
     watch.lap("read the positions of all groups")

@@ -180,17 +180,15 @@ def _deleted_early(state: StandbyState, life: Incarnation | None) -> Mapping[int
     }
 
 
-def known_topics(
-    flow: FlowSettings, ledger: Ledger, progress: Mapping[TopicPartition, int]
-) -> tuple[str, ...]:
+def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
     """Return the source topics that the target knows of and that the flow still selects.
 
     They include topics in which the last cycle saw records at risk: their copies may never have been made.
     """
-    known = ledger.known_source
+    known = state.ledger.known_source
     seen = {it.topic for it in known.topics} if known is not None else set()
-    names = set(ledger.incarnations) | {it.topic for it in progress} | seen
-    return tuple(sorted(it for it in names - set(ledger.deleted) if flow.why_left_out(it) is None))
+    names = set(state.ledger.incarnations) | {it.topic for it in state.progress} | seen
+    return tuple(sorted(it for it in names - set(state.ledger.deleted) if flow.why_left_out(it) is None))
 
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
@@ -254,7 +252,7 @@ def known_topic_rows(
             **_promised(flow, topic, gaps, covered, state.at_ms, heartbeat_topics, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
-            "records_at_risk": last.records_at_risk if pictured else None,
+            "records_at_risk": last.records_at_risk if pictured and not last.unread else None,
             "drifting_entries": None if known is None else len(last.drift),
             "partitions_unread": None if known is None else last.unread,
             "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,

@@ -6,7 +6,7 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
@@ -24,7 +24,7 @@ from twinlog.groups.view import GroupPositions, look
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
+from twinlog.topics.incarnations import about_incarnation, differ, no_longer_copied, sources_of_copies
 from twinlog.topics.snapshot import FlowSnapshot
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
@@ -58,7 +58,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, state: StandbyS
         for place, it in enumerate(report.rows)
     ]
     refused = [it.group for it in report.uncovered if it.refused]
-    waiting = sorted(owed(state.ledger, known_topics(flow, state.ledger, state.progress)))
+    waiting = sorted(owed(state.ledger, known_topics(flow, state)))
     return GroupFacts(
         (*rows, *(refused_row(group) for group in refused), *map(missing_row, waiting)),
         (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
@@ -126,8 +126,9 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
-    noted = checkpoints_to_place(flow, target, state.ledger, state.progress)
-    waiting = frozenset(owed(state.ledger, known_topics(flow, state.ledger, state.progress)))
+    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], state.ledger)
+    noted = _still_missed(flow, target, state.ledger, noted)
+    waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
     groups = sorted({it.group for it in (*noted, *waiting)})
     committed = target.committed_offsets(groups).found if groups else {}
     noted_here = [it for place, it in noted.items() if place not in waiting]
@@ -141,34 +142,21 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
     )
 
 
-def checkpoints_to_place(
-    flow: FlowSettings, target: ClusterReader, ledger: Ledger, progress: Mapping[TopicPartition, int]
-) -> Mapping[GroupPartition, DatedCheckpoint]:
-    """Read the newest checkpoint of each group on each copy that a failover without the source has to place.
-
-    Raises errors of the target.
-    """
-    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
-    left = left_behind(flow, target, ledger, progress, {it.topic for it in noted})
-    return {place: it for place, it in noted.items() if place.topic not in left}
-
-
-def left_behind(
+def _still_missed(
     flow: FlowSettings,
     target: ClusterReader,
     ledger: Ledger,
-    progress: Mapping[TopicPartition, int],
-    copies: Collection[str],
-) -> frozenset[str]:
-    """Return those copies that the target has lost and that the flow does not miss.
-
-    What was noted of groups outlives their topics.  The flow does not miss a copy whose topic was deleted on the
-    source, was forgotten, or is left out by a filter.  Raises errors of the target.
-    """
-    refused = target.describe_topics(copies).refused
-    lost = [topic for topic, error in refused.items() if error.code == NO_SUCH_TOPIC]
-    source_of, known = sources_of_copies(flow, ledger), set(known_topics(flow, ledger, progress))
-    return frozenset(topic for topic in lost if (source_of(topic) or topic) not in known)
+    noted: Mapping[GroupPartition, DatedCheckpoint],
+) -> Mapping[GroupPartition, DatedCheckpoint]:
+    """Leave out checkpoints, which outlive their topics, on copies that are gone and that the flow does not miss."""
+    refused = target.describe_topics({it.topic for it in noted}).refused
+    source_of = sources_of_copies(flow, ledger)
+    left = {
+        copy
+        for copy, error in refused.items()
+        if error.code == NO_SUCH_TOPIC and no_longer_copied(flow, ledger, source_of(copy) or copy)
+    }
+    return {place: it for place, it in noted.items() if place.topic not in left}
 
 
 def of_this_incarnation(

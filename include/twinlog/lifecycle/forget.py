@@ -34,7 +34,7 @@ from twinlog.state.ledger import Ledger, latest_or_empty, read_ledger, write_led
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
-from twinlog.topics.pauses import why_suspended
+from twinlog.topics.pauses import how_to_go_on, why_suspended
 
 _NOT_YET = "delete it there first; to copy it no more, name it in topics.exclude: then its state stays"
 
@@ -149,7 +149,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
         )
     suspended = why_suspended(ledger)
     if suspended:
-        raise _refused(flow, topic, f"the flow is {suspended}", "`twinlog resume` first")
+        raise _refused(flow, topic, f"the flow is {suspended}", how_to_go_on(ledger.phase))
     known = incarnations[-1].source_cluster_id if incarnations else ""
     seen = clusters.source.cluster_id()
     if differ(known, seen):

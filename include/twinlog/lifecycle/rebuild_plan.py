@@ -19,6 +19,7 @@ from twinlog.state.progress import SourceIncarnation, read_maps
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
+from twinlog.topics.pauses import how_to_go_on
 from twinlog.topics.snapshot import FlowSnapshot
 
 REFUSED = "rebuild-refused"
@@ -171,7 +172,10 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
     """
     if discovery.stands_by:
         raise TerminalError(
-            f"flow {flow.name} is {discovery.stands_by}", hint="resume it first", code=REFUSED, flow=flow.name
+            f"flow {flow.name} is {discovery.stands_by}",
+            hint=how_to_go_on(discovery.phase),
+            code=REFUSED,
+            flow=flow.name,
         )
     found = next((it for it in discovery.topics if it.topic == topic), None)
     if found is None:

@@ -12,7 +12,7 @@ from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
-from twinlog.monitoring.survey import survey
+from twinlog.monitoring.survey import Survey, survey
 from twinlog.recovery import lost_target
 from twinlog.recovery.procedure import left
 from twinlog.recovery.report import TopicAtRisk
@@ -46,8 +46,9 @@ class RunStatus:
 class RecoveryStatus:
     """The state of a flow, the failover or failback it is in, the steps that are left, and what can be done now.
 
-    `left_on_source` are the records of a lost source that were never copied, counted in its logs once it answers again;
-    None while it does not, or if none was lost.
+    `left_on_source` are the records of a lost source that were never copied, counted in its logs once it answers again,
+    by offsets: transaction markers and aborted records are among them.  `unseen_on_source` partitions of it could not
+    be looked at.  Both are None while it does not answer, or if none was lost.
     """
 
     flow: str
@@ -59,6 +60,7 @@ class RecoveryStatus:
     left: tuple[str, ...]
     next: str
     left_on_source: tuple[TopicAtRisk, ...] | None = None
+    unseen_on_source: int | None = None
 
 
 def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
@@ -67,6 +69,7 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
     ledger = read_ledger(flow, clusters.target)
     run, state = way_home(ledger) or ledger.present_recovery, ledger.flow_state
     todo = left(run.mode, run) if run is not None and not run.cleared else ()
+    seen = _seen_on_source(flow, clusters, ledger.present_failover)
     return RecoveryStatus(
         flow=flow.name,
         state=STATES[ledger.phase],
@@ -79,7 +82,8 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
             _if_left(flow, clusters, ledger) or what_next(flow, ledger),
             *_unconfirmed(flow, ledger),
         ]),
-        left_on_source=_left_on_source(flow, clusters, ledger.present_failover),
+        left_on_source=seen_topics(flow, clusters, seen) if seen is not None else None,
+        unseen_on_source=seen.unseen if seen is not None else None,
     )
 
 
@@ -106,13 +110,11 @@ def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
             )
 
 
-def _left_on_source(
-    flow: FlowSettings, clusters: Clusters, run: RecoveryRun | None
-) -> tuple[TopicAtRisk, ...] | None:
+def _seen_on_source(flow: FlowSettings, clusters: Clusters, run: RecoveryRun | None) -> Survey | None:
     if run is None or run.state is not RunState.PROMOTED or run.mode != Mode.SOURCE_DEAD:
         return None
     try:
-        return seen_topics(flow, clusters, survey(FlowSnapshot(flow, clusters)))
+        return survey(FlowSnapshot(flow, clusters))
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from twinlog import clock
 from twinlog.checks.risk import iso
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.metadata import Profile
@@ -11,6 +12,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.cut.plan import NoCut
 from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
 from twinlog.gate.suites.suites import Mode
@@ -18,6 +20,7 @@ from twinlog.groups import checkpoints
 from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.monitoring.survey import survey
+from twinlog.recovery import transitions
 from twinlog.recovery.procedure import StepName, steps_of
 from twinlog.recovery.report import (
     FailoverReport,
@@ -26,7 +29,6 @@ from twinlog.recovery.report import (
     StepReport,
     TopicAtRisk,
     at_risk,
-    estimated,
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
@@ -34,9 +36,9 @@ from twinlog.recovery.steps.consistent_cut import OPTION, FoundCut, read_cut
 from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
-from twinlog.recovery.steps.source_dead import read_placings, shown
+from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
 from twinlog.recovery.steps.source_writers import plan_denials
-from twinlog.recovery.transitions import open_run
+from twinlog.recovery.transitions import Actor, open_run
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -52,10 +54,16 @@ def run(
 ) -> FailoverReport:
     """Return the steps as they would be done; `cut` says whether with a consistent cut, None: as the one under way.
 
-    Raises errors of the clusters, and UsageError for a time to which groups cannot go back.
+    Raises errors of the clusters, UsageError for a time to which groups cannot go back, and the refusals of
+    `transitions.begin`; of a flow that was promoted it shows what was to be done.
     """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
+    if ledger.phase is not FlowPhase.PROMOTED:
+        asker, now = Actor(by, ""), clock.now_ms()
+        transitions.begin(
+            flow.name, ledger, mode, asker, "dry run", now, only_brings_home=flow.homes is not None
+        )
     under_way = open_run(ledger)
     at_ms = groups_at_ms if groups_at_ms is not None or under_way is None else under_way.groups_at_ms
     if cut is None:
@@ -139,15 +147,14 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
     elif cut is not None:
         texts = {StepName.CONSISTENT_CUT: f"there is none: {cut.reason}"}
     placings = read_placings(flow, clusters.target, ledger, limits)
-    guess = estimated(loss.topics)
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)
-    about = f", about {guess:,} by the recent rate" if guess is not None else ""
     texts |= {
-        StepName.LOSS: f"{at_risk(loss.topics):,} records known to be lost{about}; {loss.estimate}",
+        StepName.LOSS: loss.told,
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
-        + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else ""),
+        + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else "")
+        + without_place(placings),
         StepName.RIGHTS: _rights(snapshot),
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),

@@ -59,6 +59,15 @@ def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str
     return source
 
 
+def no_longer_copied(flow: FlowSettings, ledger: Ledger, topic: str) -> bool:
+    """Say whether the flow copies nothing of a topic any more: it was left out, deleted as cycles saw, or forgotten.
+
+    If its copy is gone, too, nobody misses it.
+    """
+    forgotten = topic not in ledger.incarnations
+    return forgotten or topic in ledger.deleted or flow.why_left_out(topic) is not None
+
+
 def about_incarnation(at_ms: int, life: Incarnation | None) -> bool:
     """Say whether a checkpoint written at `at_ms` is about this incarnation; an older one is about the one before.
 

@@ -17,6 +17,8 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
 
+RECOVERY = "`twinlog recovery status` says what can be done"
+
 
 @dataclass(frozen=True, slots=True)
 class PauseResult:
@@ -116,13 +118,18 @@ def resume(
     return _result(flow, target, changed=changed)
 
 
+def how_to_go_on(phase: FlowPhase) -> str:
+    """Say what lets a flow that stands by copy again: one that was failed over cannot be resumed.  Pure."""
+    return RECOVERY if phase.out_of_service else "`twinlog resume` first"
+
+
 def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
     require_ledger(flow, target)
     ledger = read_ledger(flow, target)
     if ledger.phase.out_of_service:
         raise TerminalError(
             f"flow {flow.name} is {why_suspended(ledger)}",
-            hint="`twinlog recovery status` says what can be done",
+            hint=RECOVERY,
             code="phase",
             flow=flow.name,
         )

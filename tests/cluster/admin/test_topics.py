@@ -71,6 +71,20 @@ def test_only_what_the_cluster_refuses_gets_fewer_replicas(monkeypatch):
     assert ({"a", "b"}, {"c"}) == (answers.found.keys(), answers.refused.keys())
 
 
+def test_each_turn_of_a_large_creation_is_waited_for(monkeypatch):
+    """A broker shows nothing of a request before it has made all of it: in turns, something comes all the time."""
+    session, waits = Willing(), []
+
+    def shown(_, counts):
+        waits.append((len(session.asked), sum(counts.values())))
+        return Answers(dict.fromkeys(counts))
+
+    monkeypatch.setattr(topics, "wait_until_shown", shown)
+    wanted = [NewTopic(f"t{number}", 400, 1) for number in range(5)]
+    assert {it.name for it in wanted} == topics.create_topics(session, wanted).require().keys()
+    assert [(1, 800), (2, 800), (3, 400)] == waits
+
+
 @given(COUNTS)
 def test_growth_is_asked_for_in_requests_that_a_controller_takes(counts):
     """As creations are: nothing is lost, and only a single topic goes over the limit."""
@@ -161,6 +175,12 @@ def test_a_topic_that_never_shows_is_refused_in_the_end(monkeypatch):
     result = wait(monkeypatch, {"a": 1, "b": 1}, *late * 9)
     assert {"a": None} == result.found
     assert "not-shown" == result.refused["b"].code
+
+
+def test_the_wait_goes_on_as_long_as_leaders_come(monkeypatch):
+    """A broker makes some hundred partitions a second: 10,000 take longer than one may be silent."""
+    coming = [Answers({"t": described("t", *[1] * made, *[-1] * (9 - made))}) for made in range(10)]
+    assert Answers({"t": None}) == wait(monkeypatch, {"t": 9}, *coming)
 
 
 def test_who_may_not_look_does_not_wait(monkeypatch):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from twinlog.audit.comparison.values import Excerpt
 from twinlog.batches import varint
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.record import read_records
+from twinlog.batches.record import fields_at, nullable_at, read_records
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import DifferenceKind
 
@@ -47,25 +47,18 @@ def records_of(header: BatchHeader, batch: memoryview) -> Iterator[RawRecord]:
 
 def key_of(rest: bytes) -> bytes | None:
     """Decode the key alone."""
-    return _nullable(rest, 0)[0]
+    return nullable_at(rest, 0)[0]
 
 
 def is_tombstone(rest: bytes) -> bool:
     """Say whether the value is null."""
-    _, at = _nullable(rest, 0)
+    _, at = nullable_at(rest, 0)
     return varint.decode(rest, at)[0] < 0
 
 
 def fields_of(rest: bytes) -> Fields:
     """Decode key, value and headers.  Raises FormatError if they do not end where the record ends."""
-    key, at = _nullable(rest, 0)
-    value, at = _nullable(rest, at)
-    count, at = varint.decode(rest, at)
-    headers = []
-    for _ in range(count):
-        name, at = _nullable(rest, at)
-        content, at = _nullable(rest, at)
-        headers.append((name or b"", content))
+    key, value, headers, at = fields_at(rest)
     if at != len(rest):
         raise FormatError(f"record has {len(rest) - at} bytes behind its headers", code="bad-record")
     return Fields(key, value, tuple(headers))
@@ -114,12 +107,3 @@ def shown(content: bytes | None, most: int = SHOWN_BYTES) -> str | None:
     except UnicodeDecodeError:
         written = f"0x{head.hex()}"
     return written + (f" and {more} bytes more" if more > 0 else "")
-
-
-def _nullable(block: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = varint.decode(block, at)
-    if length < 0:
-        return None, at
-    if at + length > len(block):
-        raise FormatError("record ends inside one of its fields", code="bad-record")
-    return block[at : at + length], at + length

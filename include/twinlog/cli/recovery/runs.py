@@ -37,7 +37,15 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
     show(to_json(found), output, run or [Grid(title, ("",), [], empty="no failover is under way")])
     if found.left_on_source is not None:
         left = sum(part.at_risk_records for topic in found.left_on_source for part in topic.partitions)
-        say(f"{found.flow}: the source answers again; {left:,} records are on it alone")
+        unseen = (
+            f"; {found.unseen_on_source:,} partitions could not be looked at"
+            if found.unseen_on_source
+            else ""
+        )
+        say(
+            f"{found.flow}: the source answers again; up to {left:,} records are on it alone, by offsets (markers and"
+            f" aborted records count){unseen}"
+        )
     say(f"{found.flow}: {found.next}")
     return 0
 

@@ -21,6 +21,9 @@ from twinlog.protocol.errors import error_for
 SHOWN_SECONDS = 30.0
 SHOWN_POLL_SECONDS = 0.1
 
+CREATED_AT_ONCE = 1000
+"""Partitions that are created, and waited for, at a time: a broker that is busy makes a hundred a second."""
+
 
 def topic_names(session: Session) -> tuple[str, ...]:
     """Return all topics this user may see.
@@ -82,8 +85,21 @@ def topic_id(text: str) -> str:
 def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
     """Create topics and wait until metadata shows them with leaders; existing ones count as created.
 
-    If the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
+    A broker shows what was created together once it has made all of it, so many partitions are created in turns.  If
+    the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
+    turns = [_create_and_wait(session, it) for it in requests(topics, _partitions, most=CREATED_AT_ONCE)]
+    return Answers(
+        {name: None for turn in turns for name in turn.found},
+        {name: error for turn in turns for name, error in turn.refused.items()},
+    )
+
+
+def _partitions(topic: NewTopic) -> int:
+    return topic.partitions
+
+
+def _create_and_wait(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
     refused = _create(session, topics)
     too_many = [it.lowered for it in topics if _says(refused.get(it.name), "INVALID_REPLICATION_FACTOR")]
     fewer = [topic for topic in too_many if topic is not None]
@@ -166,9 +182,11 @@ def wait_until_shown(
 ) -> Answers[str, None]:
     """Wait until every topic shows at least its count of partitions, all with leaders.
 
-    The controller acknowledges a topic's creation; the broker asked next may learn of it later.
+    The controller acknowledges a topic's creation; the broker asked next may learn of it later.  Thousands of
+    partitions take a broker minutes, so the wait ends once no leader has come for `SHOWN_SECONDS`.
     """
-    deadline = clock() + SHOWN_SECONDS
+    asked_at = clock()
+    deadline, awaited = asked_at + SHOWN_SECONDS, sum(counts.values())
     missing = dict(counts)
     refused: dict[str, TwinlogError] = {}
     while missing:
@@ -178,11 +196,21 @@ def wait_until_shown(
         missing = {name: count for name, count in missing.items() if not _shows(seen.found.get(name), count)}
         if not missing:
             break
-        if clock() > deadline:
+        now, left = clock(), sum(count - _led(seen.found.get(name)) for name, count in missing.items())
+        if left < awaited:
+            deadline, awaited = now + SHOWN_SECONDS, left
+        if now > deadline:
             refused |= {name: _not_shown(session, name) for name in missing}
             break
-        sleep(SHOWN_POLL_SECONDS)
+        sleep(
+            max(SHOWN_POLL_SECONDS, now - asked_at)
+        )  # a question about thousands costs a broker as much as us
+        asked_at = clock()
     return Answers({name: None for name in counts if name not in refused}, refused)
+
+
+def _led(seen: TopicDescription | None) -> int:
+    return sum(it.leader >= 0 for it in seen.partitions) if seen is not None else 0
 
 
 def _shows(seen: TopicDescription | None, count: int) -> bool:
@@ -191,7 +219,8 @@ def _shows(seen: TopicDescription | None, count: int) -> bool:
 
 def _not_shown(session: Session, name: str) -> ClusterUnreachable:
     return ClusterUnreachable(
-        f"{session.alias} accepted topic {name} but shows no leaders after {SHOWN_SECONDS:.0f} s",
+        f"{session.alias} accepted topic {name} but does not show all its leaders: none has come for"
+        f" {SHOWN_SECONDS:.0f} s",
         hint="check that its brokers are up; the next cycle tries again",
         code="not-shown",
         cluster=session.alias,

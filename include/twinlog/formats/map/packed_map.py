@@ -113,6 +113,11 @@ class PackedMap:
         """Return the end of the copy (upstream); 0 for an empty map."""
         return int(self.end.max(initial=0))
 
+    def end_of_copy(self) -> int:
+        """Return the downstream offset behind the last copied record, 0 if there is none.  Raises UnreadableMap."""
+        last = np.flatnonzero(self.runs > 0)[-1:]
+        return self.joined(last).end_downstream if len(last) else 0
+
     def pieces(self) -> SegmentTable:
         """Decode all segments, without joining them.  Raises UnreadableMap for a malformed one."""
         return self.decoded(np.arange(len(self.values)))

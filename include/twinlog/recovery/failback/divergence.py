@@ -12,12 +12,14 @@ are what an audit calls extra: the gate has judged them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.partition_reader import Lost
@@ -25,12 +27,12 @@ from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.monitoring.survey import positions, source_end
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
+from twinlog.recovery.failback.left_copies import LeftCopy, known_to_be_gone, left_copies
 from twinlog.recovery.one_sided.read import Read, Side, Stretch
 from twinlog.state.progress import SourceIncarnation, read_progress
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
-    Discovery,
     ProblemCode,
     remote_name,
 )
@@ -107,16 +109,19 @@ def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSet
     """Compare both sides; `reverse` is the enabled flow from the target to the source.  Raises errors of the clusters.
 
     What cannot be looked at is named, the rest is compared.  Heartbeats, which twinlog itself goes on writing to both
-    sides, are left out.
+    sides, are left out.  Of topics that the flow copied earlier only the copies are looked at.
     """
     snapshot = FlowSnapshot(flow, clusters).read_state()
     discovery = snapshot.discovery
     others = read_other_writers(flow, clusters, discovery)
     look = _Look(snapshot, others, reverse, read)
     beats = own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics])
-    topics = tuple(look.topic(it) for it in discovery.topics if not it.blocked and it.topic not in beats)
+    topics = [look.topic(it) for it in discovery.topics if not it.blocked and it.topic not in beats]
+    topics += [
+        look.left(it) for it in left_copies(snapshot) if reverse is None or not brings_home(reverse, it.life)
+    ]
     return Divergence(
-        topics,
+        tuple(topics),
         tuple(look.tails),
         tuple(look.strays),
         {it.topic: it.partition_count for it in discovery.topics},
@@ -125,10 +130,10 @@ def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSet
     )
 
 
-def _unseen(discovery: Discovery, gone: Collection[str]) -> tuple[str, ...]:
-    """Name what cannot be compared; `gone` are topics that neither side has.  Pure."""
+def _unseen(snapshot: FlowSnapshot) -> tuple[str, ...]:
+    discovery, gone = snapshot.discovery, known_to_be_gone(snapshot)
     problems = (
-        f"{it.message}; {it.hint}"
+        f"{it.message}; to leave it out, add it to {discovery.flow}.topics.exclude"
         for it in discovery.problems
         if it.blocking or (it.code is ProblemCode.DELETED and it.topic not in gone)
     )
@@ -141,18 +146,7 @@ def _unseen(discovery: Discovery, gone: Collection[str]) -> tuple[str, ...]:
     return (*problems, *unread)
 
 
-def _gone_from_both(snapshot: FlowSnapshot) -> frozenset[str]:
-    """Return the topics that the source has lost, and of which the target says that it has no copy either.
-
-    Raises errors of the target.
-    """
-    deleted = [it.topic for it in snapshot.discovery.problems if it.code is ProblemCode.DELETED]
-    copies = {snapshot.ledger.incarnations[topic].remote_topic: topic for topic in deleted}
-    refused = snapshot.clusters.target.describe_topics(copies).refused
-    return frozenset(copies[name] for name, error in refused.items() if error.code == NO_SUCH_TOPIC)
-
-
-def brings_home(reverse: FlowSettings, topic: DiscoveredTopic) -> bool:
+def brings_home(reverse: FlowSettings, topic: DiscoveredTopic | Incarnation) -> bool:
     """Say whether the reverse flow copies what is in the copy into the topic itself.  Pure."""
     chosen = reverse.why_left_out(topic.remote_topic) is None
     return chosen and remote_name(reverse, topic.remote_topic) == topic.topic
@@ -171,7 +165,7 @@ class _Look:
         self._snapshot, self._others, self._reverse, self._read = snapshot, others, reverse, read
         self._begins = positions(snapshot.flow, snapshot.discovery, snapshot.progress)
         self._home = read_progress(reverse, snapshot.clusters.source) if reverse is not None else {}
-        self.unseen = [*_unseen(snapshot.discovery, _gone_from_both(snapshot))]
+        self.unseen = [*_unseen(snapshot)]
         self.notes: list[str] = []
         self.tails: list[Stretch] = []
         self.strays: list[Stretch] = []
@@ -181,6 +175,33 @@ class _Look:
         comes_home = self._reverse is not None and brings_home(self._reverse, topic)
         rows = tuple(self._partition(topic, it, comes_home=comes_home) for it in topic.partitions)
         return TopicDivergence(topic.topic, topic.remote_topic, comes_home, rows)
+
+    def left(self, it: LeftCopy) -> TopicDivergence:
+        """Look at a copy that nothing is copied into any more: what clients wrote there stays."""
+        life, alias, rows, refused = it.life, self._snapshot.flow.target.alias, [], it.refused
+        try:
+            rows = [self._left_partition(it, number, log) for number, log in sorted(it.logs.items())]
+        except (ClusterRefused, UnreadableMap) as error:
+            refused = error.message
+        if refused:
+            self.notes.append(
+                f"{life.remote_topic} stays on {alias}, and what clients wrote there is not known: {refused}"
+            )
+        elif any(row.only_on_target_records for row in rows):
+            self.notes.append(
+                f"what clients wrote to {life.remote_topic} stays on {alias}: the flow has left {life.topic} behind"
+            )
+        return TopicDivergence(life.topic, life.remote_topic, False, tuple(rows))
+
+    def _left_partition(self, it: LeftCopy, number: int, log: PartitionOffsets) -> PartitionDivergence:
+        copied = self._snapshot.progress.get(TopicPartition(it.life.topic, number), -1) + 1
+        place = TopicPartition(it.life.remote_topic, number)
+        source = SourceIncarnation(it.life.topic, it.life.topic_id, number)
+        there = self._behind_copies(source, place, it.topic_id, log, comes_home=False)
+        written = self._count(there)
+        if written:
+            self.strays.append(there)
+        return PartitionDivergence(number, copied, copied, 0, there.start, there.end, written)
 
     def _partition(
         self, topic: DiscoveredTopic, it: DiscoveredPartition, *, comes_home: bool
@@ -241,11 +262,23 @@ class _Look:
         copy = TopicPartition(topic.remote_topic, it.partition)
         life = SourceIncarnation(topic.topic, topic.topic_id, it.partition)
         try:
-            known = _opened(self._snapshot.maps.seen(life))
+            return self._behind_copies(life, copy, topic.remote.topic_id, it.target, comes_home=comes_home)
         except UnreadableMap as error:
             self.unseen.append(error.message)
             return None
-        start = it.target.log_start
+
+    def _behind_copies(
+        self,
+        life: SourceIncarnation,
+        copy: TopicPartition,
+        remote_topic_id: str,
+        log: PartitionOffsets,
+        *,
+        comes_home: bool,
+    ) -> Stretch:
+        """Return where clients may have written.  Raises UnreadableMap."""
+        known = _opened(self._snapshot.maps.seen(life))
+        start = log.log_start
         if comes_home and (copy in self._home or self._reverse is None or self._reverse.homes is None):
             start = max(start, self._home.get(copy, -1) + 1)
         elif known is not None and len(known.length):
@@ -253,11 +286,11 @@ class _Look:
         maps = () if known is None else (known,)
         return Stretch(
             Side.TARGET,
-            topic.remote_topic,
-            topic.remote.topic_id,
-            it.partition,
-            min(start, it.target.stable_end),
-            it.target.stable_end,
+            copy.topic,
+            remote_topic_id,
+            copy.partition,
+            min(start, log.stable_end),
+            log.stable_end,
             (Spans.downstream_of(maps), self._others.others.get(copy, Spans())),
         )
 

@@ -200,8 +200,9 @@ def _numbers(there: Way, work: Work, request: Request) -> Mapping[StepName, str]
     if found is not None:
         tail = home_steps.why_tail(flow, found.only_on_source, request.tail)
         texts[StepName.EXPORT_TAIL] = f"would export {found.only_on_source:,} records"
+        coming = found.only_on_target - found.strayed
         texts[StepName.BRING_HOME] += (
-            f"; {found.only_on_target:,} records of {flow.target.alias} are not on {flow.source.alias} now"
+            f"; {coming:,} records of {flow.target.alias} are not on {flow.source.alias} now"
         ) + (f"; would wait: {tail}" if tail else "")
-        texts[StepName.DRAIN] = f"{found.only_on_target:,} records are not on {flow.source.alias} now"
+        texts[StepName.DRAIN] = f"{coming:,} records are not on {flow.source.alias} now"
     return texts

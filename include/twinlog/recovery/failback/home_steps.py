@@ -118,7 +118,9 @@ def bring_home(journey: Journey) -> Outcome:
         if found.only_on_source and not not_there
         else ""
     )
-    brought = f"{found.only_on_target:,} records and what came since brought home{kept}{what}"
+    brought = f"{found.only_on_target - found.strayed:,} records and what came since brought home{kept}{what}"
+    if found.strayed:
+        there.notes.append(f"{found.strayed:,} records stay on {there.flow.target.alias}: see the files")
     text = "; ".join([brought, *there.notes, *standby.keep_known(back)])
     if not_there:
         there.notes.append(not_there)

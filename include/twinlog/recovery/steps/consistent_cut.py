@@ -99,7 +99,7 @@ def read_cut(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Found
     """Find the cut, and its places in the copies.  Raises errors of the target, and as `cut.read.read`.
 
     A copy that is gone has no place, nor has one that was still to be made.  If a copy is gone whose topic the flow
-    still copied, there is no cut: transactions that wrote there are not whole any more.
+    still copied, and the source has, there is no cut: transactions that wrote there are not whole any more.
     """
     cut = read(flow, target, ledger)
     if isinstance(cut, NoCut):
@@ -108,7 +108,8 @@ def read_cut(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Found
         topic: it for topic, it in ledger.incarnations.items() if topic in {at.topic for at in cut.offsets}
     }
     copies = _copies(target, lives.values())
-    if lost := sorted(topic for topic in lives.keys() & cut.topics if topic not in copies):
+    wanted = (lives.keys() & cut.topics) - ledger.deleted.keys()
+    if lost := sorted(topic for topic in wanted if topic not in copies):
         return NoCut(
             f"{lives[lost[0]].remote_topic}, the copy of {lost[0]}, was deleted, or created again{and_more(len(lost))}"
         )

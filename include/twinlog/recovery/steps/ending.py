@@ -20,7 +20,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery import evidence, transitions
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import Outcome, at_risk, done, estimated, failed, skipped, waiting
+from twinlog.recovery.report import Outcome, done, failed, skipped, waiting
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.planned import moved_since
@@ -61,11 +61,8 @@ def approve(scene: Scene) -> Outcome:
     if scene.mode is Mode.PLANNED:
         cost = "nothing is lost"
     else:
-        known, guess = at_risk(scene.topics), estimated(scene.topics)
-        about = f", about {guess:,} by the recent rate" if guess is not None else ""
-        cost = f"{known:,} records are known to be lost{about}"
-        if scene.loss is not None and scene.loss.at_ms is None:
-            cost = f"how many records are lost is not known{about}"
+        assert scene.loss is not None  # the step before has counted it
+        cost = scene.loss.cost
     if scene.groups_at_ms is not None:
         cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
     if scene.cut is not None:
@@ -91,7 +88,7 @@ def promote(scene: Scene) -> Outcome:
     if why:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
     planned = scene.mode is Mode.PLANNED
-    lost = 0 if planned else (at_risk(scene.topics) if scene.loss and scene.loss.at_ms is not None else None)
+    lost = 0 if planned else (scene.loss.known if scene.loss else None)
     rpo = 0.0 if planned else (scene.loss.seconds if scene.loss else None)
     outcome = done(f"{flow.target.alias} is promoted")
 

@@ -8,21 +8,20 @@ another command can still place it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.checks.risk import iso
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.gate.groups import left_behind
 from twinlog.groups.time_machine import Past, Stood, Then, mapped_between, past
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_dead import commit, waived
+from twinlog.recovery.steps.source_dead import commit, missing, waived
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import read_progress
+from twinlog.topics.incarnations import no_longer_copied
 from twinlog.visible import and_more, listed
 
 OPTION = "--groups-at"
@@ -60,18 +59,20 @@ def read_returns(
 ) -> Returns:
     """Decide for every position of that time; `now` are the places of now.  Raises UsageError for no such time.
 
-    Positions on copies that are gone, and whose topics the flow does not have any more, are left out.
+    If a copy is gone, and nothing is copied into it any more, no group has a place there to go back to.
     """
     found = past(flow, target, ledger, at_ms, OPTION)
-    copies = {it.remote.topic for it in found.rows}
-    left = left_behind(flow, target, ledger, read_progress(flow, target), copies)
-    found = replace(found, rows=tuple(it for it in found.rows if it.remote.topic not in left))
-    groups = {it.group for it in found.rows}
+    asked = {it.remote.topic for it in found.rows if it.downstream_offset is None}
+    gone = missing(target.describe_topics(asked)) if asked else frozenset()
+    rows = [
+        it for it in found.rows if it.remote.topic not in gone or not no_longer_copied(flow, ledger, it.topic)
+    ]
+    groups = {it.group for it in rows}
     committed = target.committed_offsets(groups).require() if groups else {}
     states = {it.group: it.state for it in target.groups()} if groups else {}
     return Returns(
         at_ms,
-        tuple(_return(it, committed.get(it.group, {}), states, flow) for it in found.rows),
+        tuple(_return(it, committed.get(it.group, {}), states, flow) for it in rows),
         _stay(found, now),
     )
 

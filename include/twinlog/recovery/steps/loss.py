@@ -1,11 +1,13 @@
 """Count what is lost with the source, from the target alone.
 
-Records are known to be lost by the last cycle's report, and estimated by the rate of the minute before it.
+Records are known to be lost by the last cycle's report, and estimated by the rate of the minute before the last moment
+of which the target knows: that of the report, or of the newest record that was copied since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +16,20 @@ from twinlog.checks.risk import iso, seconds_since
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.policy.state_topics import is_known_heartbeats
-from twinlog.recovery.report import PartitionAtRisk, TopicAtRisk
+from twinlog.recovery.report import PartitionAtRisk, TopicAtRisk, at_risk, estimated
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import read_progress
+from twinlog.state.progress import SourceIncarnation, read_packed, read_progress
 from twinlog.topics.discovery import remote_name
+from twinlog.visible import listed
 
 RECORDS = 1000
-"""Records at the end of each copy that are read to find its rate."""
+"""Offsets at the end of each copy whose records are read to find its rate."""
 
 RATE_MS = 60_000
-"""The time before the last report over which the rate is taken."""
+"""The time over which the rate is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,36 @@ class Loss:
     """Tell what is lost, by partition, as of the last report; `at_ms` is None if there is none, so nothing is known.
 
     `seconds` is the most that can be missing: the age of the oldest record that was waiting then, and all the time
-    since.
+    since.  `unread` says which partitions the last report could not look into, "" if there were none: what is lost of
+    them is in no number.
     """
 
     topics: tuple[TopicAtRisk, ...]
     at_ms: int | None
     seconds: float | None
     estimate: str
+    unread: str = ""
+
+    @property
+    def known(self) -> int | None:
+        """Count the records known to be lost; None if it is not known of all partitions."""
+        return None if self.at_ms is None or self.unread else at_risk(self.topics)
+
+    @property
+    def cost(self) -> str:
+        """Say in a clause how many records are lost."""
+        guess = estimated(self.topics)
+        about = f", about {guess:,} in all by the recent rate" if guess is not None else ""
+        if self.at_ms is None:
+            return f"how many records are lost is not known{about}"
+        more = f", and what {self.unread} had besides is not known" if self.unread else ""
+        return f"{at_risk(self.topics):,} records are known to be lost{about}{more}"
+
+    @property
+    def told(self) -> str:
+        """Say in a line what is lost, and what that rests on."""
+        most = f"; at most the last {self.seconds:,.0f} s" if self.seconds is not None else ""
+        return f"{self.cost}{most}; {self.estimate}"
 
 
 def read_loss(flow: FlowSettings, target: ClusterReader) -> Loss:
@@ -51,15 +78,17 @@ def read_loss(flow: FlowSettings, target: ClusterReader) -> Loss:
     places = dict(_places(flow, ledger, progress, counts))
     there = {it for it in places.values() if it.partition < counts.get(it.topic, 0)}
     ends = target.offsets(there).found
-    starts = {at: max(it.log_start, it.end - RECORDS) for at, it in ends.items() if it.end > it.log_start}
-    newest = target.read_records(starts, RECORDS) if starts and report is not None else {}
+    copied = _copied_ends(flow, target, ledger, places, ends) if report is not None else {}
+    newest = read_newest(target, copied, ends)
     summary = report.summary if report is not None else {}
     at_ms = report.at_ms if report is not None else None
     age = seconds_since(at_ms, now_ms)
+    until_ms = last_moment(at_ms, newest, now_ms) if at_ms is not None else None
+    silent = seconds_since(until_ms, now_ms)
     by_topic: dict[str, list[PartitionAtRisk]] = {}
     for at, remote in sorted(places.items()):
-        rate = rate_before(newest.get(remote, ()), at_ms) if at_ms is not None else None
-        row = partition_loss(at, summary, progress.get(at), ends.get(remote), rate, age)
+        rate = rate_before(newest.get(remote, NONE), until_ms) if until_ms is not None else None
+        row = partition_loss(at, summary, progress.get(at), ends.get(remote), rate, silent)
         by_topic.setdefault(at.topic, []).append(row)
     return Loss(
         topics=tuple(
@@ -67,8 +96,74 @@ def read_loss(flow: FlowSettings, target: ClusterReader) -> Loss:
         ),
         at_ms=at_ms,
         seconds=_most_missing(summary, age),
-        estimate=_estimate(flow, at_ms, age),
+        estimate=_estimate(flow, at_ms, until_ms, silent),
+        unread=_unread(ledger),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest records of a log; `whole` says that it has no others."""
+
+    records: Sequence[ReadRecord]
+    whole: bool
+
+
+NONE = Newest((), whole=True)
+
+
+def read_newest(
+    target: ClusterReader, ends: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionOffsets]
+) -> Mapping[TopicPartition, Newest]:
+    """Read the last records before some ends; at most as many offsets, of which markers take some."""
+    starts = {
+        at: max(logs[at].log_start, end - RECORDS) for at, end in ends.items() if end > logs[at].log_start
+    }
+    found = target.read_records(starts, RECORDS) if starts else {}
+    return {
+        at: Newest([it for it in records if it.offset < ends[at]], starts[at] == logs[at].log_start)
+        for at, records in found.items()
+    }
+
+
+def _copied_ends(
+    flow: FlowSettings,
+    target: ClusterReader,
+    ledger: Ledger,
+    places: Mapping[TopicPartition, TopicPartition],
+    logs: Mapping[TopicPartition, PartitionOffsets],
+) -> Mapping[TopicPartition, int]:
+    """Return the end of each copy behind its last copied record: clients of the target may write behind it.
+
+    Without a map that tells, and can be read, the log's end counts.
+    """
+    maps, ends = read_packed(flow, target), {}
+    for at, remote in places.items():
+        if (log := logs.get(remote)) is None:
+            continue
+        life = ledger.incarnations.get(at.topic)
+        known = SourceIncarnation(at.topic, life.topic_id if life is not None else "", at.partition)
+        packed, ends[remote] = maps.seen(known), log.end
+        if isinstance(packed, PackedMap):
+            with suppress(UnreadableMap):
+                ends[remote] = min(log.end, packed.end_of_copy())
+    return ends
+
+
+def last_moment(at_ms: int, newest: Mapping[TopicPartition, Newest], now_ms: int) -> int:
+    """Return the last moment of which the target knows (epoch ms), by reports and by the newest copies.  Pure.
+
+    A flow that follows copies on between its reports.  Times to come are no times of the source.
+    """
+    times = (it.timestamp for each in newest.values() for it in each.records)
+    return max([at_ms, *(it for it in times if it <= now_ms)])
+
+
+def _unread(ledger: Ledger) -> str:
+    """Name the topics of which the last cycle could not look into every partition."""
+    known = ledger.known_source
+    unread = {it.topic: it.unread for it in known.topics if it.unread} if known is not None else {}
+    return f"{sum(unread.values()):,} partition(s) of {listed(sorted(unread))}" if unread else ""
 
 
 def _places(
@@ -106,9 +201,11 @@ def partition_loss(
     last: int | None,
     copy: PartitionOffsets | None,
     rate: float | None,
-    age: float | None,
+    silent: float | None,
 ) -> PartitionAtRisk:
     """Compute one partition's loss; `last` is its last copied upstream offset, `rate` its records per second.  Pure.
+
+    Nothing is known of the last `silent` seconds.
 
     seen by the report:    next_upstream ...... waited: lag and undecided ...... end |  written since: estimated
     copied since:          ------------> last
@@ -127,7 +224,7 @@ def partition_loss(
     known = waited
     if copied_since and last is not None:
         known = min(waited, max(0, (end_seen or 0) - (last + 1)))
-    more = round(rate * age) if rate is not None and age is not None else None
+    more = round(rate * silent) if rate is not None and silent is not None else None
     return PartitionAtRisk(
         at.partition,
         end_seen if last is None else max(end_seen or 0, last + 1),
@@ -137,13 +234,16 @@ def partition_loss(
     )
 
 
-def rate_before(newest: Sequence[ReadRecord], at_ms: int) -> float:
-    """Return the records per second that a copy received in the minute before `at_ms`, by their timestamps.  Pure."""
-    times = [it.timestamp for it in newest if at_ms - RATE_MS < it.timestamp <= at_ms]
+def rate_before(newest: Newest, at_ms: int) -> float:
+    """Return the records per second that a copy received in the minute before `at_ms`, by their timestamps.  Pure.
+
+    If the records that were read do not go back so far, the time counts in which they came.
+    """
+    times = [it.timestamp for it in newest.records if at_ms - RATE_MS < it.timestamp <= at_ms]
     if not times:
         return 0.0
-    whole = len(times) < len(newest) or len(newest) < RECORDS
-    span_ms = RATE_MS if whole else max(1, at_ms - min(times))
+    all_of_it = newest.whole or any(it.timestamp <= at_ms - RATE_MS for it in newest.records)
+    span_ms = RATE_MS if all_of_it else max(1, at_ms - min(times))
     return len(times) * 1000 / span_ms
 
 
@@ -152,10 +252,11 @@ def _most_missing(summary: Mapping[str, Any], age: float | None) -> float | None
     return None if waited is None or age is None else round(waited + age, 3)
 
 
-def _estimate(flow: FlowSettings, at_ms: int | None, age: float | None) -> str:
-    if at_ms is None or age is None:
+def _estimate(flow: FlowSettings, at_ms: int | None, until_ms: int | None, silent: float | None) -> str:
+    if at_ms is None or until_ms is None or silent is None:
         return f"nothing is known of {flow.source.alias}: no cycle has reported"
+    later = f", and its newest copied record is of {iso(until_ms)}" if until_ms > at_ms else ""
     return (
-        f"{flow.source.alias} was last seen at {iso(at_ms)}; what was written in the {age:,.0f} s since is estimated by"
-        " the rate of the minute before"
+        f"{flow.source.alias} was last seen at {iso(at_ms)}{later}; what was written in the {silent:,.0f} s since is"
+        " estimated by the rate of the minute before"
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.audit import audit
 from twinlog.audit.request import AuditMode, AuditRequest
+from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
@@ -322,9 +323,16 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
         result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
-    told = [it.message for it in result.differences] + [it.message for it in result.problems]
+    told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
     first = next(iter(told), result.verdict.value)
     return failed(f"the copy is not proved equal: {first}; see `twinlog audit`", refused=True)
+
+
+def _named(it: AuditedDifference) -> str:
+    """Say which record differs: `twinlog audit` does not know a flow that is made for the way home."""
+    places = (("upstream offset", it.upstream_offset), ("downstream offset", it.downstream_offset))
+    where = " and ".join(f"{side} {offset}" for side, offset in places if offset is not None)
+    return f"{it.topic}-{it.partition}, {where}: {it.kind.value}: {it.message}"
 
 
 def moved_since(scene: Scene) -> str:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
 from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.values import PartitionOffsets
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.gate.groups import checkpoints_to_place
+from twinlog.gate.groups import of_this_incarnation
 from twinlog.groups.translate import never_copied, positions
 from twinlog.kafka_types import TopicPartition
-from twinlog.recovery.report import Outcome, PlacedGroup, at_risk, done, estimated, waiting
+from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.mm2_topics import DatedCheckpoint
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
-from twinlog.topics.incarnations import sources_of_copies
+from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.topics.incarnations import no_longer_copied, sources_of_copies
 from twinlog.visible import and_more, listed
 
 
@@ -29,12 +29,7 @@ def count_loss(scene: Scene) -> Outcome:
     """Say what is lost: by partition in the report, in sum here."""
     scene.loss = loss = read_loss(scene.flow, scene.clusters.target)
     scene.topics = loss.topics
-    known, guess = at_risk(loss.topics), estimated(loss.topics)
-    if loss.at_ms is None:
-        return done(f"the loss is unknown: {loss.estimate}")
-    about = f"; about {guess:,} in all, if it went on as before" if guess is not None else ""
-    most = f"; at most the last {loss.seconds:,.0f} s" if loss.seconds is not None else ""
-    return done(f"{known:,} records known to be lost{about}{most}; {loss.estimate}")
+    return done(loss.told)
 
 
 NO_LIMIT = 1 << 63
@@ -45,7 +40,8 @@ NO_LIMIT = 1 << 63
 class Placing:
     """Tell where one group goes on: its last checkpoint, the offset to commit, and what is committed there now.
 
-    `write` is None if it stands there already, or has read on there.  `trouble` says why it cannot be placed.
+    `write` is None if it stands there already, or has read on there.  `trouble` says why it cannot be placed.  If the
+    copy is `gone`, and nothing is copied into it any more, there is no place, and nothing to do.
     """
 
     checkpoint: DatedCheckpoint
@@ -54,6 +50,7 @@ class Placing:
     write: int | None
     exact: bool
     trouble: str = ""
+    gone: bool = False
 
     @property
     def key(self) -> GroupPartition:
@@ -92,11 +89,21 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     left = sorted({it.key.group for it in placings if it.trouble})
     unplaced = f"; left where they are, by waiver: {listed(left)}" if left else ""
     written = sum(len(it) for it in changes.values())
-    inexact = sum(not it.exact for it in placings)
+    inexact = sum(not it.exact and not it.gone for it in placings)
     about = f"; {inexact:,} begin earlier than they had read" if inexact else ""
     return done(
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
+        f"{without_place(placings)}"
     )
+
+
+def without_place(placings: Sequence[Placing]) -> str:
+    """Say which copies are gone, so that groups have no place there; "" if there are none.  Pure."""
+    gone = sorted({it.key.topic for it in placings if it.gone})
+    if not gone:
+        return ""
+    count = sum(it.gone for it in placings)
+    return f"; {count:,} have no place: {listed(gone)}, which nothing is copied into any more, is gone"
 
 
 def commit(target: Cluster, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]) -> Outcome | None:
@@ -118,17 +125,23 @@ def read_placings(
 
     Raises errors of the target.
     """
-    noted = checkpoints_to_place(flow, target, ledger, read_progress(flow, target))
+    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
     wanted = {it.checkpoint.group for it in noted.values()}
     committed = target.committed_offsets(wanted).found if wanted else {}
     states = {it.group: it.state for it in target.groups()} if wanted else {}
     copies = {place.topic_partition for place in noted}
-    described = target.describe_topics({it.topic for it in copies}).found
+    answers = target.describe_topics({it.topic for it in copies})
+    described, gone = answers.found, missing(answers)
     there = {
         it for it in copies if it.topic in described and it.partition < len(described[it.topic].partitions)
     }
     ends = target.offsets(there).found
-    return place(flow, ledger, read_packed(flow, target), noted, committed, states, ends, limits)
+    return place(flow, ledger, read_packed(flow, target), noted, committed, states, ends, limits, gone)
+
+
+def missing(answers: Answers[str, TopicDescription]) -> frozenset[str]:
+    """Return the topics that do not exist; those that are hidden, or do not answer, may.  Pure."""
+    return frozenset(name for name, error in answers.refused.items() if error.code == NO_SUCH_TOPIC)
 
 
 def place(
@@ -140,8 +153,9 @@ def place(
     states: Mapping[str, GroupState],
     ends: Mapping[TopicPartition, PartitionOffsets],
     limits: Mapping[TopicPartition, int] | None = None,
+    gone: Collection[str] = (),
 ) -> tuple[Placing, ...]:
-    """Decide where each group goes on.  Pure.
+    """Decide where each group goes on; the copies that are `gone` have no place.  Pure.
 
     The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.  If a
     topic has the same name on both sides, or records came home to it, the checkpoint itself is kept: the reverse flow's
@@ -155,9 +169,9 @@ def place(
         place, there = key.topic_partition, committed.get(it.group, {}).get(key.topic_partition)
         log = ends.get(place)
         if log is None:
-            found.append(
-                Placing(noted[key], source, there, None, exact=False, trouble="its copy does not answer")
-            )
+            over = it.topic in gone and no_longer_copied(flow, ledger, source)
+            trouble = "" if over else f"its copy {'is gone' if it.topic in gone else 'does not answer'}"
+            found.append(Placing(noted[key], source, there, None, exact=False, trouble=trouble, gone=over))
             continue
         life = ledger.incarnations.get(source)
         known = SourceIncarnation(source, life.topic_id if life is not None else "", it.partition)

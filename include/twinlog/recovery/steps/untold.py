@@ -35,7 +35,7 @@ from twinlog.recovery.report import (
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import consistent_cut, groups_at, registries
 from twinlog.recovery.steps.client_switch import way_of
-from twinlog.recovery.steps.loss import RECORDS, Loss, rate_before
+from twinlog.recovery.steps.loss import NONE, Loss, rate_before, read_newest
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import denied_to_everybody
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, open_run
@@ -152,11 +152,11 @@ def read_loss(there: FlowSettings, target: ClusterReader) -> Loss:
     found = target.describe_topics(names).found
     places = [TopicPartition(name, it) for name in names for it in range(len(found[name].partitions))]
     ends = target.offsets(places).found
-    starts = {at: max(it.log_start, it.end - RECORDS) for at, it in ends.items() if it.end > it.log_start}
-    newest = target.read_records(starts, RECORDS) if starts else {}
+    newest = read_newest(target, {at: it.end for at, it in ends.items()}, ends)
     now_ms = clock.now_ms()
     at_ms = max(
-        (it.timestamp for each in newest.values() for it in each if it.timestamp <= now_ms), default=0
+        (it.timestamp for each in newest.values() for it in each.records if it.timestamp <= now_ms),
+        default=0,
     )
     age = clock.seconds_since(at_ms, now_ms)
     topics = tuple(
@@ -169,7 +169,7 @@ def read_loss(there: FlowSettings, target: ClusterReader) -> Loss:
                     None,
                     ends[at].end if at in ends else None,
                     0,
-                    round(rate_before(newest.get(at, ()), at_ms) * age) if at_ms else None,
+                    round(rate_before(newest.get(at, NONE), at_ms) * age) if at_ms else None,
                 )
                 for at in places
                 if at.topic == name
