@@ -75,8 +75,9 @@ def run(
         found = read_returns(flow, clusters.target, ledger, at_ms, groups)
         groups = returned(flow, clusters.target, ledger, found, groups)
         texts = {**texts, StepName.GROUPS_AT: told(found, groups)}
+    ends = flow.source.alias, flow.target.alias
     steps = tuple(
-        StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does))
+        StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does_for(*ends)))
         for step in steps_of(mode, groups_at=at_ms is not None, cut=cut)
     )
     again = f"; goes on with {under_way.run}" if under_way else ""

@@ -7,6 +7,7 @@ only the steps behind it are left.  There is no state "failed": a step that fail
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,12 +50,16 @@ class Tail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what it does, what is to be expected of it, and what to do otherwise."""
+    """One step: what it does, what is to be expected of it, and what to do otherwise; A is the source, B the target."""
 
     name: StepName
     does: str
     expected: str
     otherwise: str
+
+    def does_for(self, source: str, target: str) -> str:
+        """Say what it does with the aliases of a flow."""
+        return re.sub(r"\b[AB]\b", lambda found: {"A": source, "B": target}[found[0]], self.does)
 
 
 _BEGIN = Step(

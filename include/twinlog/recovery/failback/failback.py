@@ -123,7 +123,8 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     work = Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
     for name, deed in _DEEDS:
         if request.dry_run and name is not StepName.COMPARE:
-            does = next(it.does for it in FAILBACK if it.name is name)
+            step = next(it for it in FAILBACK if it.name is name)
+            does = step.does_for(flow.source.alias, flow.target.alias)
             work.steps.append(StepReport(name, StepState.PLANNED, 0.0, does))
             continue
         _do(work, name, deed)

@@ -175,7 +175,8 @@ def _preview(
         if step.name is StepName.COMPARE:
             work.steps.append(row)
         elif step.name in todo:
-            text = texts.get(step.name, step.does)
+            does = step.does_for(there.flow.source.alias, there.flow.target.alias)
+            text = texts.get(step.name, does)
             work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, text))
         elif step.name in done_already:
             work.steps.append(done_already[step.name])
