@@ -139,7 +139,7 @@ PLANNED = (
         StepName.AUDIT,
         "compares what no audit has compared yet, record by record",
         "equal",
-        "differences are named: `twinlog audit`",
+        "differences are named: `twinlog audit`; copy the topic anew, or waive them (`twinlog waiver add audit-equal`)",
     ),
     Step(
         StepName.GATE,
@@ -253,7 +253,7 @@ HOME = (
         StepName.AUDIT,
         "compares what no audit of either flow has compared yet, record by record",
         "equal, both ways",
-        "differences are named: `twinlog audit`",
+        "differences are named: `twinlog audit`; copy the topic anew, or waive them (`twinlog waiver add audit-equal`)",
     ),
     Step(
         StepName.GATE,
