@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
 
-from twinlog.audit.result import AuditedDifference
-from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FailoverSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
-from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
@@ -27,7 +23,6 @@ from twinlog.monitoring import publish
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State, at_risk
-from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics import pauses
@@ -146,26 +141,6 @@ class TestPlanned:
         assert (State.FOLLOWING, 4) == (report.state, report.topics[0].partitions[0].at_risk_records)
         assert 0 == world.blows.count
         assert FlowPhase.ACTIVE is ledger_of(world).phase
-
-    def test_an_audit_that_finds_a_difference_says_which_record_it_is(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ):
-        """For a flow that is made for the way home there is no `twinlog audit` that could tell."""
-        found = AuditedDifference(
-            kind=DifferenceKind.MISSING,
-            upstream_offset=3,
-            downstream_offset=None,
-            message="it has no copy",
-            topic="orders",
-            remote_topic="A.orders",
-            partition=0,
-        )
-        unequal = SimpleNamespace(
-            equal=False, verdict=AuditVerdict.DIFFERENT, differences=(found,), problems=()
-        )
-        monkeypatch.setattr(planned.audit, "run", lambda *_: unequal)
-        report = world.fail_over()
-        assert "orders-0, upstream offset 3: missing: it has no copy" in said(report, "audit")
 
     def test_a_dry_run_is_refused_as_the_command_would_be(self, world: World):
         """A flow that a person has paused is not failed over while its source lives."""

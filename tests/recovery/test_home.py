@@ -125,7 +125,7 @@ class TestHome:
         assert [0] == [it.again for it in report.groups]
         require_home(world)
         assert (
-            "A->B: promote A again? Nothing is lost, 1 groups are placed there, 0 records are read again"
+            "A->B: promote A again? nothing is lost, 1 groups are placed there, 0 records are read again"
             == world.questions[-1]
         )
 

@@ -8,22 +8,24 @@ from types import SimpleNamespace
 import pytest
 from recovery_world import World
 
+from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.kafka_types import Issue
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
-from twinlog.state.ledger import write_ledger
+from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)
-MISSING = SimpleNamespace(
-    topic="orders",
-    partition=0,
+MISSING = AuditedDifference(
+    kind=DifferenceKind.MISSING,
     upstream_offset=2,
     downstream_offset=None,
-    kind=DifferenceKind.MISSING,
     message="its copy is not there",
+    topic="orders",
+    remote_topic="A.orders",
+    partition=0,
 )
 
 
@@ -55,7 +57,7 @@ def audited(report: FailoverReport) -> str:
 def test_a_difference_stops_it_and_the_line_says_what_can_be_done(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is promoted."""
+    """It names the record: of a flow that is made for the way home no `twinlog audit` could tell."""
     unequal(monkeypatch)
     report = world.fail_over()
     assert State.REFUSED is report.state
@@ -75,6 +77,8 @@ def test_a_waiver_counts_as_it_does_at_the_gate(
     report = world.fail_over()
     assert State.PROMOTED is report.state, audited(report)
     assert "1 differences, waived by jo: orders-0, upstream offset 2: missing" in audited(report)
+    assert "nothing is lost but what jo has waived (audit-equal)" in world.questions[0]
+    assert read_ledger(world.flow, world.clusters.target).recoveries[0].at_risk_records is None
 
 
 @pytest.mark.parametrize(

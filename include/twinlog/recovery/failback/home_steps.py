@@ -178,13 +178,14 @@ def approve(journey: Journey) -> Outcome:
     """Ask a person; without one the way home waits."""
     flow, placed = journey.there.flow, journey.back.groups
     groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
+    lost = planned.told_lost(journey.there, journey.back)
     question = (
-        f"{flow.name}: promote {flow.source.alias} again? Nothing is lost, {groups:,} groups are placed there,"
+        f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
         f" {again:,} records are read again"
     )
     match journey.there.tools.approve(question):
         case Answer.YES:
-            return done(f"yes, by {journey.there.journal.actor.by}; nothing is lost")
+            return done(f"yes, by {journey.there.journal.actor.by}; {lost}")
         case Answer.NO:
             return failed(
                 "no: clients stay where they are; run it again, or `twinlog recovery abort`", refused=True

@@ -23,7 +23,7 @@ from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import Outcome, done, failed, skipped, waiting
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
-from twinlog.recovery.steps.planned import moved_since
+from twinlog.recovery.steps.planned import answering, moved_since, told_lost
 from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
@@ -59,7 +59,7 @@ def approve(scene: Scene) -> Outcome:
     """Ask a person; without one the failover waits."""
     flow = scene.flow
     if scene.mode is Mode.PLANNED:
-        cost = "nothing is lost"
+        cost = told_lost(scene)
     else:
         assert scene.loss is not None  # the step before has counted it
         cost = scene.loss.cost
@@ -88,8 +88,9 @@ def promote(scene: Scene) -> Outcome:
     if why:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
     planned = scene.mode is Mode.PLANNED
-    lost = 0 if planned else (scene.loss.known if scene.loss else None)
-    rpo = 0.0 if planned else (scene.loss.seconds if scene.loss else None)
+    proved = planned and not answering(scene)
+    lost = 0 if proved else (scene.loss.known if scene.loss else None)
+    rpo = 0.0 if proved else (scene.loss.seconds if scene.loss else None)
     outcome = done(f"{flow.target.alias} is promoted")
 
     def move(ledger: Ledger) -> transitions.Move:

@@ -6,7 +6,7 @@ Each may be done again at any time, and then changes nothing more.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from twinlog import clock
@@ -338,14 +338,33 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
 
 def _waived(scene: Scene, result: AuditResult) -> str:
     """Name who has waived the differences of every topic that has some; "" if one is left."""
-    waivers = read_ledger(scene.flow, scene.clusters.target).waivers
-    now_ms = clock.now_ms()
-    by = {it.subject: it.by for it in waivers if it.check == AUDIT_EQUAL.name and it.counts(now_ms)}
+    by = _waivers(scene)
     if "" in by:
         return by[""]
     topics = {it.topic for it in result.partitions if it.differences}
     elsewhere = result.difference_count - sum(it.differences for it in result.partitions)
     return listed(sorted({by[it] for it in topics})) if topics <= by.keys() and not elsewhere else ""
+
+
+def _waivers(scene: Scene) -> Mapping[str, str]:
+    """Return who answers for differences, by topic, "" for all."""
+    waivers, now_ms = read_ledger(scene.flow, scene.clusters.target).waivers, clock.now_ms()
+    return {it.subject: it.by for it in waivers if it.check == AUDIT_EQUAL.name and it.counts(now_ms)}
+
+
+def answering(*scenes: Scene) -> tuple[str, ...]:
+    """Return the people who answer for differences, so that nobody can say that nothing is lost."""
+    return tuple(sorted({by for scene in scenes for by in _waivers(scene).values()}))
+
+
+def told_lost(*scenes: Scene) -> str:
+    """Say what is lost if everything was drained and audited: nothing, or what was waived."""
+    people = answering(*scenes)
+    return (
+        f"nothing is lost but what {listed(people)} has waived ({AUDIT_EQUAL.name})"
+        if people
+        else "nothing is lost"
+    )
 
 
 def _named(it: AuditedDifference) -> str:
