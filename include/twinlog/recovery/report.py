@@ -44,7 +44,8 @@ class PartitionAtRisk:
     `upstream_end` is as last seen if the source is lost, None if it was never seen.  `at_risk_records` are known not
     to be on the target.  `estimated_records` adds what may have been written after the source was last seen, by the
     rate of the last minute before; None if nothing is to be estimated.  `behind_cut` are records of the copy behind the
-    consistent cut, which lies at `cut_upstream` and `cut_downstream`; None if there is no cut.
+    consistent cut, which lies at `cut_upstream` and `cut_downstream`; None if there is no cut.  `unseen`: the last
+    cycle could not look at it, so how many records are at risk is not known.
     """
 
     partition: int
@@ -55,6 +56,7 @@ class PartitionAtRisk:
     cut_upstream: int | None = None
     cut_downstream: int | None = None
     behind_cut: int | None = None
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,16 @@ class TestReadLoss:
         world.cycle()
         found = read_loss(world.flow, world.clusters.target)
         assert (None, "1 partition(s) of orders") == (found.known, found.unread)
+        assert [True] == [it.unseen for it in found.topics[0].partitions]
+
+    def test_an_empty_partition_was_seen(self, world: World):
+        """Nothing of it is at risk, and that is known."""
+        world.clusters.source.add_topic("empty", 2)
+        world.cycle()
+        found = {it.topic: it.partitions for it in read_loss(world.flow, world.clusters.target).topics}
+        assert {"orders": [False], "empty": [False, False]} == {
+            topic: [it.unseen for it in partitions] for topic, partitions in found.items()
+        }
 
 
 class TestLoss:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlog import clock
@@ -89,6 +89,7 @@ def read_loss(flow: FlowSettings, target: ClusterReader) -> Loss:
     for at, remote in sorted(places.items()):
         rate = rate_before(newest.get(remote, NONE), until_ms) if until_ms is not None else None
         row = partition_loss(at, summary, progress.get(at), ends.get(remote), rate, silent)
+        row = replace(row, unseen=report is not None and _unseen(at, summary, ledger))
         by_topic.setdefault(at.topic, []).append(row)
     return Loss(
         topics=tuple(
@@ -159,10 +160,24 @@ def last_moment(at_ms: int, newest: Mapping[TopicPartition, Newest], now_ms: int
     return max([at_ms, *(it for it in times if it <= now_ms)])
 
 
+def _unseen(at: TopicPartition, summary: Mapping[str, Any], ledger: Ledger) -> bool:
+    """Say whether the last cycle did not see where a partition ends; of an empty one it reports no numbers either."""
+    reported = summary.get("next_upstream", {})
+    told = any(
+        str(at.partition) in summary.get(key, {}).get(at.topic, {}) for key in ("next_upstream", "ends")
+    )
+    return not told and (at.topic not in reported or at.topic in _unread_partitions(ledger))
+
+
+def _unread_partitions(ledger: Ledger) -> Mapping[str, int]:
+    """Return how many partitions of each topic the last cycle could not look into."""
+    known = ledger.known_source
+    return {it.topic: it.unread for it in known.topics if it.unread} if known is not None else {}
+
+
 def _unread(ledger: Ledger) -> str:
     """Name the topics of which the last cycle could not look into every partition."""
-    known = ledger.known_source
-    unread = {it.topic: it.unread for it in known.topics if it.unread} if known is not None else {}
+    unread = _unread_partitions(ledger)
     return f"{sum(unread.values()):,} partition(s) of {listed(sorted(unread))}" if unread else ""
 
 
