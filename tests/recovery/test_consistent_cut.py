@@ -19,7 +19,7 @@ from twinlog.cut import read
 from twinlog.cut.plan import NoCut
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase, LaneFence
-from twinlog.formats.ledger.topics import DeletedTopic
+from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.formats.transactions import PARTITION, Event, EventKind, Look, Seen, parse
@@ -348,3 +348,16 @@ def test_a_topic_that_was_created_again_is_named(world: World) -> None:
     assert isinstance(found, NoCut)
     assert "saw another topic orders than the one that is copied" in found.reason
     assert "orders-0 is copied to offset 5, and reached 9" in found.reason
+
+
+def test_where_the_records_of_a_topic_are_that_is_not_copied_any_more_does_not_matter(world: World) -> None:
+    """Its map is lost, and all that was copied of it lies before the cut."""
+    target = world.clusters.target
+    target.add_topic("A.old")
+    write_ledger(world.flow, target, [Incarnation("old", "old-id", 1, "A.old")])
+    key = source_offset_key(world.flow.connector_name, "A", 0, "old")
+    target.append(TopicPartition(world.flow.offsets_topic, 0), key=key, value=offset_value(7))
+    torn(world)
+    found = read_cut(world.flow, target, read_ledger(world.flow, target))
+    assert isinstance(found, FoundCut), found
+    assert {COPY: 2} == found.limits

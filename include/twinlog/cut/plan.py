@@ -36,7 +36,7 @@ class Cut:
     """The cut: upstream offsets, exclusive; `as_of_ms` is when the look was taken that it rests on (epoch ms).
 
     `left_out` are transactions of which something was copied that lies behind it.  `topics` are those that the flow
-    copied when the look was taken; others were copied before.
+    copied when the look was taken.  Others were copied before: they have an offset only if something lies behind it.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -82,7 +82,12 @@ def find(known: History, copied: Mapping[TopicPartition, int], gone: Collection[
                 f"every cut of {place.topic}-{place.partition} behind offset {floor[place]} splits a transaction, and"
                 " what lies before is not known",
             )
-    return Cut(offsets, look.at_ms, left_out, frozenset(look.topic_ids))
+    needed = {
+        place: offset
+        for place, offset in offsets.items()
+        if place.topic in look.topic_ids or offset < copied.get(place, 0)
+    }
+    return Cut(needed, look.at_ms, left_out, frozenset(look.topic_ids))
 
 
 def _behind(look: Look, copied: Mapping[TopicPartition, int]) -> TopicPartition | None:
