@@ -78,7 +78,8 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
     """Rewrite the markers that our lanes' transactions lack in the map, judged by progress.
 
     Call this behind the fence that gave `grant`, before a lane writes. Raises TerminalError (`lost-marker`) for a
-    transaction whose outcome is unknown, TransientError also while a map partition has no leader, and ClusterRefused.
+    transaction whose outcome is unknown, and ClusterRefused. Raises TransientError also while a map partition has no
+    leader: its marker could not be written although the outcome is known.
     """
     places = [TopicPartition(state.map_topic, number) for number in range(state.map_partitions)]
     seen = wait_until_led(target, places, grant.ours, LEADER_SECONDS)
@@ -97,16 +98,35 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
             source = decode_map_key(key).topic_partition
             verdict = of_map(it.producer_id, grant.progress.get(source), maps.get(source, MapSeen()))
             verdicts[TopicPartition(state.map_topic, it.partition), it.producer_id].append(verdict)
-    rewrite_markers(target, grant.writers, {key: together(it) for key, it in verdicts.items()})
+    judged = {key: together(it) for key, it in verdicts.items()}
+    rewrite_markers(target, grant.writers, judged)
     left = wait_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
+    if left and not (unknown := not_known(left, judged)):
+        topic, number = min(left)
+        raise TransientError(
+            f"{topic}-{number} on cluster {flow.target.alias} lost the end of a transaction, and did not take it again",
+            hint="see that its leader is up; nobody has to look at the records",
+            code="unsettled",
+        )
     if left:
-        (topic, number), found = min(left.items())
+        topic, number = min(unknown)
+        found = left[TopicPartition(topic, number)]
         raise TerminalError(
             f"cluster {flow.target.alias} lost the end of a transaction: {topic}-{number} holds pieces of the map open"
             f" from offset {found.first_offset} on, and whether they count is not known from {state.offsets_topic}",
             hint=WHAT_TO_DO,
             code=LOST_MARKER,
         )
+
+
+def not_known(
+    left: Collection[TopicPartition], judged: Mapping[tuple[TopicPartition, int], Outcome]
+) -> frozenset[TopicPartition]:
+    """Return the places of which not every open transaction was judged, or one has an unknown outcome.  Pure."""
+    known = {place for place, _ in judged} - {
+        place for (place, _), it in judged.items() if it is Outcome.UNKNOWN
+    }
+    return frozenset(left) - known
 
 
 def maps_seen(log: LogState, wanted: Collection[TopicPartition] | None) -> Mapping[TopicPartition, MapSeen]:
