@@ -54,7 +54,7 @@ def test_a_transaction_whose_marker_no_look_has_seen_is_left_out_of_every_partit
 
 
 def test_a_topic_that_the_flow_has_left_out_has_an_offset_only_if_something_lies_behind_it() -> None:
-    """Whatever has become of its copy then does not matter."""
+    """The cut then does not depend on what has become of its copy."""
     old = TopicPartition("old", 0)
     open_one = part(0, 1, 0, 3, None)
     looks = (EARLY, look(7, [9], [9]))

@@ -273,7 +273,7 @@ def test_a_recording_that_another_driver_broke_off_tells_nothing(world: World) -
 def test_without_the_copy_of_a_topic_that_was_still_copied_there_is_no_cut(
     world: World, recreated: bool
 ) -> None:
-    """What transactions wrote there is gone, so none of them is known to be whole."""
+    """Records of transactions are gone with it, so no transaction is known to be whole."""
     torn(world)
     lose_copy(world, recreated=recreated)
     report = fail_over(world)

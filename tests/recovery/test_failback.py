@@ -393,7 +393,7 @@ class TestLeftBehind:
 
     @pytest.mark.parametrize("left_out", [False, True], ids=["deleted", "left-out"])
     def test_its_copy_is_looked_at_and_stops_nothing(self, with_temp: World, left_out: bool):
-        """What clients wrote there is counted, and stays; the topic itself is not missed."""
+        """Records that clients wrote there are counted, and stay; nobody misses the topic itself."""
         world = with_temp
         if left_out:
             world.flow = replace(world.flow, topics=NameFilter(("orders",)))
@@ -447,7 +447,7 @@ class TestLeftBehind:
         assert (State.PROMOTED, True) == (report.state, why in report.notes)
 
     def test_a_copy_that_was_created_again_is_not_the_flows(self, with_temp: World):
-        """What it holds is its new owner's."""
+        """Its records belong to its new owner."""
         del with_temp.clusters.source.topics["temp"]
         with_temp.cycle()
         del with_temp.clusters.target.topics["A.temp"]

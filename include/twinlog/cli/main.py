@@ -124,9 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _quieten(logging.INFO if debug else logging.ERROR)
     collect_rarely()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a name that the terminal cannot show, as on stderr
+        # As on stderr: a name that the terminal cannot show is escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
     words = [word for word in words if word != "--debug"]
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)

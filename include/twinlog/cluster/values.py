@@ -26,6 +26,20 @@ class Answers(Generic[K, V]):
     found: Mapping[K, V]
     refused: Mapping[K, TwinlogError] = field(default_factory=dict)
 
+    @property
+    def absent(self) -> frozenset[K]:
+        """Return the items that do not exist; those that are hidden, or do not answer, may."""
+        return frozenset(item for item, error in self.refused.items() if error.code == NO_SUCH_TOPIC)
+
+    def existing(self) -> Mapping[K, V]:
+        """Return the values of what exists.
+
+        Raises the first refusal of an item that may exist.
+        """
+        for item in self.refused.keys() - self.absent:
+            raise self.refused[item]
+        return self.found
+
     def require(self) -> Mapping[K, V]:
         """Return all values.
 

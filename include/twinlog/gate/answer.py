@@ -10,7 +10,7 @@ from twinlog.checks.check import CheckResult, Severity
 from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.risk import TopicAtRisk
-from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.ledger.gate import Waiver, counting, covering
 from twinlog.gate.suites.suites import AGES, Fact, Mode
 
 
@@ -139,7 +139,12 @@ def weigh(
     now_ms: int,
 ) -> tuple[GateCheck, ...]:
     """Give each result the age of its facts, and each failed result the waivers that cover it."""
-    counted = [it for it in waivers if it.counts(now_ms)]
+    given = tuple(waivers)
+
+    def waived(result: CheckResult) -> tuple[WaivedBy, ...]:
+        found = covering(counting(given, result.name, now_ms), result.subjects)
+        return tuple(waived_by(it, now_ms) for it in found)
+
     return tuple(
         GateCheck(
             name=result.name,
@@ -150,22 +155,10 @@ def weigh(
             message=result.message,
             age_seconds=ages.get(AGES.get(result.name, Fact.NOW)),
             subjects=result.subjects,
-            waived=() if result.passed else covering(result, counted, now_ms),
+            waived=() if result.passed else waived(result),
         )
         for result in results
     )
-
-
-def covering(result: CheckResult, waivers: Iterable[Waiver], now_ms: int) -> tuple[WaivedBy, ...]:
-    """Return the waivers that together cover every subject in which a check failed; none if one subject is left."""
-    of_check = [it for it in waivers if it.check == result.name]
-    whole = [it for it in of_check if not it.subject]
-    if whole:
-        return tuple(waived_by(it, now_ms) for it in whole)
-    by_subject = {it.subject: it for it in of_check}
-    if result.subjects and set(result.subjects) <= set(by_subject):
-        return tuple(waived_by(by_subject[subject], now_ms) for subject in result.subjects)
-    return ()
 
 
 def waived_by(waiver: Waiver, now_ms: int) -> WaivedBy:

@@ -30,6 +30,7 @@ from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summar
 from twinlog.monitoring.topic_facts import Sides, TopicFacts
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.topics.incarnations import no_longer_copied
 
 MOST_OF_IT = 50
 """Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
@@ -190,7 +191,7 @@ def known_topics(
     known = ledger.known_source
     seen = {it.topic for it in known.topics} if known is not None else set()
     names = set(ledger.incarnations) | {it.topic for it in progress} | seen
-    return tuple(sorted(it for it in names - set(ledger.deleted) if flow.why_left_out(it) is None))
+    return tuple(sorted(it for it in names if not no_longer_copied(flow, ledger, it)))
 
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:

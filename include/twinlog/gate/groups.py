@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twinlog.checks.check import Row
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
 from twinlog.gate import same_record
@@ -155,9 +155,8 @@ def left_behind(
     What was noted of groups outlives their topics.  The flow does not miss a copy whose topic was deleted on the
     source, was forgotten, or is left out by a filter.  A copy that is hidden, or does not answer, may be there.
     """
-    lost = [topic for topic, error in copies.refused.items() if error.code == NO_SUCH_TOPIC]
     source_of, known = sources_of_copies(flow, ledger), set(known_topics(flow, ledger, progress))
-    return frozenset(topic for topic in lost if (source_of(topic) or topic) not in known)
+    return frozenset(topic for topic in copies.absent if (source_of(topic) or topic) not in known)
 
 
 def of_this_incarnation(

@@ -167,16 +167,14 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
     return remotes
 
 
-def _missing(cluster: ClusterReader, names: Collection[str]) -> set[str]:
+def _missing(cluster: ClusterReader, names: Collection[str]) -> frozenset[str]:
     """Return the topics that a cluster says do not exist.
 
     Raises any other refusal: the cluster does not say then whether the topic exists.
     """
-    refused = cluster.describe_topics(names).refused
-    for error in refused.values():
-        if error.code != NO_SUCH_TOPIC:
-            raise error
-    return set(refused)
+    answers = cluster.describe_topics(names)
+    answers.existing()
+    return answers.absent
 
 
 def _refused(flow: FlowSettings, topic: str, why: str, hint: str) -> TerminalError:

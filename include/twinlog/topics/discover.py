@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError, TransientError
 from twinlog.kafka_types import TopicPartition
@@ -80,9 +80,7 @@ def read_source(
     reasons = {name: flow.why_left_out(name) or more.get(name) for name in names}
     missing = sorted(set(known) - set(names))
     seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
-    gone = frozenset(
-        name for name in missing if (error := seen.refused.get(name)) and error.code == NO_SUCH_TOPIC
-    )
+    gone = seen.absent.intersection(missing)
     topics = Answers(seen.found, {name: error for name, error in seen.refused.items() if name not in gone})
     return SourceState(
         cluster_id=cluster.cluster_id(),

@@ -110,7 +110,7 @@ def problems_of_copies(
 ) -> Iterator[Problem]:
     """Compare every topic that the flow still has with the target alone; `copies` are by remote name."""
     for topic, known in ledger.incarnations.items():
-        if topic in ledger.deleted or flow.why_left_out(topic) is not None:
+        if no_longer_copied(flow, ledger, topic):
             continue
         if _being_emptied(ledger, topic):
             yield _rebuilding(flow, topic, known)

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.records import LedgerRecord
@@ -262,8 +261,6 @@ def gone_reverse_flows(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tupl
     wanted = tuple(noted)
     if not wanted:
         return ()
-    found = clusters.source.describe_topics({it.ledger_topic for it in wanted})
-    if refused := [error for error in found.refused.values() if error.code != NO_SUCH_TOPIC]:
-        raise refused[0]
-    ids = {name: it.topic_id for name, it in found.found.items()}
+    found = clusters.source.describe_topics({it.ledger_topic for it in wanted}).existing()
+    ids = {name: it.topic_id for name, it in found.items()}
     return tuple(it for it in wanted if ids.get(it.ledger_topic) != it.ledger_topic_id)

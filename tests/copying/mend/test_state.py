@@ -1,4 +1,4 @@
-"""Who has to look at a transaction without an end: a person, or nobody once its partition has a leader again."""
+"""A person has to look at a transaction without an end only if its outcome is not known."""
 
 from __future__ import annotations
 

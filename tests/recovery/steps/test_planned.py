@@ -71,7 +71,7 @@ def test_a_difference_stops_it_and_the_line_says_what_can_be_done(
 def test_a_waiver_counts_as_it_does_at_the_gate(
     world: World, monkeypatch: pytest.MonkeyPatch, subject: str
 ) -> None:
-    """Who has waived it is in the report, and so in the evidence."""
+    """The report names the person who has waived it, and so does the evidence."""
     unequal(monkeypatch)
     waive(world, subject)
     report = world.fail_over()
@@ -94,7 +94,7 @@ def test_a_waiver_counts_as_it_does_at_the_gate(
 def test_a_waiver_that_does_not_cover_all_waives_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, subject: str, until_ms: int, found: dict
 ) -> None:
-    """What was not looked at cannot be waived by `audit-equal` either."""
+    """A waiver of `audit-equal` does not cover what was not looked at."""
     unequal(monkeypatch, **found)
     waive(world, subject, until_ms=until_ms)
     report = world.fail_over()

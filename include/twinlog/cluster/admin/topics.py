@@ -88,15 +88,12 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
     A broker shows what was created together once it has made all of it, so many partitions are created in turns.  If
     the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
-    turns = [_create_and_wait(session, it) for it in requests(topics, _partitions, most=CREATED_AT_ONCE)]
+    cut = requests(topics, lambda it: it.partitions, most=CREATED_AT_ONCE)
+    turns = [_create_and_wait(session, turn) for turn in cut]
     return Answers(
         {name: None for turn in turns for name in turn.found},
         {name: error for turn in turns for name, error in turn.refused.items()},
     )
-
-
-def _partitions(topic: NewTopic) -> int:
-    return topic.partitions
 
 
 def _create_and_wait(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
@@ -202,9 +199,8 @@ def wait_until_shown(
         if now > deadline:
             refused |= {name: _not_shown(session, name) for name in missing}
             break
-        sleep(
-            max(SHOWN_POLL_SECONDS, now - asked_at)
-        )  # a question about thousands costs a broker as much as us
+        # A question about thousands of partitions costs the broker as much as us.
+        sleep(max(SHOWN_POLL_SECONDS, now - asked_at))
         asked_at = clock()
     return Answers({name: None for name in counts if name not in refused}, refused)
 

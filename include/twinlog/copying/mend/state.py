@@ -101,22 +101,24 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
     judged = {key: together(it) for key, it in verdicts.items()}
     rewrite_markers(target, grant.writers, judged)
     left = wait_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
-    if left and not (unknown := not_known(left, judged)):
+    if not left:
+        return
+    unknown = not_known(left, judged)
+    if not unknown:
         topic, number = min(left)
         raise TransientError(
             f"{topic}-{number} on cluster {flow.target.alias} lost the end of a transaction, and did not take it again",
             hint="see that its leader is up; nobody has to look at the records",
             code="unsettled",
         )
-    if left:
-        topic, number = min(unknown)
-        found = left[TopicPartition(topic, number)]
-        raise TerminalError(
-            f"cluster {flow.target.alias} lost the end of a transaction: {topic}-{number} holds pieces of the map open"
-            f" from offset {found.first_offset} on, and whether they count is not known from {state.offsets_topic}",
-            hint=WHAT_TO_DO,
-            code=LOST_MARKER,
-        )
+    place = min(unknown)
+    raise TerminalError(
+        f"cluster {flow.target.alias} lost the end of a transaction: {place.topic}-{place.partition} holds pieces of"
+        f" the map open from offset {left[place].first_offset} on, and whether they count is not known from"
+        f" {state.offsets_topic}",
+        hint=WHAT_TO_DO,
+        code=LOST_MARKER,
+    )
 
 
 def not_known(

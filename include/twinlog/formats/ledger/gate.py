@@ -5,6 +5,7 @@ All of it is bounded: one answer per mode, a ring of risk samples, one record of
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +31,24 @@ class Waiver(LedgerEntry):
     def counts(self, now_ms: int) -> bool:
         """Say whether it has not expired yet."""
         return self.until_ms > now_ms
+
+
+def counting(waivers: Iterable[Waiver], check: str, now_ms: int) -> tuple[Waiver, ...]:
+    """Return the waivers of a check that have not expired."""
+    return tuple(it for it in waivers if it.check == check and it.counts(now_ms))
+
+
+def covering(waivers: Iterable[Waiver], subjects: Collection[str]) -> tuple[Waiver, ...]:
+    """Return the waivers of one check that together cover every subject; none if one subject is left.
+
+    Without `subjects`, only a waiver of the whole check covers it.
+    """
+    by_subject = {it.subject: it for it in waivers}
+    if "" in by_subject:
+        return (by_subject[""],)
+    if subjects and set(subjects) <= by_subject.keys():
+        return tuple(by_subject[subject] for subject in subjects)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.topics.discover import all_partitions
@@ -48,7 +48,7 @@ def left_copies(snapshot: FlowSnapshot) -> Iterator[LeftCopy]:
     for topic, life in sorted(left.items()):
         name = life.remote_topic
         copy, error = answers.found.get(name), answers.refused.get(name)
-        if topic in beats or (error is not None and error.code == NO_SUCH_TOPIC):
+        if topic in beats or name in answers.absent:
             continue
         if copy is None:
             yield LeftCopy(life, "", {}, error.message if error is not None else "it was not described")
@@ -70,8 +70,7 @@ def known_to_be_gone(snapshot: FlowSnapshot) -> frozenset[str]:
     seen = {it.topic for it in snapshot.ledger.deleted.values() if it.first_seen_ms < began_ms}
     gone = {it.topic for it in snapshot.discovery.problems if it.code is ProblemCode.DELETED}
     copies = {snapshot.ledger.incarnations[topic].remote_topic: topic for topic in gone}
-    refused = snapshot.clusters.target.describe_topics(copies).refused
-    from_both = {copies[name] for name, error in refused.items() if error.code == NO_SUCH_TOPIC}
+    from_both = {copies[name] for name in snapshot.clusters.target.describe_topics(copies).absent}
     return frozenset(
         it for it in gone if it in seen | from_both or snapshot.flow.why_left_out(it) is not None
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from twinlog.checks.data_docs import reports_folder
 from twinlog.checks.risk import iso
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
+from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.cut.plan import NoCut
 from twinlog.cut.read import read
@@ -142,15 +142,11 @@ def read_cut(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> Found
 
 def _copies(target: ClusterReader, lives: Collection[Incarnation]) -> Mapping[str, TopicDescription]:
     """Return the copies that are still there, by source topic.  Raises errors of the target."""
-    answers = target.describe_topics({it.remote_topic for it in lives})
-    for error in answers.refused.values():
-        if error.code != NO_SUCH_TOPIC:
-            raise error
-    found = {it.topic: answers.found.get(it.remote_topic) for it in lives}
+    found = target.describe_topics({it.remote_topic for it in lives}).existing()
     return {
         it.topic: copy
         for it in lives
-        if (copy := found[it.topic]) is not None and not differ(it.remote_topic_id, copy.topic_id)
+        if (copy := found.get(it.remote_topic)) is not None and not differ(it.remote_topic_id, copy.topic_id)
     }
 
 

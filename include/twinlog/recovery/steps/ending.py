@@ -12,6 +12,7 @@ from twinlog.checks.evaluate import judge
 from twinlog.checks.great_expectations import Validated
 from twinlog.checks.risk import iso
 from twinlog.errors import TerminalError
+from twinlog.formats.ledger.gate import counting
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest, source_answers
@@ -115,10 +116,8 @@ def _changed(scene: Scene) -> str:
         if not scene.proved_drained:
             return "nothing was proved in this process"
         return moved_since(scene)
-    waived = any(
-        it.check == "source-silent" and it.counts(clock.now_ms())
-        for it in read_ledger(scene.flow, scene.clusters.target).waivers
-    )
+    waivers = read_ledger(scene.flow, scene.clusters.target).waivers
+    waived = counting(waivers, "source-silent", clock.now_ms())
     if not waived and source_answers(scene.clusters.source):
         return f"{scene.flow.source.alias} answers again"
     return ""

@@ -6,7 +6,7 @@ of which the target knows: that of the report, or of the newest record that was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,11 +85,12 @@ def read_loss(flow: FlowSettings, target: ClusterReader) -> Loss:
     age = seconds_since(at_ms, now_ms)
     until_ms = last_moment(at_ms, newest, now_ms) if at_ms is not None else None
     silent = seconds_since(until_ms, now_ms)
+    unread = _unread_partitions(ledger)
     by_topic: dict[str, list[PartitionAtRisk]] = {}
     for at, remote in sorted(places.items()):
         rate = rate_before(newest.get(remote, NONE), until_ms) if until_ms is not None else None
         row = partition_loss(at, summary, progress.get(at), ends.get(remote), rate, silent)
-        row = replace(row, unseen=report is not None and _unseen(at, summary, ledger))
+        row = replace(row, unseen=report is not None and _unseen(at, summary, unread))
         by_topic.setdefault(at.topic, []).append(row)
     return Loss(
         topics=tuple(
@@ -98,7 +99,7 @@ def read_loss(flow: FlowSettings, target: ClusterReader) -> Loss:
         at_ms=at_ms,
         seconds=_most_missing(summary, age),
         estimate=_estimate(flow, at_ms, until_ms, silent),
-        unread=_unread(ledger),
+        unread=_named(unread),
     )
 
 
@@ -160,13 +161,13 @@ def last_moment(at_ms: int, newest: Mapping[TopicPartition, Newest], now_ms: int
     return max([at_ms, *(it for it in times if it <= now_ms)])
 
 
-def _unseen(at: TopicPartition, summary: Mapping[str, Any], ledger: Ledger) -> bool:
+def _unseen(at: TopicPartition, summary: Mapping[str, Any], unread: Collection[str]) -> bool:
     """Say whether the last cycle did not see where a partition ends; of an empty one it reports no numbers either."""
     reported = summary.get("next_upstream", {})
     told = any(
         str(at.partition) in summary.get(key, {}).get(at.topic, {}) for key in ("next_upstream", "ends")
     )
-    return not told and (at.topic not in reported or at.topic in _unread_partitions(ledger))
+    return not told and (at.topic not in reported or at.topic in unread)
 
 
 def _unread_partitions(ledger: Ledger) -> Mapping[str, int]:
@@ -175,9 +176,7 @@ def _unread_partitions(ledger: Ledger) -> Mapping[str, int]:
     return {it.topic: it.unread for it in known.topics if it.unread} if known is not None else {}
 
 
-def _unread(ledger: Ledger) -> str:
-    """Name the topics of which the last cycle could not look into every partition."""
-    unread = _unread_partitions(ledger)
+def _named(unread: Mapping[str, int]) -> str:
     return f"{sum(unread.values()):,} partition(s) of {listed(sorted(unread))}" if unread else ""
 
 

@@ -6,7 +6,7 @@ Each may be done again at any time, and then changes nothing more.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from twinlog import clock
@@ -20,6 +20,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
+from twinlog.formats.ledger.gate import Waiver, counting, covering
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
@@ -338,23 +339,19 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
 
 def _waived(scene: Scene, result: AuditResult) -> str:
     """Name who has waived the differences of every topic that has some; "" if one is left."""
-    by = _waivers(scene)
-    if "" in by:
-        return by[""]
     topics = {it.topic for it in result.partitions if it.differences}
     elsewhere = result.difference_count - sum(it.differences for it in result.partitions)
-    return listed(sorted({by[it] for it in topics})) if topics <= by.keys() and not elsewhere else ""
+    return listed(sorted({it.by for it in covering(_waivers(scene), () if elsewhere else topics)}))
 
 
-def _waivers(scene: Scene) -> Mapping[str, str]:
-    """Return who answers for differences, by topic, "" for all."""
-    waivers, now_ms = read_ledger(scene.flow, scene.clusters.target).waivers, clock.now_ms()
-    return {it.subject: it.by for it in waivers if it.check == AUDIT_EQUAL.name and it.counts(now_ms)}
+def _waivers(scene: Scene) -> tuple[Waiver, ...]:
+    waivers = read_ledger(scene.flow, scene.clusters.target).waivers
+    return counting(waivers, AUDIT_EQUAL.name, clock.now_ms())
 
 
 def answering(*scenes: Scene) -> tuple[str, ...]:
     """Return the people who answer for differences, so that nobody can say that nothing is lost."""
-    return tuple(sorted({by for scene in scenes for by in _waivers(scene).values()}))
+    return tuple(sorted({it.by for scene in scenes for it in _waivers(scene)}))
 
 
 def told_lost(*scenes: Scene) -> str:

@@ -10,7 +10,7 @@ from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupS
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.ledger.gate import Waiver, counting
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.gate.groups import left_behind, of_this_incarnation
 from twinlog.groups.translate import never_copied, positions
@@ -222,4 +222,4 @@ def shown(placings: Sequence[Placing]) -> tuple[PlacedGroup, ...]:
 
 def waived(waivers: Sequence[Waiver], now_ms: int) -> Iterator[str]:
     """Yield the groups whose places a person has waived, "" for all.  Pure."""
-    yield from (it.subject for it in waivers if it.check == "group-covered" and it.counts(now_ms))
+    yield from (it.subject for it in counting(waivers, "group-covered", now_ms))
