@@ -21,7 +21,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
-from twinlog.migration.alignment import Alignment, Verdict
+from twinlog.migration.alignment import Alignment, Verdict, extents_of
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
@@ -282,6 +282,49 @@ def test_pieces_join_to_the_proved_runs_above_the_floor(
     assert not pieces or (pieces[-1].end_upstream == up and pieces[0].first_upstream >= floor)
 
 
+def two_copied(whose: list[tuple[bool, int]]) -> list[tuple[int, int]]:
+    """Two programs copy the same records into one log, each in order; each may fall back. (upstream, downstream)."""
+    at, pairs = {True: 0, False: 0}, []
+    for one, back in whose:
+        at[one] = max(0, at[one] - back)
+        pairs.append((at[one], len(pairs)))
+        at[one] += 1
+    return pairs
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from([0, 0, 0, 0, 3])), min_size=1, max_size=40),
+    st.integers(0, 25),
+    st.integers(0, 40),
+)
+def test_a_map_goes_on_behind_its_end_on_both_sides(
+    whose: list[tuple[bool, int]], floor: int, end_of_copy: int
+) -> None:
+    """If two programs copied at once, too: a reader placed by it misses no record that has a copy."""
+    pairs = two_copied(whose)
+    first: list[tuple[int, int]] = []
+    for pair in pairs:
+        if not first or pair[0] > first[-1][0]:
+            first.append(pair)
+    found = Alignment(Verdict.PROVED, first[-1][0], runs=extents_of(first), pairs=tuple(pairs))
+    pieces = list(takeover.segments_of(found, floor, end_of_copy))
+    OffsetMap.of(pieces).check()
+    mapped = [(run.upstream + n, run.downstream + n) for it in pieces for run in it.runs for n in range(run.length)]
+    assert all(pair in pairs and pair[0] >= floor and pair[1] >= end_of_copy for pair in mapped)
+    covered = {it for piece in pieces for it in range(piece.first_upstream, piece.end_upstream)}
+    for upstream in covered & {up for up, _ in pairs}:
+        place = next((down for up, down in mapped if up >= upstream), len(pairs))
+        assert any(up == upstream and down >= place for up, down in pairs)
+
+
+def test_what_was_copied_only_before_the_end_of_the_map_is_left_out_of_it() -> None:
+    """The other program was ahead: the map goes on behind what has no later copy."""
+    pairs = ((2, 2), (3, 3), (0, 4), (1, 5), (4, 6), (5, 7))
+    found = Alignment(Verdict.PROVED, 5, runs=(Extent(2, 2, 2), Extent(4, 6, 2)), pairs=pairs)
+    assert [MapSegment(4, 6, (Extent(4, 6, 2),))] == list(takeover.segments_of(found, 2, 6))
+    assert [] == list(takeover.segments_of(found, 2, 9)), "no copy lies behind its end"
+
+
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "ours", "A")
 
 
@@ -337,5 +380,7 @@ def test_what_is_left_out_of_the_map_is_noted() -> None:
     assert [(10, 15)] == noted(known, [(place, proved)], {})
     assert [(0, 15)] == noted({}, [(place, proved)], {})
     assert [] == noted(known, [(place, (MapSegment(10, 30, ()),))], {})
+    assert [(10, 21)] == noted(known, [(place, ())], {TopicPartition("orders", 0): 20}), "not in order"
+    assert [] == noted(known, [(place, ())], {TopicPartition("orders", 0): 9})
     assert [(10, 21)] == noted(known, [], {TopicPartition("orders", 0): 20})
     assert [] == noted(known, [], {TopicPartition("orders", 0): 9})

@@ -182,7 +182,7 @@ class _Walk:
             compared=len(self._pairs),
             duplicates=len(self._pairs) - len(self._first),
             beyond=sum(upstream > self._said for upstream, _ in self._first),
-            runs=() if self._unclear else _runs(self._first),
+            runs=() if self._unclear else extents_of(self._first),
             pairs=tuple(self._pairs),
         )
 
@@ -206,8 +206,8 @@ class _Walk:
         return -1
 
 
-def _runs(pairs: Sequence[tuple[int, int]]) -> tuple[Extent, ...]:
-    """Join neighbours."""
+def extents_of(pairs: Sequence[tuple[int, int]]) -> tuple[Extent, ...]:
+    """Join neighbours among (upstream, downstream) pairs that rise on both sides."""
     runs: list[Extent] = []
     for upstream, downstream in pairs:
         if runs and (runs[-1].upstream_end, runs[-1].downstream_end) == (upstream, downstream):

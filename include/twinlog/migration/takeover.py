@@ -27,7 +27,7 @@ from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.records import noted, piece
-from twinlog.migration.alignment import Alignment
+from twinlog.migration.alignment import Alignment, extents_of
 from twinlog.migration.copier import Copier, read_positions, require_stopped, require_unmoved, traces
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
@@ -110,6 +110,7 @@ def run(
         *left_as_they_are(state, progress, copier, positions, topics),
     ]
     left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
+    left |= {it.place.source: it.found.last_upstream for it in proved}
     before = read_ledger(flow, clusters.target).taken_over
     kept = [noted(state, it) for it in _taken_over(known, before, discovery, proved)]
     kept += [noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
@@ -209,8 +210,11 @@ def _notes(
 
 
 def _pieces(known: Known, proved: Sequence[Proved]) -> Pieces:
-    """Make map segments of what was proved, after what the map knows already."""
-    return [(it.place, tuple(segments_of(it.found, _end(known, it.place)))) for it in proved]
+    """Make map segments of what was proved, after what the map knows already.  Raises UnreadableMap."""
+    return [
+        (it.place, tuple(segments_of(it.found, _end(known, it.place), _end_of_copy(known, it.place))))
+        for it in proved
+    ]
 
 
 def _end(known: Known, place: Place) -> int:
@@ -219,19 +223,50 @@ def _end(known: Known, place: Place) -> int:
     return packed.end_upstream if packed is not None else 0
 
 
-def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
+def _end_of_copy(known: Known, place: Place) -> int:
+    """Return the downstream offset behind the last record of a partition's map, 0 without one."""
+    packed = known.get(place.life)
+    return packed.end_of_copy() if packed is not None else 0
+
+
+def segments_of(found: Alignment, floor: int, end_of_copy: int = 0) -> Iterator[MapSegment]:
     """Cut the proved extents into segments that cover everything from the first one to the end of the copy. Pure.
 
-    Upstream offsets below `floor` are left out.
+    The map ends at the upstream offset `floor` and the downstream offset `end_of_copy`, and goes on behind both.
     """
     runs = [_above(run, floor) for run in found.runs if run.upstream_end > floor]
+    down_to_floor = bool(runs) and found.runs[0].upstream <= floor
+    if runs and runs[0].downstream < end_of_copy:
+        runs, down_to_floor = _behind(found, floor, end_of_copy), False
     for at in range(0, len(runs), RUNS_PER_PIECE):
         part = runs[at : at + RUNS_PER_PIECE]
         behind = runs[at + RUNS_PER_PIECE : at + RUNS_PER_PIECE + 1]
         end = behind[0].upstream if behind else found.last_upstream + 1
         # Begin at the floor if the proof reaches down to it: then no uncovered range is left between the two.
-        first = floor if at == 0 and found.runs[0].upstream <= floor else part[0].upstream
+        first = floor if at == 0 and down_to_floor else part[0].upstream
         yield MapSegment(first, end, tuple(part))
+
+
+def _behind(found: Alignment, floor: int, end_of_copy: int) -> list[Extent]:
+    """Return the extents that the map can be continued by, if the first copies of some records lie before its end.
+
+    So they do if two programs copied at the same time. A map has to rise on both sides:
+
+        map          ... 4 5                    its end
+        copy         6 7 4 5 | 6 7 8            6 and 7 go on behind it: their later copies count
+        copy         6 7 4 5 | 8                6 and 7 are nowhere behind it: the map goes on with 8
+
+    The map says of offsets between its extents that they have no copy. So it goes on behind the last record that has
+    one only before the end, and leaves out all others (`left_unmapped`).
+    """
+    chosen: list[tuple[int, int]] = []
+    for upstream, downstream in found.pairs:
+        if downstream >= end_of_copy and upstream >= floor and (not chosen or upstream > chosen[-1][0]):
+            chosen.append((upstream, downstream))
+    again = {upstream for upstream, _ in chosen}
+    only_before = (upstream for upstream, down in found.pairs if down < end_of_copy and upstream not in again)
+    last = max(only_before, default=-1)
+    return list(extents_of([it for it in chosen if it[0] > last]))
 
 
 def _above(run: Extent, floor: int) -> Extent:
@@ -314,15 +349,17 @@ def left_unmapped(
 ) -> Iterator[MapHole]:
     """Yield what the map leaves out of MirrorMaker 2's copies: from the map's end up to what could be proved. Pure.
 
-    For partitions that are `left` as they are, the range reaches up to MirrorMaker 2's position.
+    For partitions of which the map is given nothing, the range reaches up to the last offset copied, as `left` has it.
     """
     for place, found in pieces:
         start = _end(known, place)
-        if found and start < found[0].first_upstream:
-            yield MapHole(*place.life, start, found[0].first_upstream, now_ms)
+        end = found[0].first_upstream if found else left.get(place.source, -1) + 1
+        if start < end:
+            yield MapHole(*place.life, start, end, now_ms)
+    placed = {place.life for place, _ in pieces}
     for incarnation, packed in known.items():
         last = left.get(incarnation.topic_partition, -1)
-        if packed.end_upstream <= last:
+        if incarnation not in placed and packed.end_upstream <= last:
             yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 
 
