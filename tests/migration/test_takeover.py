@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
+from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger
 from twinlog.state.progress import SourceIncarnation
 
@@ -173,7 +175,19 @@ def test_a_mistaken_name_is_no_mm2_that_never_copied(
     """The error says what is there instead."""
     with pytest.raises(TerminalError, match=words) as error:
         dry(orders, origin=Origin.of(orders.flow, **origin))
-    assert code == error.value.code
+    assert (code, True) == (error.value.code, "--offsets-topic" in error.value.hint)
+    assert "run a cycle first" not in error.value.hint, "that would copy everything a second time"
+
+
+def test_copies_under_other_names_are_asked_for_and_none_is_made(orders: Any) -> None:
+    """The policy of the file is not MM2's: nothing is created under its names, and it is the first to look at."""
+    named = replace(orders, flow=replace(orders.flow, policy=IdentityReplicationPolicy()))
+    before = records(orders.target)
+    report = takeover.run(named.flow, named.clusters, named.origin, run_id="r", watch_seconds=0)
+    [row] = report.refused
+    assert ("refused", True) == (report.state, "replication.policy.class" in row.hint)
+    assert "orders-0, the copy of orders-0, is not there" == row.message
+    assert (before, []) == (records(orders.target), orders.target.calls)
 
 
 def test_names_of_a_connect_cluster(orders: Any) -> None:
@@ -309,7 +323,9 @@ def test_a_map_goes_on_behind_its_end_on_both_sides(
     found = Alignment(Verdict.PROVED, first[-1][0], runs=extents_of(first), pairs=tuple(pairs))
     pieces = list(takeover.segments_of(found, floor, end_of_copy))
     OffsetMap.of(pieces).check()
-    mapped = [(run.upstream + n, run.downstream + n) for it in pieces for run in it.runs for n in range(run.length)]
+    mapped = [
+        (run.upstream + n, run.downstream + n) for it in pieces for run in it.runs for n in range(run.length)
+    ]
     assert all(pair in pairs and pair[0] >= floor and pair[1] >= end_of_copy for pair in mapped)
     covered = {it for piece in pieces for it in range(piece.first_upstream, piece.end_upstream)}
     for upstream in covered & {up for up, _ in pairs}:

@@ -84,12 +84,13 @@ def run(
     positions = read_positions(flow, clusters, copier)
     discovery = discover_all(flow, clusters, positions)
     seen = require_stopped(flow, clusters, copier, copies_of(discovery), watch_seconds)
-    owned = None if dry_run else taken(flow, clusters, "takeover", run_id)
+    began = copier.began_at_start(flow)
+    wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
+    owned = None if dry_run or refused else taken(flow, clusters, "takeover", run_id)
     if owned is not None:
         positions = read_positions(flow, clusters, copier)
         discovery = discover_all(flow, clusters, positions)  # copies of new topics exist now
-    began = copier.began_at_start(flow)
-    wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
+        wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
     proved = prove_all(clusters, wanted, depth)
     syncs = read_syncs(flow, clusters)
     checkpoints = read_checkpoints(flow, clusters.target)
