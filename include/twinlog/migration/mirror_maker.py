@@ -63,8 +63,8 @@ class Origin:
                 raise
             return TerminalError(
                 f"{flow.target.alias} has no topic {self.offsets_topic}, where MirrorMaker keeps its positions",
-                hint="check --offsets-topic (Connect's offset.storage.topic); run no cycle before the take-over: without"
-                " positions it copies every record again, behind MirrorMaker's copies",
+                hint="check --offsets-topic (Connect's offset.storage.topic); run no cycle before the take-over: it"
+                " would copy every record again, behind MirrorMaker's copies",
                 code="no-internal-topic",
                 flow=flow.name,
                 topic=self.offsets_topic,
