@@ -189,7 +189,7 @@ class _Reading:
         return text
 
     def unknown(self, transforms: Sequence[str], predicates: Sequence[str]) -> None:
-        """Refuse keys that a class does not have.  Connect ignores them: a Filter with `predicat` drops every record."""
+        """Refuse keys that a class does not have.  Connect ignores them: a Filter with `predicat` drops all records."""
         for listed, names in ((TRANSFORMS, transforms), (PREDICATES, predicates)):
             for name in dict.fromkeys(names):
                 self._unknown(listed, name, [it for it in names if it.startswith(f"{name}.")])
