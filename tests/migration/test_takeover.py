@@ -76,6 +76,24 @@ def test_a_dry_run_says_it_all_and_writes_nothing(orders: Any) -> None:
     assert [] == orders.target.calls
 
 
+def test_what_the_audit_will_call_extra_is_said_beforehand(orders: Any) -> None:
+    """Copied twice, or of aborted transactions: proved, and yet the gate says no because of it."""
+    assert not any("extra" in it for it in dry(orders).notes)
+    orders.copy("orders", *LETTERS[4:6])
+    prints = orders.source.record_prints
+
+    def some_aborted(*args: Any) -> Any:
+        return [replace(it, aborted=it.offset == 5) for it in prints(*args)]
+
+    orders.source.record_prints = some_aborted
+    [note] = (it for it in dry(orders).notes if "extra" in it)
+    assert "2 record(s) that were copied twice, and 2 of aborted transactions" in note
+    assert note.endswith(": orders")
+    uncommitted = replace(orders.flow, copy=replace(orders.flow.copy, read_committed=False))
+    [note] = (it for it in dry(replace(orders, flow=uncommitted)).notes if "extra" in it)
+    assert "copied twice, and 0 of aborted transactions" in note
+
+
 def test_syncs_that_were_withdrawn_are_not_judged(orders: Any) -> None:
     """A step back upstream, as of a copy made anew, is where MM2's store forgets what came before."""
     syncs = orders.flow.policy.offset_syncs_topic("B")

@@ -44,6 +44,7 @@ from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
 from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import Discovery
+from twinlog.visible import listed
 
 DEPTH = 10_000
 """Records compared before the position. Must be more than MM2 copies of one partition between two flushes (60 s)."""
@@ -96,7 +97,8 @@ def run(
     checkpoints = read_checkpoints(flow, clusters.target)
     rows = [*_reviewed(proved, syncs.records), *refused]
     report = report_of(flow, "from-mirror-maker", run_id, copier, rows, checkpoints, proved)
-    report = replace(report, notes=tuple(_notes(copier, discovery, positions, syncs, topics)))
+    notes = (*_notes(copier, discovery, positions, syncs, topics), *_extra(flow, proved))
+    report = replace(report, notes=notes)
     if report.refused:
         return report
     known = read_packed(flow, clusters.target)
@@ -208,6 +210,22 @@ def _notes(
         yield f"{syncs.topic} on {syncs.cluster} holds no offset-syncs"
     if syncs.unreadable:
         yield f"{syncs.unreadable} record(s) of {syncs.topic} on {syncs.cluster} are no offset-syncs"
+
+
+def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
+    """Say what the audit will find in the copies, though they are proved: no cycle would have copied it."""
+    extra = [
+        (it.place.source.topic, it.found.duplicates, it.found.aborted if flow.copy.read_committed else 0)
+        for it in proved
+    ]
+    twice, aborted = sum(it[1] for it in extra), sum(it[2] for it in extra)
+    if twice or aborted:
+        topics = {topic for topic, *counts in extra if any(counts)}
+        yield (
+            f"the audit will call {twice:,} record(s) that were copied twice, and {aborted:,} of aborted transactions,"
+            " `extra`, and the gate says no until they have expired, `twinlog rebuild` has copied the topics anew, or"
+            f" `audit-equal` is waived: {listed(sorted(topics))}"
+        )
 
 
 def _pieces(known: Known, proved: Sequence[Proved]) -> Pieces:

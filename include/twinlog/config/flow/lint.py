@@ -139,7 +139,7 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
 
 
 def _elsewhere(key: str, origin: Origin, findings: Findings) -> None:
-    """Judge a key that is no connector's: MM2's own, a policy's or a provider's, or one that has its place in a flow."""
+    """Judge a key that is no connector's: MM2's own, a policy's or a provider's, or one that belongs to a flow."""
     if key in DRIVER_KEYS and key != "clusters":
         findings.note(origin, "has no effect: there is no Connect REST server")
     elif key.startswith(PASSED_BY_PREFIX):
