@@ -8,25 +8,22 @@ from typing import Any
 
 import pytest
 from fake_cluster import FakeCluster
-from hypothesis import given
-from hypothesis import strategies as st
 
 from twinlog.cluster.admin.connect_workers import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.map.offset_map import MapSegment, encode_segment
+from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
-from twinlog.migration.alignment import Alignment, Verdict, extents_of
+from twinlog.migration.continuation import Continuation
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger
@@ -92,6 +89,21 @@ def test_what_the_audit_will_call_extra_is_said_beforehand(orders: Any) -> None:
     uncommitted = replace(orders.flow, copy=replace(orders.flow.copy, read_committed=False))
     [note] = (it for it in dry(replace(orders, flow=uncommitted)).notes if "extra" in it)
     assert "copied twice, and 0 of aborted transactions" in note
+
+
+def test_a_map_that_cannot_be_read_is_named_and_given_nothing(orders: Any) -> None:
+    """The copy goes on, but `done` alone would be no good news: groups of this topic are not translated."""
+    topic_id = orders.source.describe_topics(["orders"]).found["orders"].topic_id
+    orders.target.add_topic(orders.flow.offset_map_topic)
+    for first, run in ((0, Extent(0, 4, 2)), (2, Extent(2, 0, 2))):
+        key = encode_map_key(MapKey("orders", topic_id, 0, first))
+        value = encode_segment(MapSegment(first, first + 2, (run,)))
+        orders.target.append(TopicPartition(orders.flow.offset_map_topic, 0), key=key, value=value)
+    report = dry(orders)
+    assert ("dry-run", 0) == (report.state, report.records_mapped)
+    assert any(
+        "the offset map of orders-0 cannot be read" in it and "twinlog rebuild" in it for it in report.notes
+    )
 
 
 def test_syncs_that_were_withdrawn_are_not_judged(orders: Any) -> None:
@@ -291,74 +303,6 @@ def test_handing_over_a_copy_that_goes_further_than_progress(orders: Any) -> Non
     assert "holds 2 record(s) beyond twinlog's progress" in report.refused[0].message
 
 
-starts = st.integers(0, 50)
-steps = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12)
-
-
-@given(starts, steps, st.integers(0, 80))
-def test_pieces_join_to_the_proved_runs_above_the_floor(
-    start: int, shape: list[tuple[int, int, int]], floor: int
-) -> None:
-    """Whatever the map knows already, it takes the pieces, and translates the rest as the proof says."""
-    runs, up, down = [], start, 7
-    for length, skipped, jumped in shape:
-        up, down = up + skipped, down + jumped
-        runs.append(Extent(up, down, length))
-        up, down = up + length, down + length
-    found = Alignment(Verdict.PROVED, up - 1, runs=tuple(runs))
-    pieces = list(takeover.segments_of(found, floor))
-    known = OffsetMap.of(pieces)
-    pairs = {run.upstream + n: run.downstream + n for run in runs for n in range(run.length)}
-    above = {u: d for u, d in pairs.items() if u >= floor}
-    assert above == {run.upstream + n: run.downstream + n for run in known.runs for n in range(run.length)}
-    assert not pieces or (pieces[-1].end_upstream == up and pieces[0].first_upstream >= floor)
-
-
-def two_copied(whose: list[tuple[bool, int]]) -> list[tuple[int, int]]:
-    """Two programs copy the same records into one log, each in order; each may fall back. (upstream, downstream)."""
-    at, pairs = {True: 0, False: 0}, []
-    for one, back in whose:
-        at[one] = max(0, at[one] - back)
-        pairs.append((at[one], len(pairs)))
-        at[one] += 1
-    return pairs
-
-
-@given(
-    st.lists(st.tuples(st.booleans(), st.sampled_from([0, 0, 0, 0, 3])), min_size=1, max_size=40),
-    st.integers(0, 25),
-    st.integers(0, 40),
-)
-def test_a_map_goes_on_behind_its_end_on_both_sides(
-    whose: list[tuple[bool, int]], floor: int, end_of_copy: int
-) -> None:
-    """If two programs copied at once, too: a reader placed by it misses no record that has a copy."""
-    pairs = two_copied(whose)
-    first: list[tuple[int, int]] = []
-    for pair in pairs:
-        if not first or pair[0] > first[-1][0]:
-            first.append(pair)
-    found = Alignment(Verdict.PROVED, first[-1][0], runs=extents_of(first), pairs=tuple(pairs))
-    pieces = list(takeover.segments_of(found, floor, end_of_copy))
-    OffsetMap.of(pieces).check()
-    mapped = [
-        (run.upstream + n, run.downstream + n) for it in pieces for run in it.runs for n in range(run.length)
-    ]
-    assert all(pair in pairs and pair[0] >= floor and pair[1] >= end_of_copy for pair in mapped)
-    covered = {it for piece in pieces for it in range(piece.first_upstream, piece.end_upstream)}
-    for upstream in covered & {up for up, _ in pairs}:
-        place = next((down for up, down in mapped if up >= upstream), len(pairs))
-        assert any(up == upstream and down >= place for up, down in pairs)
-
-
-def test_what_was_copied_only_before_the_end_of_the_map_is_left_out_of_it() -> None:
-    """The other program was ahead: the map goes on behind what has no later copy."""
-    pairs = ((2, 2), (3, 3), (0, 4), (1, 5), (4, 6), (5, 7))
-    found = Alignment(Verdict.PROVED, 5, runs=(Extent(2, 2, 2), Extent(4, 6, 2)), pairs=pairs)
-    assert [MapSegment(4, 6, (Extent(4, 6, 2),))] == list(takeover.segments_of(found, 2, 6))
-    assert [] == list(takeover.segments_of(found, 2, 9)), "no copy lies behind its end"
-
-
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "ours", "A")
 
 
@@ -404,17 +348,19 @@ def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
 def test_what_is_left_out_of_the_map_is_noted() -> None:
     """From where the map ended to what was proved, or to where a topic that is left goes on."""
     life = SourceIncarnation("orders", "id", 0)
+    place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, 30)
     known = {life: PackedMap.of({0: encode_segment(MapSegment(0, 10, (Extent(0, 0, 10),)))})}
-    place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, None)
     proved = (MapSegment(15, 30, (Extent(15, 20, 15),)),)
 
-    def noted(*args: Any) -> list[tuple[int, int]]:
-        return [(it.start, it.end) for it in takeover.left_unmapped(*args, 7)]
+    def noted(known: Any, segments: Any, left: Any, at: int = 10) -> list[tuple[int, int]]:
+        maps = {} if segments is None else {place: Continuation(at, segments, replaces=False, fits=True)}
+        return [(it.start, it.end) for it in takeover.left_unmapped(known, maps, left, 7)]
 
-    assert [(10, 15)] == noted(known, [(place, proved)], {})
-    assert [(0, 15)] == noted({}, [(place, proved)], {})
-    assert [] == noted(known, [(place, (MapSegment(10, 30, ()),))], {})
-    assert [(10, 21)] == noted(known, [(place, ())], {TopicPartition("orders", 0): 20}), "not in order"
-    assert [] == noted(known, [(place, ())], {TopicPartition("orders", 0): 9})
-    assert [(10, 21)] == noted(known, [], {TopicPartition("orders", 0): 20})
-    assert [] == noted(known, [], {TopicPartition("orders", 0): 9})
+    there = TopicPartition("orders", 0)
+    assert [(10, 15)] == noted(known, proved, {})
+    assert [(0, 15)] == noted({}, proved, {}, 0)
+    assert [] == noted(known, (MapSegment(10, 30, ()),), {})
+    assert [(10, 21)] == noted(known, None, {there: 20})
+    assert [] == noted(known, None, {there: 9})
+    assert [(10, 21)] == noted(known, (), {there: 20}), "what was compared told no order"
+    assert [] == noted(known, (), {there: 9})
