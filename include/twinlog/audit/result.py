@@ -104,6 +104,8 @@ class AuditResult:
     `verdict` says which of these failed.  `proved` is true if as much of each topic is proved as the gate asks for
     once producers have stopped.  `compared` counts the compared records, `unproved` all that are not proved, by
     reason.  `coverage` is the share of the copy that is proved.  `routed` are the topics to which rules route records.
+    `left_to_clients` says that nothing was looked at behind the copies: the flow is promoted, and clients of the target
+    write there.
     """
 
     flow: str
@@ -123,6 +125,7 @@ class AuditResult:
     compared: int = 0
     unproved: tuple[UnprovedCount, ...] = ()
     routed: tuple[AuditedRoute, ...] = ()
+    left_to_clients: bool = False
 
     def without_contents(self) -> AuditResult:
         """Leave out the contents of records, for places that others may read; offsets and kinds say where to look."""
