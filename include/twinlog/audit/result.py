@@ -286,7 +286,8 @@ def coverage_of(
     if audit is not None:
         return partition_coverage(plan.life, plan.offset_map, audit)
     proved = found.equal_bytes + found.equal_records if plan.claims else 0
-    return covered(plan.life, plan.offset_map, proved, found.difference_count, found.unproved, at_ms)
+    count, named = found.difference_count, _named(found.differences)
+    return covered(plan.life, plan.offset_map, proved, count, found.unproved, at_ms, named)
 
 
 def partition_row(
