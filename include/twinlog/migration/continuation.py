@@ -3,12 +3,13 @@
 Usually what was proved begins where the map ends.  If two programs have copied at once, as when MirrorMaker 2 was not
 stopped, it does not:
 
-    copy         a b c C D d e      C and D are MM2's, c and d, e are twinlog's
-    the map      a b c     d e      D comes before d; had MM2 copied more, the map would miss it, or rise no more
+    copy         A B c d e C D      c, d, e are MirrorMaker 2's; A to D are twinlog's, which the map has
+    the map      A B       C D      cannot go on with e, which lies before C
+    afterwards   A B c d e          C and D are records that were copied twice
 
-The map has to rise on both sides, and a reader who is placed by it must not miss a record. The first copies of all
-records do both, and these are what was proved (`Alignment.runs`). So from the first record that the map does not have
-at its first copy, what was proved takes its place.
+A map has to rise on both sides, and a reader who is placed by it must not miss a record. The first copies of all
+records do both, and these are what was proved (`Alignment.runs`). So from the first record that the map has elsewhere,
+what was proved takes the map's place.
 """
 
 from __future__ import annotations
