@@ -15,7 +15,7 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.failover import FAILOVER
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import failover as tasks
 from twinlog.config.flow.settings import FlowSettings
 
@@ -41,7 +41,7 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=None,
         max_active_runs=1,
         params=tasks.params(flow),
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Promote {flow.target.alias}: clients of {flow.source.alias} are to work there",
         doc_md=TEXT.format(when=when.format(**ends), **ends) + link_in_text(flow),
