@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.cycle import CycleRequest, request_of
+from twinlog.airflow.cycle import CycleRequest, request_of, why_nothing_was_copied
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.lineage import lineage_of_copy
@@ -29,14 +29,15 @@ _STOPPED_HINT = "the other partitions are copied"
 def copy_request(flow: FlowSettings, context: Context) -> Request:
     """Return the request of a task.
 
-    Raises AirflowSkipException if there is nothing to copy, because a cold Spark job costs 15 CPU-seconds, or if
-    another run of a continuous Dag is copying it.
+    Raises AirflowSkipException if there is nothing to copy, because a cold Spark job costs 15 CPU-seconds, if the flow
+    is suspended, or if another run of a continuous Dag is copying it.
     """
     from twinlog.spark.request import CopyRequest  # here: Dag files are parsed every few seconds
 
     ti, run = context["ti"], context["dag_run"]
     asked = followed(request_of(context), run.run_type.value, flow)
     reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
+    reason = reason and (why_nothing_was_copied(flow.name, ti.xcom_pull(task_ids="discover")) or reason)
     if not reason and overlaps(flow):
         states = functools.partial(ti.get_task_states, run.dag_id, task_ids=[ti.task_id])
         follower = leaves_it_to(states, ti.task_id, run.run_id, asked, ti.try_number)

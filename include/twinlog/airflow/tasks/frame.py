@@ -29,6 +29,12 @@ def flow_of(name: str) -> FlowSettings:
     return flow_called(read_configuration(ask_airflow), name)
 
 
+def warn_of_file() -> None:
+    """Write the warnings about the configuration file to the task log: a misspelt key has no other place in Airflow."""
+    for line in read_configuration().warnings:
+        log.warning("%s", visible(line))
+
+
 @contextmanager
 def opened(flow: FlowSettings) -> Iterator[Clusters]:
     """Open the clusters of a flow for the rest of the task, which has its process to itself."""
