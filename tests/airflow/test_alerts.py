@@ -17,6 +17,7 @@ from twinlog.airflow.alerts import (
     sound_if_overdue,
 )
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
+from twinlog.errors import UsageError
 from twinlog.monitoring.alarm import held_back, over_budget
 
 
@@ -169,3 +170,11 @@ def test_a_drill_that_fails_is_told_with_its_reason(configure, heard, caplog) ->
     assert [("twinlog A->B: drill failed: read", "r1")] == [(it["text"], it["run"]) for it in taken[:1]]
     assert "its worker may have died" in taken[1]["text"]
     assert "twinlog A->B: no drill has passed" == taken[2]["text"]
+
+
+def test_a_form_of_a_drill_that_cannot_be_used_wakes_nobody(configure, heard) -> None:
+    """Who filled it in sees the task fail; nothing is known to be wrong with the standby."""
+    url, taken = heard
+    configure(f"twinlog.alert.url={url}/hook")
+    DrillAlert(flow="A->B").notify({"exception": UsageError("groups: no group matches"), "dag_run": {}})
+    assert [] == taken
