@@ -25,9 +25,10 @@ TEXT = """\
 
 **Trigger** it once {source} answers. As it stands the form saves: `save` exports what {source} alone has, and changes
 nothing else. With *Home* clients go home: `home` copies both ways, places groups, and lets `{flow}` follow again.
-`preview` shows the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*. If a
-task fails, its last line says what to do: clear it, and it goes on where it stopped. If clients went home, that is an
-event of the asset `{asset}`. See docs/failover.md.
+`preview` shows the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*. A
+run that waits for that holds up the next one: reject it first. If a task fails, its last line says what to do: clear
+it, and it goes on where it stopped. If clients went home, that is an event of the asset `{asset}`.
+See docs/failover.md.
 """
 
 

@@ -24,8 +24,9 @@ TEXT = """\
 
 **Trigger** it {when}. `preview` shows the steps
 with the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*, and is named in
-the journal. If `failover` fails, its last line says what to do: clear it, and it goes on where it stopped. A rejected
-run changes nothing. The end is an event of the asset `{asset}`. See docs/failover.md.
+the journal. A run that waits for that holds up the next one: reject it first. If `failover` fails, its last line says
+what to do: clear it, and it goes on where it stopped. A rejected run changes nothing. The end is an event of the asset
+`{asset}`. See docs/failover.md.
 """
 
 

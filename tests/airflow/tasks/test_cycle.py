@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from twinlog.airflow.tasks import cycle
+from twinlog.airflow.tasks.frame import shown
+from twinlog.copying.ranges import RangePlan
 from twinlog.errors import TerminalError, UsageError
+from twinlog.lane.spec import RangeSpec
 
 REFUSED = {"sync_topics": {"refused": [{"name": "A.orders", "message": "no CREATE"}]}}
 HELD = {"discover": {"stands_by": "paused by jo: brokers move"}}
@@ -109,3 +112,13 @@ def test_a_form_that_cannot_be_used_is_no_failed_cycle(monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match="no cycle is reported: A->B does not replicate ordres"):
         run.publish()
     assert [] == run.told
+
+
+def test_a_log_says_of_a_plan_what_people_ask(caplog: pytest.LogCaptureFixture) -> None:
+    """What lanes need to know besides is in the XCom."""
+    part = RangeSpec("orders", "id", "A.orders", 1, 5, 9, 1_000_000)
+    plan = RangePlan("A->B", None, (part,), (), (("orders-1",),), 4)
+    with caplog.at_level("INFO"):
+        document = shown(plan, ranges=cycle.ranges_told(plan))
+    assert "  topic=orders partition=1 start=5 end=9 remote_topic=A.orders" in caplog.messages
+    assert 1_000_000 == document["ranges"][0]["max_message_bytes"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from twinlog.spark.request import Request
 
 SHOWN = 5
-_STOPPED_HINT = "the other partitions are copied"
 
 
 def copy_request(flow: FlowSettings, context: Context) -> Request:
@@ -79,7 +79,9 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
 
         passing = {item["code"] for item in plan["stopped"]} <= TRANSIENT_CODES
         kind = TransientError if passing else TerminalError
-        raise kind(listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")
+        raise kind(
+            listed([item["message"] for item in plan["stopped"]]), hint=_hint(plan["stopped"]), code="stopped"
+        )
     return "nothing to copy"
 
 
@@ -108,9 +110,16 @@ def failure_of(outcome: Json) -> TwinlogError | None:
     kind = TransientError if outcome["transient"] else TerminalError
     return kind(
         f"{outcome['records']} records copied, but not everything: {listed(reasons)}",
-        hint=_STOPPED_HINT,
+        hint=_hint([*outcome["partitions"], *outcome["stopped"], *outcome["problems"]]),
         code="copy",
     )
+
+
+def _hint(places: Sequence[Json]) -> str:
+    """Return what a person looks up: the codes of what stopped, which docs/errors.md explains."""
+    codes = sorted({code for it in places if (code := it.get("code") or it.get("error_code"))})
+    look_up = f"; docs/errors.md says what to do for {listed(codes)}" if codes else ""
+    return f"the other partitions are copied{look_up}"
 
 
 def listed(reasons: list[str]) -> str:

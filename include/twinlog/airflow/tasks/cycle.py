@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from twinlog.jsonable import Json, to_json
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.ranges import RangePlan
     from twinlog.groups.report import CheckpointsResult
 
 log = logging.getLogger(__name__)
@@ -68,7 +70,8 @@ def discover(flow_name: str) -> Json:
         )
         get_current_context()["ti"].xcom_push(REFUSED_KEY, why)
         raise UsageError(why, hint="correct `topics` in the trigger form", flow=flow.name)
-    return shortened(shown(discovery), "`twinlog plan`")
+    left_out = dict(Counter(it.reason for it in discovery.left_out))
+    return shortened(shown(discovery, left_out=left_out), "`twinlog plan`")
 
 
 def brings_home(flow_name: str) -> bool:
@@ -100,7 +103,21 @@ def plan_ranges(flow_name: str) -> Json:
     with working(flow_name) as (flow, clusters):
         topics = frozenset(request.topics) or None
         plan = step.run(flow, clusters, until_ms=request.until_ms, topics=topics)
-    return shortened(shown(plan), "`twinlog plan`")
+    return shortened(shown(plan, ranges=ranges_told(plan)), "`twinlog plan`")
+
+
+def ranges_told(plan: RangePlan) -> list[Json]:
+    """Return what a log says of the ranges; the XCom also has what lanes need to know.  Pure."""
+    return [
+        {
+            "topic": it.topic,
+            "partition": it.partition,
+            "start": it.start,
+            "end": it.end,
+            "remote_topic": it.remote_topic,
+        }
+        for it in plan.ranges
+    ]
 
 
 def offset_syncs(flow_name: str) -> Json:

@@ -62,9 +62,9 @@ def log_step(name: StrEnum, outcome: Outcome | None) -> None:
         log.log(level, "%s: %s", name.value, visible(short(outcome.message, MOST_CHARACTERS)))
 
 
-def shown(result: object) -> Json:
-    """Write a result to the task log, line by line, and return it as JSON."""
+def shown(result: object, **told: object) -> Json:
+    """Write a result to the task log, line by line, and return it as JSON; the log has the fields `told` instead."""
     document: Json = to_json(result)
-    for line in lines_of(document):
+    for line in lines_of({**document, **told}):
         log.info(line)
     return document
