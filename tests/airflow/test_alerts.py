@@ -172,9 +172,12 @@ def test_a_drill_that_fails_is_told_with_its_reason(configure, heard, caplog) ->
     assert "twinlog A->B: no drill has passed" == taken[2]["text"]
 
 
-def test_a_form_of_a_drill_that_cannot_be_used_wakes_nobody(configure, heard) -> None:
-    """Who filled it in sees the task fail; nothing is known to be wrong with the standby."""
+def test_a_mistake_in_the_form_of_a_drill_wakes_nobody(configure, heard) -> None:
+    """Who filled it in sees the task fail; a scheduled drill has no form, and always sounds the alarm."""
     url, taken = heard
     configure(f"twinlog.alert.url={url}/hook")
-    DrillAlert(flow="A->B").notify({"exception": UsageError("groups: no group matches"), "dag_run": {}})
-    assert [] == taken
+    runs = ("manual__2026-11-27T00:00:00+00:00", "scheduled__2026-11-27T00:00:00+00:00")
+    for run_id in runs:
+        error = UsageError("groups: no group matches")
+        DrillAlert(flow="A->B").notify({"exception": error, "dag_run": {"run_id": run_id}})
+    assert [runs[1]] == [it["run"] for it in taken]

@@ -54,7 +54,10 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
 
 
 class DrillAlert(BaseNotifier):  # type: ignore[misc]
-    """Report that a drill failed, as `RpoAlert` does: also one whose worker died, but not an unusable form."""
+    """Report that a drill failed, as `RpoAlert` does: also one whose worker died.
+
+    A mistake in the form of a run by hand is none: who filled it in sees it.
+    """
 
     template_fields = ()
 
@@ -65,7 +68,7 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
     def notify(self, context: Mapping[str, Any]) -> None:
         """Send the alarm, with what the task said."""
         error = context.get("exception")
-        if isinstance(error, UsageError):
+        if isinstance(error, UsageError) and not _run_of(context).startswith("scheduled__"):
             return
         text = str(error) if error else "the drill failed, and could not say why: its worker may have died"
         _sound("DRILL ALERT", self.flow, text, context)
