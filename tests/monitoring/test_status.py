@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from fake_cluster import GoneCluster
 
 from twinlog import clock
 from twinlog.errors import ClusterRefused, ClusterUnreachable
@@ -46,22 +47,12 @@ def test_the_state_is_the_ledgers(flow, clusters, orders, target):
     assert FlowPhase.PAUSED == status.run(flow, clusters).state
 
 
-class Gone:
-    """A cluster that nobody can reach."""
-
-    def __init__(self, alias: str) -> None:
-        self.alias = alias
-
-    def __getattr__(self, verb: str):
-        raise ClusterUnreachable(f"cluster {self.alias} cannot be reached", cluster=self.alias)
-
-
 def test_with_the_source_gone_the_last_report_speaks(flow, clusters, orders, copied, target, monkeypatch):
     """What could be missing grows with every second since."""
     copied(orders, 0, 5)
     reported_ms = publish.run(flow, clusters, "run", None, int(time.time() * 1000)).at_ms
     monkeypatch.setattr(clock, "now_ms", lambda: reported_ms + 50)
-    told = status.run(flow, type(clusters)(Gone("A"), target))
+    told = status.run(flow, type(clusters)(GoneCluster("A"), target))
     assert (False, 0, 0.05) == (told.source_reachable, told.lag_records, told.rpo_seconds)
 
 
@@ -71,7 +62,7 @@ def test_with_the_source_gone_a_lost_copy_is_named(flow, clusters, orders, copie
     copied(orders, 0, 5)
     publish.run(flow, clusters, "run", None, int(time.time() * 1000))
     del target.topics["A.orders"]
-    alone = type(clusters)(Gone("A"), target)
+    alone = type(clusters)(GoneCluster("A"), target)
     told = status.run(flow, alone)
     assert [("orders", "copy-deleted", True)] == [(it.topic, it.code, it.person) for it in told.stopped]
     assert told.needs_person
@@ -81,14 +72,14 @@ def test_with_the_source_gone_a_lost_copy_is_named(flow, clusters, orders, copie
 
 def test_with_the_source_gone_and_no_report_nothing_is_claimed(flow, clusters, target):
     """Unknown is not zero."""
-    told = status.run(flow, type(clusters)(Gone("A"), target))
+    told = status.run(flow, type(clusters)(GoneCluster("A"), target))
     assert (None, None, "") == (told.rpo_seconds, told.lag_records, told.as_of)
 
 
 def test_without_the_target_there_is_no_status(flow, clusters, source):
     """All that is known is there."""
     with pytest.raises(ClusterUnreachable, match="cluster B"):
-        status.run(flow, type(clusters)(source, Gone("B")))
+        status.run(flow, type(clusters)(source, GoneCluster("B")))
 
 
 def test_records_behind_an_open_transaction_are_told_apart_from_lag(flow, clusters, orders, copied, source):
@@ -108,7 +99,7 @@ def test_records_behind_an_open_transaction_are_told_apart_from_lag(flow, cluste
         topic.over_budget,
     )
     publish.run(flow, clusters, "run", None, int(time.time() * 1000))
-    gone = status.run(flow, type(clusters)(Gone("A"), clusters.target))
+    gone = status.run(flow, type(clusters)(GoneCluster("A"), clusters.target))
     assert (0, 2, True) == (gone.lag_records, gone.undecided_records, gone.rpo_seconds > 3600)
 
 
@@ -119,7 +110,7 @@ def test_nothing_lags_is_said_only_if_everything_was_seen(flow, clusters, orders
     seen = status.run(flow, clusters)
     assert (None, None, 1) == (seen.lag_records, seen.rpo_seconds, seen.unseen_partitions)
     publish.run(flow, clusters, "run", None, int(time.time() * 1000))
-    gone = status.run(flow, type(clusters)(Gone("A"), clusters.target))
+    gone = status.run(flow, type(clusters)(GoneCluster("A"), clusters.target))
     assert (None, 1) == (gone.rpo_seconds, gone.unseen_partitions)
 
 
@@ -127,5 +118,5 @@ def test_a_report_of_an_older_twinlog_says_nothing_of_what_is_undecided(flow, cl
     """It did not look: that is not 0, and how much can be missing nobody knows."""
     target = with_internal
     write_ledger(flow, target, [CycleReport("run", {"rpo_seconds": 0.0, "lag_records": 0}, clock.now_ms())])
-    gone = status.run(flow, type(clusters)(Gone("A"), target))
+    gone = status.run(flow, type(clusters)(GoneCluster("A"), target))
     assert (0, None, None) == (gone.lag_records, gone.undecided_records, gone.rpo_seconds)

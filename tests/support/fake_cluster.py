@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from fake_access import FakeAccess
 from fake_groups import FakeGroup, FakeGroups
@@ -42,7 +42,7 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     TopicDescription,
 )
-from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
@@ -388,3 +388,13 @@ class FakeCluster(FakeAccess):
     def _delete(self, name: str) -> None:
         self._known(name)
         del self.topics[name]
+
+
+class GoneCluster:
+    """A cluster that nobody can reach."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+
+    def __getattr__(self, verb: str) -> NoReturn:
+        raise ClusterUnreachable(f"cluster {self.alias} cannot be reached", cluster=self.alias)

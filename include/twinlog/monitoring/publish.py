@@ -27,6 +27,7 @@ from twinlog.monitoring.cycle_report import (
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import CYCLE_TIMESTAMP_SECONDS
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
+from twinlog.monitoring.stopped import as_reported, still_stopped, stopped_in
 from twinlog.monitoring.survey import Survey, oldest_seconds, unseen_of
 from twinlog.monitoring.validate import CycleFacts, see
 from twinlog.state.ledger import drop_left_over, write_ledger
@@ -59,12 +60,20 @@ def run(
     seen = facts.seen
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
     _alarm(flow, report.undecided)
-    cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
+    stopped = _stopped(completed(copy_result, seen.ledger), seen)
+    cycle = CycleReport(run_id, summary(report, seen, stopped), seen.at_ms)
     records = [cycle, *_at_risk(flow, clusters, facts), *_promotion(flow, clusters, seen)]
     write_ledger(flow, clusters.target, records)
     drop_left_over(flow, clusters.target, seen.ledger)
     _tell(flow, report, facts, board or Board(flow))
     return report
+
+
+def _stopped(copy_result: Mapping[str, Any] | None, seen: Survey) -> Mapping[TopicPartition, str]:
+    """Return why partitions are stopped: by this cycle's copy, or by an earlier one, with nothing copied since."""
+    last = seen.ledger.last_report
+    before = still_stopped(last.summary, seen.rows) if last is not None else ()
+    return {**{it.topic_partition: it.message for it in before}, **stopped_in(copy_result)}
 
 
 def _tell(flow: FlowSettings, report: FlowReport, facts: CycleFacts, board: Board) -> None:
@@ -165,11 +174,11 @@ def make_report(
     )
 
 
-def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
+def summary(report: FlowReport, seen: Survey, stopped: Mapping[TopicPartition, str]) -> dict[str, Any]:
     """Choose what the ledger keeps: totals, where each partition's copy continues, and how much lay before that.
 
-    Of partitions with records at risk it keeps the source's end too, by which a failover without the source counts.
-    Kept small on purpose: a report is written in every cycle.
+    Of partitions with records at risk it keeps the source's end too, by which a failover without the source counts, and
+    why partitions are `stopped`.  Kept small on purpose: a report is written in every cycle.
     """
     return {
         "state": report.state,
@@ -185,6 +194,7 @@ def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
         "lag": _by_topic((row, row.lag_records) for row in seen.rows if row.lag_records > 0),
         "undecided": _by_topic((row, row.undecided_records) for row in seen.rows if row.undecided_records),
         "ends": _by_topic((row, row.source_end) for row in seen.rows if row.missing_records),
+        **({"stopped": as_reported(stopped)} if stopped else {}),
     }
 
 

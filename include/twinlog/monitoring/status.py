@@ -23,6 +23,7 @@ from twinlog.monitoring.at_risk import read_disks, topics_at_risk
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
+from twinlog.monitoring.stopped import StoppedCopy, still_stopped
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger
 from twinlog.state.seats import Member, read_seats, shown
@@ -132,6 +133,7 @@ class FlowStatus:
     `as_of` is then that report's time, `topics` is empty, and `problems` and `stopped` are what the target alone shows.
     `upstream` are the heartbeats of every cluster that were copied to the target.  `risk_history` is what cycles saw at
     risk over the last day, oldest first.  `stopped` are the topics that are not copied because of a problem.
+    `stopped_partitions` are those that the last cycle had to stop, and that nothing has copied on since.
     `has_run` says that a cycle has ended.
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
     """
@@ -155,13 +157,14 @@ class FlowStatus:
     undecided: tuple[UndecidedPartition, ...] = ()
     unseen_partitions: int = 0
     stopped: tuple[StoppedTopic, ...] = ()
+    stopped_partitions: tuple[StoppedCopy, ...] = ()
     has_run: bool = True
     members: tuple[Member, ...] = ()
 
     @property
     def needs_person(self) -> bool:
-        """Say whether a topic is stopped until a person acts."""
-        return any(it.person for it in self.stopped)
+        """Say whether a topic or a partition is stopped until a person acts."""
+        return bool(self.stopped_partitions) or any(it.person for it in self.stopped)
 
 
 def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None) -> FlowStatus:
@@ -197,6 +200,7 @@ def _members(flow: FlowSettings, target: Cluster) -> tuple[Member, ...]:
 def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
     """Return the status from what is seen now.  Pure."""
     at_risk = {it.topic: it for it in topics_at_risk(flow, seen, disks, {})}
+    report = seen.ledger.last_report
     return FlowStatus(
         flow=flow.name,
         state=seen.ledger.phase,
@@ -220,7 +224,8 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
             seen.discovery.problems,
             {it.topic: it.partition_count for it in seen.discovery.topics},
         ),
-        has_run=seen.ledger.last_report is not None,
+        stopped_partitions=still_stopped(report.summary, seen.rows) if report is not None else (),
+        has_run=report is not None,
     )
 
 
@@ -257,6 +262,7 @@ def last_known_status(
         paused=_pauses(ledger),
         risk_history=of_the_last_day(ledger.risk_samples, now_ms),
         stopped=_stopped(flow, problems, {}),
+        stopped_partitions=still_stopped(said, None),
         has_run=report is not None,
     )
 

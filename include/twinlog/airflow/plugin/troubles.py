@@ -140,6 +140,8 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
         yield Trouble(Tone.WARN, f"The flow is {status.held}. Nothing is copied.", todo)
     for it in status.problems:
         yield Trouble(Tone.BAD if it.blocking else Tone.WARN, it.message, it.hint)
+    for stopped in status.stopped_partitions[:NAMED]:
+        yield Trouble(Tone.BAD, f"Nothing is copied of {stopped.message}", "docs/errors.md says what to do.")
     for held in status.undecided:
         yield Trouble(Tone.WARN, held.message, held.hint)
     over = [it.topic for it in status.topics if it.over_budget]

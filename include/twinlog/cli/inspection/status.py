@@ -51,7 +51,7 @@ def status(
 ) -> int:
     """Show lag in records and seconds, gaps and the state of each flow.
 
-    Exit code 1: a topic is stopped, and no cycle copies it before a person acts.
+    Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.
     """
     done = each_flow(
         load_flows_and_ways_home(config, flow, strict=strict),
@@ -95,6 +95,11 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
     ]
     empty = copied.empty if status.source_reachable else "the source cannot be asked"
     yield replace(copied, rows=[*stopped, *copied.rows], empty=empty)
+    yield Grid.of(
+        f"{status.flow}: partitions that stopped in the last cycle, until a person acts (docs/errors.md)",
+        "topic | partition | why: message",
+        status.stopped_partitions,
+    )
     rows = [(it, row) for it in status.topics for row in it.partitions]
     yield Grid(
         f"{status.flow}: processes that follow it",
@@ -159,6 +164,8 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
 def _title(status: FlowStatus) -> str:
     told = status.held or status.state.value
     stopped = f", {_stopped(status.stopped)}" if status.stopped else ""
+    if status.stopped_partitions:
+        stopped += f", {len(status.stopped_partitions):,} partition(s) stopped until a person acts"
     last = f"; by the last report, of {status.as_of}:" if status.as_of else ","
     source = "," if status.source_reachable else f", the source is out of reach{last}"
     return f"{status.flow}: {told}{stopped}{source} {_behind(status)}"
