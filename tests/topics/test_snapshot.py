@@ -15,8 +15,7 @@ from twinlog.checks.great_expectations import Validated
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.flow.values import NEVER
 from twinlog.copying import copy
-from twinlog.cycle.begin import begin
-from twinlog.cycle.conclude import conclude
+from twinlog.cycle import begin, conclude
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest

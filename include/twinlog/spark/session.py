@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark.archive.use import from_archive
-from twinlog.spark.classes.use import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
+from twinlog.spark.classes import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
 from twinlog.spark.head_start import SAME_WORKERS, HeadStart
 from twinlog.spark.protection import (
     TOKEN_VARIABLE,

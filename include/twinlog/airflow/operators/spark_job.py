@@ -25,8 +25,7 @@ from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called
 
 if TYPE_CHECKING:
-    from twinlog.spark.request import Request
-    from twinlog.spark.running import Running
+    from twinlog.spark.request import Request, Running
 
 CANCEL_SECONDS = 3.0
 """Seconds that a Connect server has to confirm a cancellation; two seconds later Airflow kills the task."""

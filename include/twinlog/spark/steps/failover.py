@@ -21,9 +21,8 @@ from twinlog.recovery.report import FailoverReport, Outcome
 from twinlog.recovery.reverse import Way, opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import FailoverRequest
+from twinlog.spark.request import FailoverRequest, OnStart
 from twinlog.spark.runner import open_runner
-from twinlog.spark.running import OnStart
 
 log = logging.getLogger(__name__)
 
