@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    parse_topics,
-)
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
@@ -67,15 +59,15 @@ class AuditOf:
 
 def audit(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
     full: FullOption = False,
     sample: SampleOption = None,
     seed: SeedOption = 0,
-    topics: TopicsOption = None,
+    topics: options.TopicsOption = None,
     master: MasterOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.
 
@@ -123,7 +115,7 @@ def _request(full: bool, sample: float | None, seed: int, topics: str | None) ->
     if sample is not None and not 0 < sample <= 1:
         raise UsageError(f"--sample {sample} is no share", hint="a number above 0 and up to 1, such as 0.1")
     mode = AuditMode.FULL if full else AuditMode.INCREMENTAL if sample is None else AuditMode.SAMPLE
-    return AuditRequest(mode, 1.0 if sample is None else sample, seed, parse_topics(topics))
+    return AuditRequest(mode, 1.0 if sample is None else sample, seed, options.parse_topics(topics))
 
 
 def _grids(result: AuditResult) -> Iterator[Grid | Lines]:

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
+from twinlog.cli import options
 from twinlog.cli.flows import read_configuration, select_flows, to_clusters
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    UntilOption,
-    parse_duration,
-    parse_moment,
-    parse_topics,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.config_watch import ConfigWatch
 from twinlog.cli.replication.cycle import FlowRun, Request, say_failures
@@ -59,17 +48,17 @@ MasterOption = Annotated[
 
 def run(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
     once: OnceOption = False,
     duration: ForOption = None,
     follow: FollowOption = False,
     clusters: ClustersOption = "",
-    topics: TopicsOption = None,
-    until: UntilOption = None,
+    topics: options.TopicsOption = None,
+    until: options.UntilOption = None,
     master: MasterOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
 
@@ -81,7 +70,9 @@ def run(
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
-    asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
+    asked = Request(
+        new_run_id(), options.parse_topics(topics), options.parse_moment(until) if until else None
+    )
     configuration = read_configuration(config, strict=strict)
     flows = select_flows(configuration, flow)
     if clusters:
@@ -115,7 +106,7 @@ def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
         return math.inf
     if duration is None:
         raise UsageError("run needs --once, --for or --follow", hint="such as: twinlog run --once")
-    if not (seconds := parse_duration(duration)):
+    if not (seconds := options.parse_duration(duration)):
         raise UsageError(f"--for: {duration} is no time to follow", hint="--once runs one cycle")
     return seconds
 
