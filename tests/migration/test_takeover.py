@@ -17,7 +17,7 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.map.offset_map import MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
@@ -28,7 +28,6 @@ from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
 from twinlog.state.ledger import write_ledger
-from twinlog.state.progress import SourceIncarnation
 
 MARK = FenceMark("run", 0, 0)
 NOWHERE = PartitionOffsets(0, 0, 0)

@@ -36,9 +36,10 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_maps
+from twinlog.state.progress import Maps, read_maps
 from twinlog.topics.discovery import refuse_unknown_topics
 from twinlog.topics.other_writers import read_other_writers
 from twinlog.topics.snapshot import FlowSnapshot
@@ -152,7 +153,7 @@ def _by_incarnation(answers: Sequence[AuditLaneReport]) -> Mapping[SourceIncarna
     reports: defaultdict[SourceIncarnation, list[ScopeReport]] = defaultdict(list)
     for answer in answers:
         for it in answer.scopes:
-            reports[SourceIncarnation(it.topic, it.topic_id, it.partition)].append(it)
+            reports[it.life].append(it)
     return reports
 
 

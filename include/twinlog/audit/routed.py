@@ -24,10 +24,10 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets, TopicDescription, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import Brokers
-from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.state.progress import read_packed
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.routed import sources
 

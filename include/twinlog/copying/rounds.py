@@ -19,7 +19,7 @@ from twinlog.copying.result import Totals
 from twinlog.errors import ClusterRefused, TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec
-from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.state.progress import read_packed
 from twinlog.topics.reverse_flows import reverse_ledger
 
 TASKS_DIED = "tasks-died"
@@ -138,8 +138,7 @@ def count_by_map(
     """
     maps = read_packed(flow, target)
     for item in ranges:
-        incarnation = SourceIncarnation(item.topic, item.topic_id, item.partition)
-        copied = copied_from(maps, incarnation, item.start)
+        copied = copied_from(maps, item.life, item.start)
         reached = progress.get(item.topic_partition, item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
         totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))

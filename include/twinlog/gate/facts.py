@@ -23,13 +23,13 @@ from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import CoverageOf
 from twinlog.gate.metadata import MetadataFacts
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.monitoring.at_risk import waiting_seconds
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
 from twinlog.monitoring.topic_facts import Sides, TopicFacts
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import no_longer_copied
 
 MOST_OF_IT = 50

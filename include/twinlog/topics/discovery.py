@@ -16,8 +16,7 @@ from twinlog.config.flow.copying import RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.kafka_types import Issue, TopicPartition
-from twinlog.state.progress import SourceIncarnation
+from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 
 
 class ProblemCode(StrEnum):

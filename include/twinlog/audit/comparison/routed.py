@@ -35,7 +35,7 @@ from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.offsets.offset_map import OffsetMap
 
 if TYPE_CHECKING:  # a lane's task, which makes rows, needs nothing of the packages behind it
-    from twinlog.state.progress import SourceIncarnation
+    from twinlog.kafka_types import SourceIncarnation
 
 ROW: Final = np.dtype([
     ("offset", "<i8"),

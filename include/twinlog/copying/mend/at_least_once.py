@@ -108,7 +108,7 @@ def beyond(
     grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
     with suppress(FormatError):
         grouped = group_segments(stored.items())
-    starts = {MapKey(it.topic, it.topic_id, it.partition, 0): it.start for it in ranges}
+    starts = {MapKey(*it.life, 0): it.start for it in ranges}
     for key, start in starts.items():
         with suppress(UnreadableMap):
             yield from _cut(state, key, PackedMap.of(grouped.get(key, {})), start)
@@ -123,7 +123,7 @@ def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iter
     for row, end in enumerate(ends[rows].tolist()):
         one = pieces.piece(row)
         left = cut(one, end)
-        name = MapKey(key.topic, key.topic_id, key.partition, one.first_upstream)
+        name = MapKey(*key.life, one.first_upstream)
         yield map_record(state, name, None if left is None else encode_segment(left))
 
 

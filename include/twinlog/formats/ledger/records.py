@@ -41,7 +41,7 @@ from twinlog.formats.ledger.topics import (
 )
 from twinlog.formats.ledger.writers import CopyOutcome, FlowClaim, LaneWriter, MapHole, ReverseFlow, TakenOver
 from twinlog.formats.mm2.connect_offset import parsed_json
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation
 
 __all__ = [
     "CycleReport",
@@ -134,7 +134,7 @@ class CycleReport(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine(OfPartition, LedgerEntry):
+class Quarantine(OfIncarnation, LedgerEntry):
     """The source record at `offset` was not copied because the target cannot hold it."""
 
     KIND: ClassVar[str] = "quarantine"
@@ -148,7 +148,7 @@ class Quarantine(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantineReplayed(OfPartition, LedgerEntry):
+class QuarantineReplayed(OfIncarnation, LedgerEntry):
     """Note that a record, or the records of a damaged batch, from `offset` (upstream) were replayed.
 
     They were written aside before; a person (`by`) let them be written to `to_topic` on the target.

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.kafka_types import OfIncarnation
 
 FAILBACK = "failback"
 """The mode of a run that brings a promoted flow home; a failover's are those of the gate."""
@@ -105,7 +106,7 @@ class RecoveryRun(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class TailExported(LedgerEntry):
+class TailExported(OfIncarnation, LedgerEntry):
     """How far the never copied records of a source partition were exported after the failover `run`.
 
     It is written in the transaction of the exported records: upstream offsets from `first` to `next_offset`, of which

@@ -52,13 +52,13 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
         yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
         # Also without extents: the segment then says that nothing was there to copy, so the map knows its range.
         for first_upstream, piece in copy.map_pieces():
-            key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
+            key = MapKey(*spec.life, first_upstream)
             yield map_record(state, key, piece)
         if copy.epoch != copy.committed_epoch:
-            known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, copy.epoch, copy.committed)
+            known = LeaderEpoch(*spec.life, copy.epoch, copy.committed)
             yield StateRecord.of_ledger(state.ledger_topic, known)
         if copy.notes_chain:
-            chain = CopiedThrough(spec.topic, spec.topic_id, spec.partition, spec.chain.print, spec.start)
+            chain = CopiedThrough(*spec.life, spec.chain.print, spec.start)
             yield StateRecord.of_ledger(state.ledger_topic, chain)
         yield from _seen_transactions(state, copy)
         for offset, reason in copy.newly_quarantined():
@@ -71,7 +71,7 @@ def _seen_transactions(state: StateTopics, copy: RangeCopy) -> Iterator[StateRec
         return
     noted = copy.transactions
     spec, events = copy.spec, tuple(noted.events)
-    seen = Seen(spec.topic, spec.topic_id, spec.partition, noted.recording, copy.committed, copy.sent, events)
+    seen = Seen(*spec.life, noted.recording, copy.committed, copy.sent, events)
     for part in seen.split():
         yield StateRecord(state.transactions_topic, TRANSACTIONS_PARTITION, part.key(), part.value())
 
