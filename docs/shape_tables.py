@@ -95,7 +95,7 @@ ANSWERS = (
     Answer(["failover"], "recovery.report:FailoverReport", less=NOT_SHOWN),
     Answer(["failback"], "recovery.failback.failback:FailbackReport", less=NOT_SHOWN),
     Answer(["drill"], "drill.report:DrillReport", less=NOT_SHOWN),
-    Answer(["drill history"], "formats.ledger.drill:DrillRun", LIST % "runs"),
+    Answer(["drill history"], "formats.ledger.recovery:DrillRun", LIST % "runs"),
     Answer(["recovery status"], "recovery.history:RecoveryStatus"),
     Answer(["recovery history"], "recovery.history:RunStatus", LIST % "runs"),
     Answer(["recovery abort", "recovery follow"], "recovery.abort:AbortResult"),

@@ -10,7 +10,7 @@ from fake_cluster import FakeCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cluster.admin.connect_workers import ConnectWorkers
+from twinlog.cluster.admin.groups import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState

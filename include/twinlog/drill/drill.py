@@ -22,8 +22,7 @@ from twinlog.drill.places import Place, View, view
 from twinlog.drill.reading import SESSION_SECONDS, Reader
 from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
-from twinlog.formats.ledger.drill import DrillRun, DrillState
-from twinlog.formats.ledger.recovery import StepState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter

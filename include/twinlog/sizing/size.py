@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.sizing import cycles, following
-from twinlog.sizing.costs import MEASURED, Costs
+from twinlog.sizing.costs import MEASURED, Costs, LaneModel
 from twinlog.sizing.load import Load, Rules, check
-from twinlog.sizing.transaction import LaneModel
 
 MOST_TIMES: Final = 1024.0
 """Loads up to so many times the one in question are tried."""

@@ -16,7 +16,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger import topics
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.groups import GroupLook
@@ -32,7 +31,7 @@ from twinlog.formats.ledger.records import (
     Quarantine,
     QuarantineReplayed,
 )
-from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
+from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.writers import (
     CopyOutcome,
     FlowClaim,

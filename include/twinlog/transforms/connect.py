@@ -11,7 +11,7 @@ from typing import Final
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms import chain
-from twinlog.transforms.mistake import Mistake
+from twinlog.transforms.rule_keys import Mistake
 
 TRANSFORMS, PREDICATES = "transforms", "predicates"
 PACKAGE: Final = "org.apache.kafka.connect.transforms."
