@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from twinlog.checks.check import CheckResult
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import RangePlan, StoppedPartition, what_to_do
+from twinlog.copying.result import CopyResult
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
 from twinlog.jsonable import Json
 from twinlog.kafka_types import PartitionIssue
@@ -26,9 +26,6 @@ from twinlog.steps import checkpoints, offset_syncs, plan_ranges, sync_topics
 from twinlog.topics.discovery import refuse_unknown_topics
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import first_few
-
-if TYPE_CHECKING:
-    from twinlog.copying.result import CopyResult
 
 
 @dataclass(frozen=True, slots=True)
