@@ -8,7 +8,7 @@ Law: every copied record is proved, differs, or is counted with the reason why i
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,6 +18,7 @@ import numpy as np
 from twinlog.checks.risk import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
@@ -291,10 +292,7 @@ def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
 
 def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[PartitionCoverage]]:
     """Group partitions by their topic."""
-    found: defaultdict[str, list[PartitionCoverage]] = defaultdict(list)
-    for partition in partitions:
-        found[partition.topic].append(partition)
-    return found
+    return grouped((partition.topic, partition) for partition in partitions)
 
 
 def total(partitions: Iterable[PartitionCoverage]) -> Coverage:

@@ -10,9 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import fetch_by_id, wire
 from twinlog.protocol.brokers import Brokers
@@ -368,8 +370,4 @@ def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[Top
 
 def _grouped(partitions: Sequence[TopicPartition]) -> Iterator[TopicPartition]:
     """Keep the order of topics by first appearance, with each topic's partitions together."""
-    topics: dict[str, list[TopicPartition]] = {}
-    for item in partitions:
-        topics.setdefault(item[0], []).append(item)
-    for items in topics.values():
-        yield from items
+    return chain.from_iterable(grouped((item[0], item) for item in partitions).values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -42,6 +41,7 @@ from twinlog.formats.ledger.writers import (
     names_ever,
     source_ids,
 )
+from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.policy.state_topics import comes_home
@@ -225,9 +225,7 @@ def _claims_in_order(
 
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     """Sort records into the state they make."""
-    known: defaultdict[type, list[Any]] = defaultdict(list)
-    for record in records:
-        known[type(record)].append(record)
+    known: Mapping[type, list[Any]] = grouped((type(record), record) for record in records)
     known_incarnations = sorted(_of(known, topics.Incarnation), key=lambda it: (it.number, it.since_ms))
     current = {it.topic: it for it in known_incarnations}
     return Ledger(

@@ -8,7 +8,6 @@ aborted with the next transaction of the same lane (lane/open_transactions.py). 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome, of_copy
 from twinlog.copying.mend.tails import lost_tails
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
+from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER
 from twinlog.lane.fence.fence import Grant
@@ -90,10 +90,11 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
     out an EndTxn that it did not acknowledge: that would end records written next in the same epoch.
     """
     by_id = {it.producer_id: it for it in writers}
-    places: dict[tuple[int, Outcome], list[TopicPartition]] = defaultdict(list)
-    for (place, producer_id), verdict in endings.items():
-        if verdict is not Outcome.UNKNOWN and producer_id in by_id:
-            places[producer_id, verdict].append(place)
+    places = grouped(
+        ((producer_id, verdict), place)
+        for (place, producer_id), verdict in endings.items()
+        if verdict is not Outcome.UNKNOWN and producer_id in by_id
+    )
     for (producer_id, verdict), found in places.items():
         lane = Lane(target, by_id[producer_id])
         if lane.add(found):
