@@ -29,7 +29,7 @@ from twinlog.formats.ledger.audit import (
     Unproved,
     UnprovedSpan,
 )
-from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.ledger.records import FlowPhase, FlowState, Incarnation
 from twinlog.formats.ledger.recovery import TailExported
 from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
@@ -117,6 +117,23 @@ def test_at_least_once_leaves_the_tail_alone():
     copy = CopySettings(guarantee=Guarantee.AT_LEAST_ONCE)
     flow = dataclasses.replace(FLOW, copy=copy)
     assert [(0, 120, 0, 101)] == ranges(plan(flow, state(), AuditRequest()))
+
+
+@pytest.mark.parametrize("phase", [FlowPhase.PROMOTED, FlowPhase.FAILING_BACK])
+def test_behind_the_copies_of_a_promoted_flow_clients_write(phase):
+    """Nobody looks there, and nothing is noted as looked at there; the way home asks for it by name."""
+    served = PartitionOffsets(0, 150, 150)
+    promoted, again = FlowState(phase, 5, "jo", "why"), FlowState(FlowPhase.ACTIVE, 9, "jo", "why")
+    decided = plan(FLOW, state(ledger_from([promoted]), target=served), AuditRequest())
+    assert ([(0, 120, 0, 101)], True) == (ranges(decided), decided.left_to_clients)
+    (partition,) = decided.partitions
+    noted = dataclasses.replace(BEFORE, end=partition.end, downstream_end=partition.downstream_end)
+    nothing = plan(FLOW, state(ledger_from([promoted, noted]), target=served), AuditRequest())
+    assert ([], [101]) == (ranges(nothing), [it.downstream_end for it in nothing.partitions])
+    asked_for = plan(FLOW, state(ledger_from([promoted, noted]), target=served), AuditRequest(behind=True))
+    assert ([(120, 120, 101, 150)], False) == (ranges(asked_for), asked_for.left_to_clients)
+    following = plan(FLOW, state(ledger_from([noted, again]), target=served), AuditRequest())
+    assert ([(120, 120, 101, 150)], False) == (ranges(following), following.left_to_clients)
 
 
 def test_it_goes_on_where_the_last_one_ended():

@@ -50,7 +50,7 @@ def test_an_audit_adds_to_the_one_it_goes_on_from():
     )
     assert (*BEFORE.differences, FoundDifference(Kind.EXTRA, None, 105)) == kept.differences
     row = partition_row(PLAN, FOUND, kept, 9)
-    assert (0.98, 2, 100) == (row.coverage, row.differences, row.audited_to)
+    assert (0.99, 2, 100) == (row.coverage, row.differences, row.audited_to)
     assert [(105, 0), (5, 7)] == [(it.downstream_offset, it.found_ms) for it in differences_of(PLAN, FOUND)]
 
 

@@ -108,6 +108,45 @@ def test_what_a_sample_found_stands_until_a_later_audit(records: list, expected:
     assert expected == (found.proved, found.differences)
 
 
+STRANGER = FoundDifference(DifferenceKind.EXTRA, None, 50)
+
+
+@pytest.mark.parametrize(
+    ("found", "count", "proved", "percents"),
+    [
+        ((STRANGER,), 1, 100, (100, 100)),
+        ((WRONG,), 1, 99, (99, 100)),
+        ((STRANGER, WRONG), 2, 99, (99, 100)),
+        ((STRANGER,), 5, 96, (96, 96)),
+    ],
+)
+def test_a_strangers_record_is_no_copy(found: tuple, count: int, proved: int, percents: tuple[int, int]):
+    """It differs, and takes nothing from what is proved; of what is not named nothing is assumed."""
+    audit = dataclasses.replace(AUDIT, differences=found, difference_count=count)
+    whole = total(coverage(ledger_from([audit]), maps(MAP)))
+    assert (proved, count, percents) == (
+        whole.proved,
+        whole.differences,
+        (whole.percent, whole.audited_percent),
+    )
+    sample = dataclasses.replace(SAMPLE, differences=found, difference_count=count)
+    sampled = total(coverage(ledger_from([AUDIT, sample]), maps(MAP)))
+    assert (proved, count, percents[1]) == (sampled.proved, sampled.differences, sampled.audited_percent)
+
+
+def test_what_was_not_reached_is_not_audited_whatever_strangers_wrote():
+    """Fifty copies behind the audit stay fifty, and no stranger's record fills their place."""
+    strangers = tuple(FoundDifference(DifferenceKind.EXTRA, None, it) for it in range(60, 110))
+    audit = dataclasses.replace(AUDIT, end=60, differences=strangers, difference_count=50)
+    whole = total(coverage(ledger_from([audit]), maps(MAP)))
+    assert (50, 50, 50, {"not-audited": 50}) == (
+        whole.proved,
+        whole.audited_percent,
+        whole.differences,
+        {it.reason: it.records for it in whole.unproved},
+    )
+
+
 def test_a_copy_made_anew_is_not_proved():
     """The audit was of another topic with the same name."""
     assert 0.0 == judged(AUDIT, remote_topic_ids={"t": "another"})

@@ -140,6 +140,19 @@ class TestAudit:
         duties.do(DutyName.AUDIT, clusters)
         assert before in duties.rows
 
+    @pytest.mark.parametrize("phase", [FlowPhase.FAILING_OVER, FlowPhase.PROMOTED, FlowPhase.FAILING_BACK])
+    def test_a_flow_that_was_failed_over_has_none(self, flow, clusters, monkeypatch, phase) -> None:
+        """Nothing is copied, and a lost source could not be read; it is asked again when an audit is due again."""
+        audits: list[str] = []
+        monkeypatch.setattr(module.audit, "run", lambda *_: audits.append("audited"))
+        monkeypatch.setattr(module, "read_ledger", lambda *_: SimpleNamespace(phase=phase, audits=()))
+        duties = Duties(flow, "run", print)
+        duties.do(DutyName.AUDIT, clusters)
+        assert ((DutyState.SKIPPED, f"the flow is {phase.value}"), []) == (
+            row(duties, DutyName.AUDIT),
+            audits,
+        )
+
 
 class TestAlarms:
     """What is over its RPO."""

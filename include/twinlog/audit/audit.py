@@ -232,6 +232,7 @@ def _result(
         compared=compared,
         unproved=(*whole.unproved, *routed.unproved),
         routed=routed.routes,
+        left_to_clients=decided.left_to_clients,
     )
 
 

@@ -17,6 +17,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
@@ -57,10 +58,14 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """Tell what to compare, and the problems that keep the rest from being compared."""
+    """Tell what to compare, and the problems that keep the rest from being compared.
+
+    If `left_to_clients`, nothing is looked at behind the copies.
+    """
 
     partitions: tuple[PartitionPlan, ...]
     problems: tuple[Issue, ...]
+    left_to_clients: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,15 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
     if not any(it.held or not it.offset_map.records for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
         problems.append(Issue(NOTHING_COPIED, "", message, "run a cycle first"))
-    return AuditPlan(tuple(partitions), tuple(problems))
+    return AuditPlan(tuple(partitions), tuple(problems), _left_to_clients(state, request))
+
+
+def _left_to_clients(state: AuditState, request: AuditRequest) -> bool:
+    """Say whether clients of the target write behind the copies, as they should.
+
+    Nothing is noted as looked at there: once the flow follows again, audits judge what lies between its copies.
+    """
+    return state.ledger.phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK} and not request.behind
 
 
 def _copy_of(
@@ -343,7 +356,8 @@ def _scopes(
             first = behind if nothing_new else min(first, behind)
             beyond = Spans.copies_of(offset_map, looked_to.end, start)
             last = max(first, last) if standing or not nothing_new else first
-        if standing and copy.flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
+        exact = copy.flow.copy.guarantee is Guarantee.EXACTLY_ONCE
+        if standing and exact and not shared and not _left_to_clients(copy.state, copy.request):
             last = max(last, copy.target.stable_end)  # what the map lacks is not ours
         whole = [(start, end, first, last)]
     return [

@@ -18,10 +18,12 @@ class AuditMode(StrEnum):
 class AuditRequest:
     """Tell what is asked for.
 
-    `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.
+    `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.  `behind` looks behind the
+    copies of a promoted flow, too: what clients of the target wrote there has to have come home.
     """
 
     mode: AuditMode = AuditMode.INCREMENTAL
     share: float = 1.0
     seed: int = 0
     topics: frozenset[str] | None = None
+    behind: bool = False

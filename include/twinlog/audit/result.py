@@ -112,6 +112,8 @@ class AuditResult:
     `verdict` says which of these failed.  `proved` is true if as much of each topic is proved as the gate asks for
     once producers have stopped.  `compared` counts the compared records, `unproved` all that are not proved, by
     reason.  `coverage` is the share of the copy that is proved.  `routed` are the topics to which rules route records.
+    `left_to_clients` says that nothing was looked at behind the copies: the flow is promoted, and clients of the target
+    write there.
     """
 
     flow: str
@@ -131,6 +133,7 @@ class AuditResult:
     compared: int = 0
     unproved: tuple[UnprovedCount, ...] = ()
     routed: tuple[AuditedRoute, ...] = ()
+    left_to_clients: bool = False
 
     def without_contents(self) -> AuditResult:
         """Leave out the contents of records, for places that others may read; offsets and kinds say where to look."""
@@ -291,7 +294,8 @@ def coverage_of(
     if audit is not None:
         return partition_coverage(plan.life, plan.offset_map, audit)
     proved = found.equal_bytes + found.equal_records if plan.claims else 0
-    return covered(plan.life, plan.offset_map, proved, found.difference_count, found.unproved, at_ms)
+    count, named = found.difference_count, _named(found.differences)
+    return covered(plan.life, plan.offset_map, proved, count, found.unproved, at_ms, named)
 
 
 def partition_row(

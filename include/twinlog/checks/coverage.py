@@ -3,7 +3,8 @@
 Records that the map no longer knows (they have left the target) count neither as copied nor as proved.  Records that
 the map does not reach although an audit has met them (`no-map`, `map-lost`) count as copied, but not as proved.
 
-Law: every copied record is proved, differs, or is counted with the reason why it is neither.
+Law: every copied record is proved, differs, or is counted with the reason why it is neither.  A record of a stranger
+is a difference, but no copied record: what is named as one takes nothing from what is proved.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class PartitionCoverage:
     """`proved` of `records` copied records are proved equal; `differences` were found and not repaired.
 
     `at_ms` is when the partition was last audited, None if never.  `unproved` are the other records, by reason.
+    `differing` counts the copied records among the differences, as far as those are named.
     """
 
     topic: str
@@ -78,6 +80,7 @@ class PartitionCoverage:
     differences: int
     at_ms: int | None
     unproved: tuple[UnprovedCount, ...] = ()
+    differing: int = 0
 
     @property
     def share(self) -> float:
@@ -99,6 +102,7 @@ class Coverage:
     at_ms: int | None
     newest_ms: int | None = None
     unproved: tuple[UnprovedCount, ...] = ()
+    differing: int = 0
 
     @property
     def share(self) -> float:
@@ -126,8 +130,16 @@ class Coverage:
 
         0 if the copy holds records and none of them can be compared; None if it holds none.
         """
+        return self._percent_of(self.proved)
+
+    @property
+    def audited_percent(self) -> int | None:
+        """Return the percentage that was compared, equal or not; as `percent`, and the same without differences."""
+        return self._percent_of(min(self.comparable, self.proved + self.differing))
+
+    def _percent_of(self, records: int) -> int | None:
         if self.comparable:
-            return int(PERCENT * self.proved / self.comparable)
+            return int(PERCENT * records / self.comparable)
         return 0 if self.held else None
 
     def age_seconds(self, now_ms: int) -> float | None:
@@ -177,8 +189,20 @@ def coverage(
 
 def _with(sampled: SampleAudit | None, found: PartitionCoverage) -> PartitionCoverage:
     """Add what a sample has found since."""
-    count = sampled.difference_count if sampled is not None else 0
-    return replace(found, proved=max(0, found.proved - count), differences=found.differences + count)
+    if sampled is None:
+        return found
+    strangers = _strangers(sampled.differences)
+    return replace(
+        found,
+        proved=max(0, found.proved - (sampled.difference_count - strangers)),
+        differences=found.differences + sampled.difference_count,
+        differing=found.differing + len(sampled.differences) - strangers,
+    )
+
+
+def _strangers(named: Iterable[FoundDifference]) -> int:
+    """Count the records among differences that are no copies."""
+    return sum(it.upstream_offset is None for it in named)
 
 
 def standing(sample: SampleAudit | None, audit: PartitionAudit | None) -> SampleAudit | None:
@@ -209,8 +233,10 @@ def partition_coverage(
     spans = left_target(offset_map, audit.unproved, gone_to)
     held_from = max(audit.start, gone_to)
     unproved = sum(_mapped(offset_map, span) for span in spans if span.end > gone_to)
-    proved = mapped_between(offset_map, held_from, audit.end) - unproved - audit.difference_count
-    return covered(life, offset_map, max(0, proved), audit.difference_count, spans, audit.at_ms)
+    differing = audit.difference_count - _strangers(audit.differences)
+    proved = max(0, mapped_between(offset_map, held_from, audit.end) - unproved - differing)
+    named = audit.differences
+    return covered(life, offset_map, proved, audit.difference_count, spans, audit.at_ms, named)
 
 
 def left_target(
@@ -251,12 +277,18 @@ def covered(
     differences: int,
     unproved: tuple[UnprovedSpan, ...],
     at_ms: int | None,
+    named: Sequence[FoundDifference] = (),
 ) -> PartitionCoverage:
-    """Judge one partition by what was compared; records in no span count as not audited."""
+    """Judge one partition by what was compared; records in no span count as not audited.
+
+    `named` are the first of its `differences`.
+    """
+    strangers = _strangers(named)
     records, reasons = copied_records(offset_map, unproved), _by_reason(offset_map, unproved)
-    rest = records - proved - differences - sum(reasons.values())
-    named = counted({**reasons, NOT_AUDITED: rest})
-    return PartitionCoverage(life.topic, life.partition, records, proved, differences, at_ms, named)
+    rest = records - proved - (differences - strangers) - sum(reasons.values())
+    left = counted({**reasons, NOT_AUDITED: rest})
+    differing = len(named) - strangers
+    return PartitionCoverage(life.topic, life.partition, records, proved, differences, at_ms, left, differing)
 
 
 def _by_reason(offset_map: OffsetMap, spans: Iterable[UnprovedSpan]) -> Mapping[str, int]:
@@ -308,6 +340,7 @@ def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
         at_ms=min(times, default=None) if whole else None,
         newest_ms=max(times, default=None) if whole else None,
         unproved=added(it.unproved for it in known),
+        differing=sum(it.differing for it in known),
     )
 
 

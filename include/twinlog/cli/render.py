@@ -130,6 +130,9 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
         for grid in grids:
             match grid:
                 case Grid() if grid.rows or grid.empty:
+                    # Not the table's own title, which is folded to the table's width.
+                    if grid.title:
+                        console.print(visible(grid.title), style="bold", soft_wrap=True)
                     console.print(_table(grid))
                 case Lines(title, lines):
                     console.print(*map(visible, (title, *lines)), "", sep="\n", soft_wrap=True)
@@ -143,7 +146,7 @@ def _table(grid: Grid) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(title=visible(grid.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for index, heading in enumerate(grid.columns):
         table.add_column(heading, justify="right" if _holds_numbers(grid, index) else "left", overflow="fold")
     for row in grid.rows:

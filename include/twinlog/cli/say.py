@@ -40,6 +40,7 @@ def confirm(what: str) -> None:
     except typer.Abort:
         if sys.stdin.isatty():
             raise  # Ctrl-C was pressed
+        typer.echo(err=True)  # ends the line of the question
         agreed = False
     if not agreed:
         raise UsageError("nothing was done", hint="--yes answers beforehand")

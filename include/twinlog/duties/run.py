@@ -142,6 +142,10 @@ class Duties:
             if DutyName.AUDIT in self.done:
                 return None
             return Outcome(DutyState.SKIPPED, f"not due yet by {self.flow.audit.schedule}")
+        if (phase := read_ledger(self.flow, clusters.target).phase).out_of_service:
+            # Nothing is copied, and a lost source could not be read.
+            self.audited_ms = now
+            return Outcome(DutyState.SKIPPED, f"the flow is {phase.value}")
         result = audit.run(self.flow, clusters, LocalAuditRunner())
         self.audited_ms = now
         return audit_outcome(result)

@@ -299,7 +299,7 @@ def _promised(
         "audit_age_seconds": age if judged else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         "unproved_records": sum(it.records for it in audited.unproved),
-        "audited_percent": audited.percent if judged else None,
+        "audited_percent": audited.audited_percent if judged else None,
         "audit_wanted_percent": wanted_percent(flow, topic, wanted) if judged else None,
     }
 

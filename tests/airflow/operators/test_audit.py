@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+from fake_cluster import FakeCluster
 
 from twinlog.audit.request import AuditMode, AuditRequest
+from twinlog.cluster.open import Clusters
 from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.errors import TransientError, UsageError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.state.ledger import write_ledger
 
 pytestmark = pytest.mark.airflow
+
+
+def run_of(kind: str) -> SimpleNamespace:
+    """A run of a Dag, as far as the task looks at it."""
+    return SimpleNamespace(run_type=SimpleNamespace(value=kind))
+
 
 OUTCOME = {
     "equal": False,
@@ -46,8 +57,27 @@ def test_the_form_becomes_a_request(form, expected) -> None:
     from twinlog.airflow.operators.audit import AUDIT, audit_request
 
     assert expected == audit_request(form)
-    request = AUDIT.request(SimpleNamespace(name="A->B"), {"params": form})
+    request = AUDIT.request(SimpleNamespace(name="A->B"), {"params": form, "dag_run": run_of("manual")})
     assert ("audit", "A->B", expected) == (request.step, request.flow, request.audit)
+
+
+@pytest.mark.parametrize("phase", [FlowPhase.FAILING_OVER, FlowPhase.PROMOTED, FlowPhase.FAILING_BACK])
+def test_a_scheduled_run_skips_a_flow_that_was_failed_over(monkeypatch, flow, phase) -> None:
+    """A person's run looks all the same; so does a scheduled one of a flow that follows."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from twinlog.airflow.operators import audit
+
+    clusters = Clusters(FakeCluster("A"), FakeCluster("B"))
+    monkeypatch.setattr(audit, "opened_own", lambda _flow: nullcontext(clusters))
+    scheduled = {"params": {}, "dag_run": run_of("scheduled")}
+    clusters.target.add_topic(flow.ledger_topic)
+    write_ledger(flow, clusters.target, [FlowState(FlowPhase.ACTIVE, 1, "jo", "why")])
+    assert "audit" == audit.AUDIT.request(flow, scheduled).step
+    write_ledger(flow, clusters.target, [FlowState(phase, 2, "jo", "why")])
+    assert "audit" == audit.AUDIT.request(flow, scheduled | {"dag_run": run_of("manual")}).step
+    with pytest.raises(AirflowSkipException, match=f"A->B is {phase.value}: nothing is copied"):
+        audit.AUDIT.request(flow, scheduled)
 
 
 def test_two_things_at_once_are_refused() -> None:

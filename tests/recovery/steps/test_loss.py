@@ -164,8 +164,8 @@ class TestLoss:
         found = Loss(self.TOPICS, 1_000, None, "as of then", "2 partitions of again")
         assert None is found.known
         assert (
-            "2 records are known to be lost, about 5 in all by the recent rate, and what 2 partitions of again had"
-            " besides is not known; as of then" == found.told
+            "2 records are known to be lost, about 5 in all if clients wrote until now, and what 2 partitions of again"
+            " had besides is not known; as of then" == found.told
         )
 
     def test_what_is_known(self):
@@ -173,6 +173,6 @@ class TestLoss:
         found = Loss(self.TOPICS, 1_000, 12.4, "as of then")
         assert 2 == found.known
         assert (
-            "2 records are known to be lost, about 5 in all by the recent rate; at most the last 12 s; as of then"
-            == found.told
+            "2 records are known to be lost, about 5 in all if clients wrote until now; at most the last 12 s;"
+            " as of then" == found.told
         )

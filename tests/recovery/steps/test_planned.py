@@ -64,6 +64,7 @@ def test_a_difference_stops_it_and_the_line_says_what_can_be_done(
     assert (
         "the copy is not proved equal: orders-0, upstream offset 2: missing: its copy is not there; see"
         " `twinlog audit`; or take the responsibility: twinlog waiver add audit-equal --flow 'A->B'"
+        " --by NAME --until 4h --reason ..."
     ) == audited(report)
 
 

@@ -103,6 +103,8 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
         "no copied partition",
         proved=lambda it: 100 * it.coverage,
     )
+    if result.left_to_clients:
+        yield Lines("", ["The flow is promoted: what clients write behind the copies was not looked at."])
     if result.routed:
         yield Grid.of(
             f"{result.flow}: routed records",

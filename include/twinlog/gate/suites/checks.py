@@ -40,7 +40,7 @@ critical audit-age: audit_age_seconds <= audit_age_allowed
   holds: the copy was audited, and not too long ago
   else: run `twinlog audit`, or unpause its Dag: what nobody has compared counts as not ready
 critical? audit-promised: audited_percent >= audit_wanted_percent
-  holds: of what both sides still hold, as much has been proved equal as is asked for (twinlog.audit.percent)
+  holds: of what both sides still hold, as much has been compared as is asked for (twinlog.audit.percent)
   else: run `twinlog audit`: it says by count and reason what it cannot prove; 0 means that nothing was ever
     compared
 warning audit-coverage: unproved_records = 0

@@ -56,7 +56,7 @@ class Loss:
     def cost(self) -> str:
         """Say in a clause how many records are lost."""
         guess = estimated(self.topics)
-        about = f", about {guess:,} in all by the recent rate" if guess is not None else ""
+        about = f", about {guess:,} in all if clients wrote until now" if guess is not None else ""
         if self.at_ms is None:
             return f"how many records are lost is not known{about}"
         more = f", and what {self.unread} had besides is not known" if self.unread else ""

@@ -319,11 +319,12 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     Records that clients wrote to a copy are differences until they have come home.  Differences that a person has
     waived (`audit-equal`, as at the gate) stop nothing, and are named; what could not be audited stops it all the same.
     """
-    result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
+    everything = AuditRequest(behind=True)
+    result = audit.run(scene.flow, scene.clusters, scene.tools.audits, everything)
     if again and (unequal := frozenset(it.topic for it in result.differences)):
-        request = AuditRequest(AuditMode.FULL, topics=unequal)
+        request = AuditRequest(AuditMode.FULL, topics=unequal, behind=True)
         audit.run(scene.flow, scene.clusters, scene.tools.audits, request)
-        result = audit.run(scene.flow, scene.clusters, scene.tools.audits)
+        result = audit.run(scene.flow, scene.clusters, scene.tools.audits, everything)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
     told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
@@ -332,7 +333,7 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
         return done(f"{result.difference_count:,} differences, waived by {who}: {first}")
     return failed(
         f"the copy is not proved equal: {first}; see `twinlog audit`; or take the responsibility: twinlog waiver add"
-        f" audit-equal --flow '{scene.flow.name}'",
+        f" audit-equal --flow '{scene.flow.name}' --by NAME --until 4h --reason ...",
         refused=True,
     )
 
