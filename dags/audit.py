@@ -11,7 +11,7 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
 
@@ -35,7 +35,7 @@ def audit(dag_id: str, flow: FlowSettings) -> DAG:
         max_active_runs=1,
         max_active_tasks=1,  # two Spark sessions at once would only slow each other down
         params=PARAMS,
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
         doc_md=TEXT.format(**ends) + link_in_text(flow),

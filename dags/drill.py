@@ -13,7 +13,7 @@ from twinlog.airflow.alerts import DrillAlert
 from twinlog.airflow.assets import drilled
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks.drill import PARAMS, run_drill
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
@@ -40,7 +40,7 @@ def drill(dag_id: str, flow: FlowSettings) -> DAG:
         catchup=False,
         max_active_runs=1,
         params=PARAMS,
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Try on {flow.target.alias} whether groups of {flow.source.alias} would go on at the right record",
         doc_md=TEXT.format(**ends) + link_in_text(flow),

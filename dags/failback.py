@@ -16,7 +16,7 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.recovery import HOME
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import failback as tasks
 from twinlog.config.flow.settings import FlowSettings
 
@@ -25,9 +25,10 @@ TEXT = """\
 
 **Trigger** it once {source} answers. As it stands the form saves: `save` exports what {source} alone has, and changes
 nothing else. With *Home* clients go home: `home` copies both ways, places groups, and lets `{flow}` follow again.
-`preview` shows the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*. If a
-task fails, its last line says what to do: clear it, and it goes on where it stopped. If clients went home, that is an
-event of the asset `{asset}`. See docs/failover.md.
+`preview` shows the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*. A
+run that waits for that holds up the next one: reject it first. If a task fails, its last line says what to do: clear
+it, and it goes on where it stopped. If clients went home, that is an event of the asset `{asset}`.
+See docs/failover.md.
 """
 
 
@@ -40,7 +41,7 @@ def failback(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=None,
         max_active_runs=1,
         params=tasks.PARAMS,
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{source}", f"target:{target}"],
         description=f"After a failover: save what {source} alone has, and bring clients home to it",
         doc_md=text + link_in_text(flow),

@@ -15,7 +15,7 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.recovery import FAILOVER
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import failover as tasks
 from twinlog.config.flow.settings import FlowSettings
 
@@ -24,8 +24,9 @@ TEXT = """\
 
 **Trigger** it {when}. `preview` shows the steps
 with the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*, and is named in
-the journal. If `failover` fails, its last line says what to do: clear it, and it goes on where it stopped. A rejected
-run changes nothing. The end is an event of the asset `{asset}`. See docs/failover.md.
+the journal. A run that waits for that holds up the next one: reject it first. If `failover` fails, its last line says
+what to do: clear it, and it goes on where it stopped. A rejected run changes nothing. The end is an event of the asset
+`{asset}`. See docs/failover.md.
 """
 
 
@@ -41,7 +42,7 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=None,
         max_active_runs=1,
         params=tasks.params(flow),
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Promote {flow.target.alias}: clients of {flow.source.alias} are to work there",
         doc_md=TEXT.format(when=when.format(**ends), **ends) + link_in_text(flow),

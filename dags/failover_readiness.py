@@ -12,7 +12,7 @@ from airflow.sdk import DAG, CronTriggerTimetable, task
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks.readiness import PARAMS, ask_gate
 from twinlog.config.flow.settings import FlowSettings
 
@@ -36,7 +36,7 @@ def failover_readiness(dag_id: str, flow: FlowSettings) -> DAG:
         catchup=False,
         max_active_runs=1,
         params=PARAMS,
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Ask whether {flow.target.alias} could take over from {flow.source.alias}",
         doc_md=TEXT.format(**ends) + link_in_text(flow),

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, chain, task
 
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import rebuilding
 from twinlog.config.flow.settings import FlowSettings
 
@@ -23,7 +23,7 @@ def rebuild(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=None,
         max_active_runs=1,
         params=rebuilding.PARAMS,
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Delete the copy of one topic on {flow.target.alias} and copy it anew",
         doc_md=(rebuilding.__doc__ or "") + link_in_text(flow),

@@ -17,7 +17,7 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps, retries
 from twinlog.airflow.operators.copy import COPY
 from twinlog.airflow.operators.spark_job import SparkStepOperator
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import cycle as tasks
 from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
 
@@ -46,10 +46,9 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
         params=PARAMS,
         # A backfill brings its own limit of runs; if one step ran in two runs at once, it would fence the other.
         default_args={
-            "owner": "twinlog",
+            **OUR_TASKS,
             "max_active_tis_per_dag": 1,
-            **RETRIES,
-            "retries": retries(flow, RETRIES["retries"]),
+            "retries": retries(flow, OUR_TASKS["retries"]),
         },
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=describe(flow),

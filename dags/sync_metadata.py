@@ -13,7 +13,7 @@ from airflow.sdk import DAG, DeltaDataIntervalTimetable, chain, task
 
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import metadata
 from twinlog.config.flow.settings import FlowSettings
 
@@ -32,7 +32,7 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
         catchup=False,
         max_active_runs=1,
         params=metadata.PARAMS,
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog", "metadata", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Bring topic configs and rights of {flow.source.alias} to {flow.target.alias}",
         doc_md=ABOUT + link_in_text(flow),

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.retries import RETRIES
+from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import translation
 from twinlog.config.flow.settings import Configuration
 
@@ -18,7 +18,7 @@ def translate_group(configuration: Configuration) -> DAG:
         "translate_group",
         schedule=None,
         params=translation.form(configuration.enabled_flows),
-        default_args={"owner": "twinlog", **RETRIES},
+        default_args=OUR_TASKS,
         tags=["twinlog"],
         description="Where a consumer group goes on at the other side",
         doc_md=translation.DOC,

@@ -17,6 +17,7 @@ from twinlog.airflow.alerts import (
     sound_if_overdue,
 )
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
+from twinlog.errors import UsageError
 from twinlog.monitoring.alarm import held_back, over_budget
 
 
@@ -169,3 +170,14 @@ def test_a_drill_that_fails_is_told_with_its_reason(configure, heard, caplog) ->
     assert [("twinlog A->B: drill failed: read", "r1")] == [(it["text"], it["run"]) for it in taken[:1]]
     assert "its worker may have died" in taken[1]["text"]
     assert "twinlog A->B: no drill has passed" == taken[2]["text"]
+
+
+def test_a_mistake_in_the_form_of_a_drill_wakes_nobody(configure, heard) -> None:
+    """Who filled it in sees the task fail; a scheduled drill has no form, and always sounds the alarm."""
+    url, taken = heard
+    configure(f"twinlog.alert.url={url}/hook")
+    runs = ("manual__2026-11-27T00:00:00+00:00", "scheduled__2026-11-27T00:00:00+00:00")
+    for run_id in runs:
+        error = UsageError("groups: no group matches")
+        DrillAlert(flow="A->B").notify({"exception": error, "dag_run": {"run_id": run_id}})
+    assert [runs[1]] == [it["run"] for it in taken]

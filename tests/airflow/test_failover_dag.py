@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import Seen, commit_group, create_topic, cycle, produce, read_with_offsets
+from lab import Seen, commit_group, create_topic, cycle, delete_topic, produce, read_with_offsets
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cluster.open import open_clusters
@@ -36,8 +36,8 @@ def records(first: int, count: int) -> list[Seen]:
     return [Seen(b"k", b"%d" % n, now) for n in range(first, first + count)]
 
 
-def drill_it(scheduler, flow: FlowSettings, group: str, alarms: list[dict]) -> None:
-    """Drill by the form: one passes and tells of it, one has nothing to read, one fails and sends the alarm."""
+def drill_it(scheduler, flow: FlowSettings, cluster, group: str, alarms: list[dict]) -> None:
+    """Drill by the form: one passes and tells of it, mistakes in the form send no alarm, one that fails does."""
     scheduler.api.pause(DRILL, paused=False)
     with open_clusters(flow) as clusters:
         before = set(clusters.target.groups())
@@ -52,13 +52,17 @@ def drill_it(scheduler, flow: FlowSettings, group: str, alarms: list[dict]) -> N
     drilled = [it["extra"] for it in events if it["uri"] == "twinlog://right/drill/left"]
     assert [(told["run"], 1)] == [(it["run"], it["groups"]) for it in drilled]
 
-    run_id = scheduler.api.trigger(DRILL, groups="nobody")
-    assert {"drill": "skipped"} == scheduler.finish(DRILL, run_id)
+    mistaken = [scheduler.api.trigger(DRILL, groups=typed) for typed in ("nobody", "(")]
+    assert [{"drill": "failed"}] * 2 == [scheduler.finish(DRILL, run_id) for run_id in mistaken]
 
-    run_id = scheduler.api.trigger(DRILL, groups="(")
+    late = create_topic(cluster, f"failing-late-{uuid.uuid4().hex[:6]}")
+    commit_group(cluster, f"readers-{late}", late, 0)
+    run_id = scheduler.api.trigger(DRILL, groups=f"readers-{late}")
     assert {"drill": "failed"} == scheduler.finish(DRILL, run_id)
     heard = scheduler.wait("the alarm", lambda: [it for it in alarms if it["run"] == run_id])
     assert ["left->right"] == [it["flow"] for it in heard]
+    assert not [it for it in alarms if it["run"] in mistaken]
+    delete_topic(cluster, late)
 
 
 def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, cluster_b, alarms) -> None:
@@ -74,7 +78,7 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
         checkpoints.run(flow, clusters)
         publish.run(flow, clusters, uuid.uuid4().hex, to_json(copied), started)
         audit.run(flow, clusters, LocalAuditRunner())
-    drill_it(scheduler, flow, group, alarms)
+    drill_it(scheduler, flow, cluster_a, group, alarms)
     produce(cluster_a, topic, records(20, 5))
     commit_group(cluster_a, group, topic, 25)
     scheduler.api.pause(DAG, paused=False)

@@ -1,6 +1,8 @@
-"""What a Dag shows people."""
+"""What a Dag shows people, and what it takes from them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
+from twinlog.errors import UsageError
 
 pytestmark = pytest.mark.airflow
 
@@ -27,3 +30,32 @@ def test_the_page_of_a_dag_shows_no_token() -> None:
     assert "| Spark | `sc://spark:15002/` |" in page
     assert "geheim" not in page
     assert "asset `twinlog://B/`" in page
+
+
+class TestRefuseUnknownFields:
+    """`conf` is what somebody gave a run by the command line or the API, where no form holds it."""
+
+    @staticmethod
+    def refuse(conf: dict[str, Any] | None) -> None:
+        from twinlog.airflow.form import refuse_unknown_fields
+
+        form = {"mode": None, "dry_run": None}
+        refuse_unknown_fields({"dag": SimpleNamespace(params=form), "dag_run": SimpleNamespace(conf=conf)})
+
+    @pytest.mark.parametrize("conf", [None, {}, {"dry_run": True}, {"mode": "planned", "dry_run": True}])
+    def test_fields_of_the_form_are_taken(self, conf: dict[str, Any] | None) -> None:
+        """Airflow checks their values."""
+        self.refuse(conf)
+
+    @pytest.mark.parametrize(
+        ("conf", "hint"),
+        [
+            ({"mode": "planned", "dryrun": True}, "did you mean dry_run?"),
+            ({"force": True}, "its fields are mode, dry_run"),
+        ],
+    )
+    def test_another_key_is_refused(self, conf: dict[str, Any], hint: str) -> None:
+        """Airflow ignores it: the dry run of a failover would be a failover."""
+        with pytest.raises(UsageError, match="the form has no field") as refused:
+            self.refuse(conf)
+        assert hint == refused.value.hint

@@ -104,7 +104,7 @@ class Tasks:
         self.now = ""
         ti = SimpleNamespace(
             get_task_states=lambda *_, run_ids: {run_ids[0]: {}},
-            xcom_pull=lambda *, task_ids: self.left.get(task_ids),
+            xcom_pull=lambda *, task_ids, key="": None if key else self.left.get(task_ids),
             xcom_push=lambda _, value: self.left.update({self.now: value}),
         )
         run = SimpleNamespace(dag_id="d", run_id="r", start_date=datetime.now(UTC))

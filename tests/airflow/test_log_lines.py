@@ -22,6 +22,14 @@ def test_facts_then_lists() -> None:
     ] == list(lines_of(result))
 
 
+def test_a_mapping_is_one_line() -> None:
+    """It has no number of items: it has facts."""
+    lines = list(
+        lines_of({"left_out": {"internal topic": 15, "no pattern matches it": 306}, "positions": {}})
+    )
+    assert ["", "left_out: internal topic=15 no pattern matches it=306", "positions: none"] == lines
+
+
 def test_long_lists_are_cut() -> None:
     """A flow may have ten thousand partitions."""
     lines = list(lines_of({"ranges": [{"partition": number} for number in range(MOST_ITEMS + 2)]}))

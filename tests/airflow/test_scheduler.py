@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab import commit_group
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
 from twinlog.errors import TerminalError
 from twinlog.lab.demo.comparison import compare_topic, read_topic
+from twinlog.topics import pauses
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
@@ -134,6 +138,48 @@ def test_topic_the_flow_does_not_have_fails_at_once(scheduler, submitting) -> No
     assert 1 == discover["try_number"]
     path = f"dags/{submitting}/dagRuns/{run_id}/taskInstances/discover/logs/1"
     assert "west->east does not replicate no-such-topic: no such topic" in json.dumps(scheduler.api.get(path))
+
+
+def test_a_key_that_the_form_does_not_have_is_refused(
+    scheduler, submitting, cluster_b, unique_topic, write
+) -> None:
+    """Nothing is done and nothing reported: the misspelt dry run would be a run, and Airflow passes over the key."""
+    topic = unique_topic("submitted-misspelt")
+    write(cluster_b, topic, 3)
+
+    run_id = scheduler.api.trigger(submitting, dryrun=True, topics=[topic])
+
+    states = scheduler.finish(submitting, run_id)
+    assert {"failed", "upstream_failed"} == set(states.values())
+    path = f"dags/{submitting}/dagRuns/{run_id}/taskInstances/discover/logs/1"
+    said = json.dumps(scheduler.api.get(path))
+    assert "the form has no field 'dryrun': nothing is done; did you mean dry_run?" in said
+
+
+def test_a_paused_flow_says_so_and_sends_no_event(
+    scheduler, submitting, cluster_b, unique_topic, write
+) -> None:
+    """Records wait on the source, so the run is no news for other Dags, and not `nothing to copy`; it is reported."""
+    topic = unique_topic("submitted-held")
+    write(cluster_b, topic, 7)
+    flow = load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["west->east"]
+    with open_clusters(flow) as clusters:
+        pauses.pause(flow, clusters.target, by="jo", reason="brokers move")
+        try:
+            run_id = scheduler.api.trigger(submitting)
+            states = scheduler.finish(submitting, run_id)
+        finally:
+            pauses.resume(flow, clusters.target, by="jo", reason="brokers are moved")
+
+    assert ALL_WELL | {"copy": "skipped", "publish": "skipped"} == states
+    path = f"dags/{submitting}/dagRuns/{run_id}/taskInstances/copy/logs/1"
+    assert "west->east is paused by jo: brokers move: nothing is copied" in json.dumps(
+        scheduler.api.get(path)
+    )
+    report = scheduler.api.result(submitting, run_id, "publish")
+    assert ("nothing", True) == (report["state"], report["lag_records"] >= 7)
+    events = scheduler.api.get("assets/events?order_by=-timestamp&limit=100")["asset_events"]
+    assert [] == [event["uri"] for event in events if event["extra"].get("run_id") == run_id]
 
 
 def test_form_refuses_what_is_no_time(scheduler) -> None:

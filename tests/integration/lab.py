@@ -351,12 +351,15 @@ def _coordinator_loads(error: BaseException) -> bool:
     return isinstance(error, KafkaException) and error.args[0].code() in codes
 
 
-@retry(
+_once_coordinated = retry(
     retry=retry_if_exception(_coordinator_loads),
     wait=wait_fixed(0.2),
     stop=stop_after_delay(60),
     reraise=True,
 )
+
+
+@_once_coordinated
 def commit_group(cluster: Any, group: str, topic: str, offset: int, partition: int = 0) -> None:
     """Commit a group's offset without joining it; a broker just started may still load its coordinators."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
@@ -364,6 +367,7 @@ def commit_group(cluster: Any, group: str, topic: str, offset: int, partition: i
     consumer.close()
 
 
+@_once_coordinated
 def committed(cluster: Any, group: str, topic: str, partition: int = 0) -> int:
     """Return the offset that a group has committed, below 0 for none."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})

@@ -12,13 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lab import Seen, configure, create_topic, cycle, produce, read
+from lab import Seen, configure, create_topic, cycle, flow_of, produce, read, read_with_offsets
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.migration import handover, takeover
 from twinlog.migration.mirror_maker import Origin
+from twinlog.state.ledger import read_ledger
+from twinlog.state.progress import read_maps
 
 NOW = int(time.time() * 1000)
 
@@ -67,3 +69,36 @@ def test_a_flow_that_was_handed_over_stands_still_until_it_is_taken_back(
     assert ("done", 0, 0) == (back.state, back.duplicates, back.beyond)
     assert 50 == cycle(flow).records
     assert some(0, 150) == read(cluster_b, remote)
+
+
+def test_a_flow_that_two_programs_have_copied_at_once_is_taken_over(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """MM2 was not stopped, and was ahead: nothing is copied a third time, and readers go to the first copies."""
+    topic = create_topic(cluster_a, unique_topic("both"))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], emit__heartbeats__enabled="false")
+    remote = flow.policy.format_remote_topic("A", topic)
+    produce(cluster_a, topic, some(0, 100))
+    assert 100 == cycle(flow).records
+    produce(cluster_a, topic, some(100, 50))
+    produce(cluster_b, remote, some(100, 50))  # as MM2 does
+    assert 30 == cycle(flow, until_ms=NOW + 130).records
+    with open_clusters(flow) as clusters:
+        origin = Origin.of(flow)
+        report = takeover.run(flow, clusters, origin, run_id=uuid.uuid4().hex, watch_seconds=0)
+    assert ("done", 30) == (report.state, report.duplicates)
+
+    produce(cluster_a, topic, some(150, 10))
+    assert 10 == cycle(flow).records
+    expected = [*some(0, 150), *some(100, 30), *some(150, 10)]
+    assert expected == read(cluster_b, remote)
+    first: dict[bytes | None, int] = {}
+    for offset, seen in read_with_offsets(cluster_b, remote):
+        first.setdefault(seen.key, offset)
+    with open_clusters(flow) as clusters:
+        known = next(it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic)
+        assert () == read_ledger(flow, clusters.target).map_holes
+    for number, seen in read_with_offsets(cluster_a, topic):
+        found = known.translate(number)
+        assert found is not None
+        assert (first[seen.key], True) == (found.offset, found.exact)

@@ -82,7 +82,8 @@ def test_from_mirror_maker_1(
         files = ("import", str(consumer), str(producer), "--flow", "A->B", "--topics", topic)
         assert 0 == main([*files, "--to", str(written)])
         lines = javaproperties.loads(written.read_text())
-        lines |= {"A->B.enabled": "true", "replication.factor": "1", "A->B.emit.heartbeats.enabled": "false"}
+        lines |= {"A->B.enabled": "true", "replication.factor": "1"}
+        lines |= dict.fromkeys(("A->B.emit.heartbeats.enabled", "heartbeats.replication.enabled"), "false")
         written.write_text(javaproperties.dumps(lines))
         takeover = ("takeover", "--config", str(written), "--source-group", group)
         code, document = run_cli(capsys, *takeover)

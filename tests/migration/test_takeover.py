@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fake_cluster import FakeCluster
-from hypothesis import given
-from hypothesis import strategies as st
 
 from twinlog.cluster.admin.groups import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.map.offset_map import MapSegment, encode_segment
+from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
-from twinlog.migration.alignment import Alignment, Verdict
+from twinlog.migration.continuation import Continuation
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
+from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger
 
 MARK = FenceMark("run", 0, 0)
@@ -71,6 +70,39 @@ def test_a_dry_run_says_it_all_and_writes_nothing(orders: Any) -> None:
     )
     assert before == records(orders.target)
     assert [] == orders.target.calls
+
+
+def test_what_the_audit_will_call_extra_is_said_beforehand(orders: Any) -> None:
+    """Copied twice, or of aborted transactions: proved, and yet the gate says no because of it."""
+    assert not any("extra" in it for it in dry(orders).notes)
+    orders.copy("orders", *LETTERS[4:6])
+    prints = orders.source.record_prints
+
+    def some_aborted(*args: Any) -> Any:
+        return [replace(it, aborted=it.offset == 5) for it in prints(*args)]
+
+    orders.source.record_prints = some_aborted
+    [note] = (it for it in dry(orders).notes if "extra" in it)
+    assert "2 record(s) that were copied twice, and 2 of aborted transactions" in note
+    assert note.endswith(": orders")
+    uncommitted = replace(orders.flow, copy=replace(orders.flow.copy, read_committed=False))
+    [note] = (it for it in dry(replace(orders, flow=uncommitted)).notes if "extra" in it)
+    assert "copied twice, and 0 of aborted transactions" in note
+
+
+def test_a_map_that_cannot_be_read_is_named_and_given_nothing(orders: Any) -> None:
+    """The copy goes on, but `done` alone would be no good news: groups of this topic are not translated."""
+    topic_id = orders.source.describe_topics(["orders"]).found["orders"].topic_id
+    orders.target.add_topic(orders.flow.offset_map_topic)
+    for first, run in ((0, Extent(0, 4, 2)), (2, Extent(2, 0, 2))):
+        key = encode_map_key(MapKey("orders", topic_id, 0, first))
+        value = encode_segment(MapSegment(first, first + 2, (run,)))
+        orders.target.append(TopicPartition(orders.flow.offset_map_topic, 0), key=key, value=value)
+    report = dry(orders)
+    assert ("dry-run", 0) == (report.state, report.records_mapped)
+    assert any(
+        "the offset map of orders-0 cannot be read" in it and "twinlog rebuild" in it for it in report.notes
+    )
 
 
 def test_syncs_that_were_withdrawn_are_not_judged(orders: Any) -> None:
@@ -172,7 +204,19 @@ def test_a_mistaken_name_is_no_mm2_that_never_copied(
     """The error says what is there instead."""
     with pytest.raises(TerminalError, match=words) as error:
         dry(orders, origin=Origin.of(orders.flow, **origin))
-    assert code == error.value.code
+    assert (code, True) == (error.value.code, "--offsets-topic" in error.value.hint)
+    assert "run a cycle first" not in error.value.hint, "that would copy everything a second time"
+
+
+def test_copies_under_other_names_are_asked_for_and_none_is_made(orders: Any) -> None:
+    """The policy of the file is not MM2's: nothing is created under its names, and it is the first to look at."""
+    named = replace(orders, flow=replace(orders.flow, policy=IdentityReplicationPolicy()))
+    before = records(orders.target)
+    report = takeover.run(named.flow, named.clusters, named.origin, run_id="r", watch_seconds=0)
+    [row] = report.refused
+    assert ("refused", True) == (report.state, "replication.policy.class" in row.hint)
+    assert "orders-0, the copy of orders-0, is not there" == row.message
+    assert (before, []) == (records(orders.target), orders.target.calls)
 
 
 def test_names_of_a_connect_cluster(orders: Any) -> None:
@@ -258,29 +302,6 @@ def test_handing_over_a_copy_that_goes_further_than_progress(orders: Any) -> Non
     assert "holds 2 record(s) beyond twinlog's progress" in report.refused[0].message
 
 
-starts = st.integers(0, 50)
-steps = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12)
-
-
-@given(starts, steps, st.integers(0, 80))
-def test_pieces_join_to_the_proved_runs_above_the_floor(
-    start: int, shape: list[tuple[int, int, int]], floor: int
-) -> None:
-    """Whatever the map knows already, it takes the pieces, and translates the rest as the proof says."""
-    runs, up, down = [], start, 7
-    for length, skipped, jumped in shape:
-        up, down = up + skipped, down + jumped
-        runs.append(Extent(up, down, length))
-        up, down = up + length, down + length
-    found = Alignment(Verdict.PROVED, up - 1, runs=tuple(runs))
-    pieces = list(takeover.segments_of(found, floor))
-    known = OffsetMap.of(pieces)
-    pairs = {run.upstream + n: run.downstream + n for run in runs for n in range(run.length)}
-    above = {u: d for u, d in pairs.items() if u >= floor}
-    assert above == {run.upstream + n: run.downstream + n for run in known.runs for n in range(run.length)}
-    assert not pieces or (pieces[-1].end_upstream == up and pieces[0].first_upstream >= floor)
-
-
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "ours", "A")
 
 
@@ -326,15 +347,19 @@ def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
 def test_what_is_left_out_of_the_map_is_noted() -> None:
     """From where the map ended to what was proved, or to where a topic that is left goes on."""
     life = SourceIncarnation("orders", "id", 0)
+    place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, 30)
     known = {life: PackedMap.of({0: encode_segment(MapSegment(0, 10, (Extent(0, 0, 10),)))})}
-    place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, None)
     proved = (MapSegment(15, 30, (Extent(15, 20, 15),)),)
 
-    def noted(*args: Any) -> list[tuple[int, int]]:
-        return [(it.start, it.end) for it in takeover.left_unmapped(*args, 7)]
+    def noted(known: Any, segments: Any, left: Any, at: int = 10) -> list[tuple[int, int]]:
+        maps = {} if segments is None else {place: Continuation(at, segments, replaces=False, fits=True)}
+        return [(it.start, it.end) for it in takeover.left_unmapped(known, maps, left, 7)]
 
-    assert [(10, 15)] == noted(known, [(place, proved)], {})
-    assert [(0, 15)] == noted({}, [(place, proved)], {})
-    assert [] == noted(known, [(place, (MapSegment(10, 30, ()),))], {})
-    assert [(10, 21)] == noted(known, [], {TopicPartition("orders", 0): 20})
-    assert [] == noted(known, [], {TopicPartition("orders", 0): 9})
+    there = TopicPartition("orders", 0)
+    assert [(10, 15)] == noted(known, proved, {})
+    assert [(0, 15)] == noted({}, proved, {}, 0)
+    assert [] == noted(known, (MapSegment(10, 30, ()),), {})
+    assert [(10, 21)] == noted(known, None, {there: 20})
+    assert [] == noted(known, None, {there: 9})
+    assert [(10, 21)] == noted(known, (), {there: 20}), "what was compared told no order"
+    assert [] == noted(known, (), {there: 9})

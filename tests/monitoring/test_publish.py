@@ -7,6 +7,8 @@ import pytest
 from twinlog.formats.ledger.records import Gap, GapCause, Incarnation, Quarantine
 from twinlog.jsonable import to_json
 from twinlog.monitoring import publish
+from twinlog.monitoring.exporter import Board
+from twinlog.monitoring.metrics import STOPPED_PARTITIONS
 from twinlog.state.ledger import read_ledger, write_ledger
 
 
@@ -102,6 +104,30 @@ def test_stopped_partitions_are_reported(flow, clusters, orders, started):
     }
     report = publish.run(flow, clusters, "run", copy_result(state="failed", stopped=[stopped]), started)
     assert [stopped] == to_json(report)["stopped"]
+
+
+@pytest.mark.parametrize(("transient", "expected"), [(False, 2), (True, 1)])
+def test_partitions_whose_copy_ended_with_an_error_are_stopped_too(
+    flow, clusters, orders, started, transient: bool, expected: int
+) -> None:
+    """A poisonous record is found by the copy alone; one that may go away by itself waits for no person."""
+    gap = {
+        "topic": "orders",
+        "partition": 0,
+        "code": "gap",
+        "message": "m",
+        "first_offset": 1,
+        "last_offset": 2,
+    }
+    places = [
+        {"topic": "orders", "partition": number, "copied_records": 0, "error": error}
+        for number, error in ((0, "gap"), (1, "too large"), (2, ""))
+    ]
+    result = copy_result(state="failed", stopped=[gap], partitions=places, transient=transient)
+    board = Board(flow)
+    report = publish.run(flow, clusters, "run", result, started, board=board)
+    assert expected == report.stopped_partitions
+    assert [expected] == [it.value for it in board.now() if it.metric is STOPPED_PARTITIONS]
 
 
 def test_a_report_of_many_partitions_fits_one_record(flow, clusters, started, source, with_internal):

@@ -26,7 +26,14 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.transaction import Writer
 from twinlog.offset_sync import map_compaction
-from twinlog.offset_sync.map_compaction import JOINED_RUNS, WORTH_IT, Replacement, make_plan, records_of
+from twinlog.offset_sync.map_compaction import (
+    JOINED_RUNS,
+    WORTH_IT,
+    CompactionResult,
+    Replacement,
+    make_plan,
+    records_of,
+)
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import write_ledger
 
@@ -209,3 +216,16 @@ def test_a_copy_made_anew_while_its_start_is_asked_for_has_nothing_cut(world):
 
     world.before_init = lambda: setattr(world.target, "offsets", recreated_first)
     assert [] == world.run()
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        (CompactionResult("A->B", 1_200), "1,200 segments, nothing to compact"),
+        (CompactionResult("A->B", 1_200, 90, 3, 7), "90 of 1,200 segments joined into 3, 7 deleted"),
+        (CompactionResult("A->B", 5, note="another one came in between"), "another one came in between"),
+    ],
+)
+def test_a_log_says_what_was_compacted(result: CompactionResult, sentence: str) -> None:
+    """In a sentence, not in the names of fields."""
+    assert sentence == result.sentence

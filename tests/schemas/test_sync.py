@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 
 import pytest
 from fake_registry import FakeRegistry
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.policy.selection import NameFilter
+from twinlog.schemas import sync as schemas
 from twinlog.schemas.apply import apply, release, to_release
 from twinlog.schemas.plan import SchemaPlan, make_plan
 from twinlog.schemas.read import read_both
@@ -41,6 +43,23 @@ def sync(source: FakeRegistry, target: FakeRegistry, subjects: NameFilter = EVER
     plan = plan_of(source, target, subjects)
     apply(plan, target.client("B"))
     return plan
+
+
+@pytest.mark.parametrize(("pattern", "notes"), [("orders-.*", 0), ("odrers-.*", 1)])
+def test_patterns_that_select_nothing_are_no_equality(
+    flow, clusters, monkeypatch: pytest.MonkeyPatch, pattern: str, notes: int
+) -> None:
+    """A typing error would leave consumers without their schemas, and the gate would say that nothing differs."""
+    source, target = FakeRegistry(), FakeRegistry()
+    source.add("orders-value", record("orders"))
+    sync(source, target)
+    both = nullcontext((source.client("A"), target.client("B")))
+    monkeypatch.setattr(schemas, "opened", lambda _: both)
+    monkeypatch.setattr(schemas, "_registries", lambda _: None)
+    chosen = replace(flow.metadata.schemas, subjects=NameFilter((pattern,)))
+    found = schemas.look(replace(flow, metadata=replace(flow.metadata, schemas=chosen)), clusters)
+    assert (not notes, notes) == (found.equal, len(found.notes))
+    assert all(pattern in it for it in found.notes)
 
 
 NAMES = ("a-value", "b-value", "c-value", "common")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.lifecycle import sync_topics
-from twinlog.state.ledger import write_ledger
+from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.steps import discover
 from twinlog.topics import pauses
 
@@ -45,6 +45,16 @@ def test_what_cannot_be_paused_is_refused_in_one_line(flow, target, with_interna
     with pytest.raises(TerminalError, match="promoted by jo: disaster") as caught:
         pauses.resume(flow, target, by="jo", reason="")
     assert "phase" == caught.value.code
+
+
+def test_a_flow_that_was_handed_over_is_taken_over_and_not_resumed(flow, target, with_internal) -> None:
+    """MirrorMaker 2 copies it now: a second copier would copy its records again."""
+    handed_over = FlowState(FlowPhase.PAUSED, 1, HANDOVER, "handed over; `twinlog takeover` takes it back")
+    write_ledger(flow, target, [handed_over])
+    with pytest.raises(TerminalError, match="`twinlog takeover` takes it back") as caught:
+        pauses.resume(flow, target, by="jo", reason="I mean it")
+    assert "phase" == caught.value.code
+    assert handed_over == read_ledger(flow, target).flow_state, "nothing was written"
 
 
 def test_before_the_first_cycle_there_is_nothing_to_pause(flow, target) -> None:

@@ -25,6 +25,16 @@ def read(text: str) -> tuple[tuple[Step, ...], tuple[Mistake, ...]]:
     return read_steps(*lists, properties)
 
 
+def test_keys_of_another_name_and_of_plugins_are_known() -> None:
+    """Names may have dots, and Connect may be told the version of a class (KIP-891)."""
+    chain = read(
+        "transforms=a,a.b transforms.a.type=Filter transforms.a.predicate=p transforms.a.plugin.version=4"
+        " transforms.a.b.type=DropHeaders transforms.a.b.headers=x"
+        " predicates=p predicates.p.type=RecordIsTombstone predicates.p.plugin.version=4"
+    )
+    assert ((Step(Filter(), RecordIsTombstone()), Step(DropHeaders(("x",)))), ()) == chain
+
+
 def test_a_chain_as_a_file_of_mm2_has_it() -> None:
     """Full names and Connect's aliases; predicates; negate in any case."""
     chain = read(
@@ -48,6 +58,22 @@ def test_a_chain_as_a_file_of_mm2_has_it() -> None:
     [
         ("transforms=a", "transforms", "needs transforms.a.type"),
         ("transforms=a,a transforms.a.type=Filter", "transforms", "names a twice"),
+        (
+            "transforms=a transforms.a.type=Filter transforms.a.predicat=p",
+            "transforms.a.predicat",
+            "unknown to Filter",
+        ),
+        (
+            f"transforms=a transforms.a.type={PACKAGE}Filter transforms.a.headers=x",
+            "transforms.a.headers",
+            "unknown to Filter",
+        ),
+        (
+            "transforms=a transforms.a.type=Filter transforms.a.predicate=p predicates=p"
+            " predicates.p.type=RecordIsTombstone predicates.p.name=x",
+            "predicates.p.name",
+            "unknown to RecordIsTombstone",
+        ),
         ("transforms=a transforms.a.type=com.x.Mine", "transforms.a.type", "no transform of Kafka Connect"),
         (
             "transforms=a transforms.a.type=MaskField$Value",

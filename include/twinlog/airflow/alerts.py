@@ -17,7 +17,7 @@ from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TwinlogError
+from twinlog.errors import TwinlogError, UsageError
 from twinlog.monitoring.alarm import held_back, over_budget, send
 from twinlog.recovery.ways_home import flow_called
 
@@ -54,7 +54,10 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
 
 
 class DrillAlert(BaseNotifier):  # type: ignore[misc]
-    """Report that a drill failed, as `RpoAlert` does: also one whose worker died."""
+    """Report that a drill failed, as `RpoAlert` does: also one whose worker died.
+
+    A mistake in the form of a run by hand is none: who filled it in sees it.
+    """
 
     template_fields = ()
 
@@ -65,6 +68,8 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
     def notify(self, context: Mapping[str, Any]) -> None:
         """Send the alarm, with what the task said."""
         error = context.get("exception")
+        if isinstance(error, UsageError) and not _run_of(context).startswith("scheduled__"):
+            return
         text = str(error) if error else "the drill failed, and could not say why: its worker may have died"
         _sound("DRILL ALERT", self.flow, text, context)
 

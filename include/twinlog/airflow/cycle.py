@@ -135,7 +135,8 @@ on **{flow.target.alias}**, not from the step before it.
 the end of each data interval, one after the other. A run that finds nothing to copy skips the Spark job.
 
 A run that went well as a whole sends an event of the asset `{remote_cluster(flow.target.alias).uri}`; one in which
-anything failed, if only a partition that has stopped, sends none, though the others are copied.
+anything failed, if only a partition that has stopped, sends none, though the others are copied. If the flow is paused
+or was failed over, nothing is copied: the cycle is reported, its last task is skipped, and no event is sent.
 {link_in_text(flow)}{_FOLLOWS if flow.continuous else ""}"""
 
 
@@ -155,6 +156,15 @@ def why_not_a_success(failed: Sequence[str], synced: Json | None) -> list[str]:
     refused, count = synced["refused"][:TOPICS_NAMED], all_of(synced, "refused")
     more = [f"and {count - len(refused)} topics more are"] if count > len(refused) else []
     return [*tasks, *(f"{item['name']} is refused: {item['message']}" for item in refused), *more]
+
+
+def why_nothing_was_copied(flow: str, discovered: Json | None, copied: Json | None = None) -> str:
+    """Return the sentence about a flow that was suspended when the cycle began; "" if it was not, or has copied since.
+
+    `discovered` is the XCom of task `discover`, `copied` that of `copy`; None if there is none.
+    """
+    held = (discovered or {}).get("stands_by")
+    return f"{flow} is {held}: nothing is copied" if held and not (copied or {}).get("records") else ""
 
 
 def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:

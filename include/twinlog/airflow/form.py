@@ -1,10 +1,14 @@
-"""The fields of the trigger forms of twinlog's Dags."""
+"""The fields of the trigger forms of twinlog's Dags, and the refusal of a run that gives others."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Param
+
+from twinlog.errors import UsageError
 
 
 def flag(title: str, description: str, *, on: bool = False) -> Param:
@@ -41,3 +45,20 @@ def moment(title: str, description: str, **schema: Any) -> Param:
 
 A_TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 """The pattern of a time in a form: Airflow does not check formats."""
+
+
+def refuse_unknown_fields(context: Mapping[str, Any]) -> None:
+    """Raise UsageError if the configuration of a run has a key that is no field of the Dag's form.
+
+    Airflow passes it on unseen: `{"dryrun": true}` would be a real failover.
+    """
+    known = list(context["dag"].params)
+    unknown = [key for key in context["dag_run"].conf or () if key not in known]
+    if not unknown:
+        return
+    near = difflib.get_close_matches(unknown[0], known, 1)
+    raise UsageError(
+        f"the form has no field {unknown[0]!r}: nothing is done",
+        hint=f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}",
+        field=unknown[0],
+    )

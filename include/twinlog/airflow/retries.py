@@ -1,4 +1,4 @@
-"""The one table that turns an error into a retry.
+"""The one table that turns an error into a retry, and what the tasks of twinlog's own Dags have in common.
 
 A worker that dies leaves no exception, and an error that was not raised on purpose is a mistake of ours: both follow
 the task's own `retries`.  Every step may be run again at any time.
@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+
+from twinlog.airflow.form import refuse_unknown_fields
 
 # (error, what Airflow does, after how long, why); the first match decides, so subclasses come first.
 RULES = (
@@ -26,6 +28,17 @@ RETRY_POLICY = ExceptionRetryPolicy(
 )
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), "retry_policy": RETRY_POLICY}
+
+OUR_TASKS: dict[str, Any] = {
+    "owner": "twinlog",
+    **RETRIES,
+    "pre_execute": refuse_unknown_fields,
+    "show_return_value_in_logs": False,
+}
+"""The default arguments of twinlog's own Dags.
+
+A task's log has its result line by line; Airflow would write it once more, as one line of up to 48 KiB.
+"""
 
 
 def with_retries(arguments: dict[str, Any]) -> dict[str, Any]:

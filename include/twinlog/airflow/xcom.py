@@ -111,7 +111,7 @@ def _cut(value: Any, items: int, characters: int) -> Any:
 
 
 def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line for the plain facts of a result, then a few lines per list in it; long lines are cut.
+    """Yield a line for the plain facts of a result and for each mapping in it, and a few per list; long lines are cut.
 
     A group or a principal may have any name; it cannot start a new line.
     """
@@ -122,13 +122,13 @@ def _lines_of(result: Mapping[str, Any]) -> Iterator[str]:
     facts = {name: value for name, value in result.items() if not isinstance(value, list | Mapping)}
     yield _facts(facts)
     for name, value in result.items():
-        items = [value] if isinstance(value, Mapping) else value
-        if not isinstance(items, list):
-            continue
-        yield f"{name}: {len(items)}" if items else f"{name}: none"
-        yield from (f"  {_item(item)}" for item in items[:MOST_ITEMS])
-        if len(items) > MOST_ITEMS:
-            yield f"  and {len(items) - MOST_ITEMS} more"
+        if isinstance(value, Mapping):
+            yield f"{name}: {_item(value) or 'none'}"
+        elif isinstance(value, list):
+            yield f"{name}: {len(value)}" if value else f"{name}: none"
+            yield from (f"  {_item(item)}" for item in value[:MOST_ITEMS])
+            if len(value) > MOST_ITEMS:
+                yield f"  and {len(value) - MOST_ITEMS} more"
 
 
 def _item(item: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.mirror_maker import require_taken_over
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.packing import assign
 from twinlog.copying.progress import CopyProgress, watched
@@ -58,6 +59,7 @@ def run(
     chosen = choose(discovery, topics)
     ends = ends_at(clusters.source, chosen, until_ms)
     limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    require_taken_over(flow, clusters, discovery)
     owned = Ownership.of(flow, clusters, run_id, flow.copy.lanes or slots)
     totals = Totals()
     stopped: tuple[StoppedPartition, ...] = ()

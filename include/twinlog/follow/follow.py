@@ -22,6 +22,7 @@ from typing import Final
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.mirror_maker import require_taken_over
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
@@ -93,6 +94,7 @@ def run(
         on_refresh(
             f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"
         )
+    require_taken_over(flow, clusters, prepared.discovery)
     owned = Ownership.of(flow, clusters, run_id, lanes)
     owned.read_ahead()
     end = began + seconds  # if no lanes can be opened

@@ -239,7 +239,7 @@ def _described(brokers: Brokers, topic: str) -> TopicMetadata:
     if metadata.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         raise TerminalError(
             f"topic {topic} does not exist on cluster {brokers.settings.alias}",
-            hint="run a cycle first, which creates twinlog's topics; in a take-over check --offsets-topic",
+            hint="run a cycle first, which creates twinlog's topics",
             code="no-internal-topic",
             topic=topic,
         )

@@ -68,7 +68,8 @@ class Alignment:
 
     - `last_upstream` is the upstream offset up to which the copy is complete, -1 for nothing.
     - `compared` counts records of the target that were found on the source, `duplicates` those of them that repeat an
-      earlier one, `beyond` those behind the position MM2 wrote.
+      earlier one, `beyond` those behind the position MM2 wrote, `aborted` those of aborted transactions, which a
+      read_uncommitted copier takes along.
     - `pairs` are (upstream, downstream) of all of them.
     - `runs` are extents of the first copy of each record. They are empty if records that cannot be told apart are
       repeated, so that the first copy is not known.
@@ -80,6 +81,7 @@ class Alignment:
     compared: int = 0
     duplicates: int = 0
     beyond: int = 0
+    aborted: int = 0
     runs: tuple[Extent, ...] = ()
     pairs: tuple[tuple[int, int], ...] = ()
     at: int = -1
@@ -113,6 +115,7 @@ class _Walk:
         self._pairs: list[tuple[int, int]] = []
         self._first: list[tuple[int, int]] = []
         self._unclear = False
+        self._aborted = 0
 
     def align(self) -> Alignment:
         for number, record in enumerate(self._window.target):
@@ -148,6 +151,7 @@ class _Walk:
         chosen = onward[0] if onward else places[-1]
         self._unclear |= len(places) > 1 and not onward
         self._at = chosen
+        self._aborted += self._source[chosen].aborted
         pair = self._source[chosen].offset, record.offset
         self._pairs.append(pair)
         if chosen > self._copied:
@@ -182,7 +186,8 @@ class _Walk:
             compared=len(self._pairs),
             duplicates=len(self._pairs) - len(self._first),
             beyond=sum(upstream > self._said for upstream, _ in self._first),
-            runs=() if self._unclear else _runs(self._first),
+            aborted=self._aborted,
+            runs=() if self._unclear else extents_of(self._first),
             pairs=tuple(self._pairs),
         )
 
@@ -206,8 +211,8 @@ class _Walk:
         return -1
 
 
-def _runs(pairs: Sequence[tuple[int, int]]) -> tuple[Extent, ...]:
-    """Join neighbours."""
+def extents_of(pairs: Sequence[tuple[int, int]]) -> tuple[Extent, ...]:
+    """Join neighbours among (upstream, downstream) pairs that rise on both sides."""
     runs: list[Extent] = []
     for upstream, downstream in pairs:
         if runs and (runs[-1].upstream_end, runs[-1].downstream_end) == (upstream, downstream):

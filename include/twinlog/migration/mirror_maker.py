@@ -55,14 +55,27 @@ class Origin:
         return {key.topic_partition: it for key, it in offsets if it is not None}
 
     def no_positions(self, flow: FlowSettings, clusters: Clusters) -> TerminalError:
-        """Return the error, with whose positions the topic has.  Raises TerminalError `no-internal-topic`."""
-        keys = clusters.target.latest(self.offsets_topic)
+        """Return the error, with whose positions the topic has, or that there is no such topic."""
+        try:
+            keys = clusters.target.latest(self.offsets_topic)
+        except TerminalError as error:
+            if error.code != "no-internal-topic":
+                raise
+            return TerminalError(
+                f"{flow.target.alias} has no topic {self.offsets_topic}, where MirrorMaker keeps its positions",
+                hint="check --offsets-topic (Connect's offset.storage.topic); run no cycle before the take-over: it"
+                " would copy every record again, behind MirrorMaker's copies",
+                code="no-internal-topic",
+                flow=flow.name,
+                topic=self.offsets_topic,
+            )
         others = sorted({f"{it.connector_name} of {it.cluster}" for it in _source_keys(keys)})
         found = f"; it has those of {', '.join(others)}" if others else ""
         return TerminalError(
             f"{self.offsets_topic} on {flow.target.alias} holds no position of connector {self.connector}"
             f" for the source {flow.source.alias}{found}",
-            hint="check --connector and --offsets-topic (Connect's offset.storage.topic), and the source's alias",
+            hint="check --connector and --offsets-topic (Connect's offset.storage.topic), and the source's alias;"
+            " MirrorMaker writes its first positions a minute after it began (offset.flush.interval.ms)",
             code="no-positions",
             flow=flow.name,
             topic=self.offsets_topic,

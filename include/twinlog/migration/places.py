@@ -28,6 +28,10 @@ from twinlog.topics.discovery_rules import decide
 Configs = Mapping[str, ConfigValue]
 
 TRY_AGAIN = "wait until it has a leader that answers, and try again"
+NOT_THERE = (
+    "compare replication.policy.class and replication.policy.separator with MirrorMaker's: they name the copies; if"
+    " they are right, it was deleted: exclude the topic, or copy it anew"
+)
 
 
 def discover_all(
@@ -170,11 +174,7 @@ def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) 
     if it.target is None and topic.remote is not None and it.partition < topic.remote.partitions:
         return f"the offsets of {copy}, the copy of {name}, cannot be read", TRY_AGAIN
     if it.target is None:
-        return (
-            None
-            if said is None
-            else (f"{copy}, the copy of {name}, is gone", "exclude the topic, or copy it anew")
-        )
+        return None if said is None else (f"{copy}, the copy of {name}, is not there", NOT_THERE)
     if said is not None and said >= it.source.end:
         return (
             f"{name} ends at upstream offset {it.source.end}, before the position {said}: the topic was recreated or"

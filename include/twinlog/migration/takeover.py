@@ -20,40 +20,41 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
-from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
-from twinlog.lifecycle.records import noted, piece
+from twinlog.lifecycle.records import begun_anew, map_cut, noted, piece
 from twinlog.migration.alignment import Alignment
+from twinlog.migration.continuation import Continuation, continued
 from twinlog.migration.copier import Copier, read_positions, require_stopped, require_unmoved, traces
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
 from twinlog.migration.takeover_report import (
     PartitionProof,
+    ProofState,
     TakeoverReport,
     proof_of,
     review_checkpoints,
     review_syncs,
     syncs_by_partition,
 )
-from twinlog.offsets.segments import Extent, MapSegment
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
-from twinlog.state.progress import read_packed
+from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.discovery import Discovery
+from twinlog.visible import listed
 
 DEPTH = 10_000
 """Records compared before the position. Must be more than MM2 copies of one partition between two flushes (60 s)."""
 
-RUNS_PER_PIECE = 4_000
 PARTITIONS_AT_ONCE = 4
 
 Known = Mapping[SourceIncarnation, PackedMap]
-Pieces = Sequence[tuple[Place, tuple[MapSegment, ...]]]
-"""The map segments that each partition is given."""
+Continued = Mapping[Place, Continuation]
+"""How the map of each partition goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +85,29 @@ def run(
     positions = read_positions(flow, clusters, copier)
     discovery = discover_all(flow, clusters, positions)
     seen = require_stopped(flow, clusters, copier, copies_of(discovery), watch_seconds)
-    owned = None if dry_run else taken(flow, clusters, "takeover", run_id)
+    began = copier.began_at_start(flow)
+    wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
+    owned = None if dry_run or refused else taken(flow, clusters, "takeover", run_id)
     if owned is not None:
         positions = read_positions(flow, clusters, copier)
         discovery = discover_all(flow, clusters, positions)  # copies of new topics exist now
-    began = copier.began_at_start(flow)
-    wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
+        wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
     proved = prove_all(clusters, wanted, depth)
     syncs = read_syncs(flow, clusters)
     checkpoints = read_checkpoints(flow, clusters.target)
-    rows = [*_reviewed(proved, syncs.records), *refused]
+    known, unreadable = _readable(read_packed(flow, clusters.target), proved)
+    maps = {
+        it.place: continued(known.get(it.place.life), it.found)
+        for it in proved
+        if it.place.life not in unreadable
+    }
+    rows = [*_unfit(_reviewed(proved, syncs.records), maps), *refused]
     report = report_of(flow, "from-mirror-maker", run_id, copier, rows, checkpoints, proved)
-    report = replace(report, notes=tuple(_notes(copier, discovery, positions, syncs, topics)))
+    notes = (*_notes(copier, discovery, positions, syncs, topics), *_extra(flow, proved))
+    report = replace(report, notes=(*notes, *map(str, unreadable.values())))
     if report.refused:
         return report
-    known = read_packed(flow, clusters.target)
-    pieces = _pieces(dict(known), proved)  # without maps that cannot be read
-    report = _with_map(report, pieces)
+    report = _with_map(report, maps)
     if owned is None:
         return replace(report, state="dry-run")
     require_unmoved(flow, seen, traces(flow, clusters, copier, copies_of(discovery)))
@@ -110,10 +117,11 @@ def run(
         *left_as_they_are(state, progress, copier, positions, topics),
     ]
     left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
-    before = read_ledger(flow, clusters.target).taken_over
-    kept = [noted(state, it) for it in _taken_over(known, before, discovery, proved)]
-    kept += [noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
-    owned.write([*moved, *_map_records(state, pieces), *kept, _active(state)])
+    left |= {it.place.source: it.found.last_upstream for it in proved}
+    ledger = read_ledger(flow, clusters.target)
+    kept = [noted(state, it) for it in _taken_over(known, ledger.taken_over, discovery, proved)]
+    kept += [noted(state, it) for it in left_unmapped(known, maps, left, clock.now_ms())]
+    owned.write([*moved, *_map_records(state, known, maps, ledger), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
 
@@ -208,40 +216,58 @@ def _notes(
         yield f"{syncs.unreadable} record(s) of {syncs.topic} on {syncs.cluster} are no offset-syncs"
 
 
-def _pieces(known: Known, proved: Sequence[Proved]) -> Pieces:
-    """Make map segments of what was proved, after what the map knows already."""
-    return [(it.place, tuple(segments_of(it.found, _end(known, it.place)))) for it in proved]
+def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
+    """Say what the audit will find in the copies, though they are proved: no cycle would have copied it."""
+    extra = [
+        (it.place.source.topic, it.found.duplicates, it.found.aborted if flow.copy.read_committed else 0)
+        for it in proved
+    ]
+    twice, aborted = sum(it[1] for it in extra), sum(it[2] for it in extra)
+    if twice or aborted:
+        topics = {topic for topic, *counts in extra if any(counts)}
+        yield (
+            f"the audit will call {twice:,} record(s) that were copied twice, and {aborted:,} of aborted transactions,"
+            " `extra`, and the gate says no until they have expired, `twinlog rebuild` has copied the topics anew, or"
+            f" `audit-equal` is waived: {listed(sorted(topics))}"
+        )
 
 
-def _end(known: Known, place: Place) -> int:
-    """Return the upstream offset at which a partition's map ends, 0 without one."""
-    packed = known.get(place.life)
-    return packed.end_upstream if packed is not None else 0
+def _readable(
+    maps: Maps[PackedMap], proved: Sequence[Proved]
+) -> tuple[Known, Mapping[SourceIncarnation, UnreadableMap]]:
+    """Return the maps that can be read, and why others cannot: those are given nothing, and only a rebuild mends them.
 
-
-def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
-    """Cut the proved extents into segments that cover everything from the first one to the end of the copy. Pure.
-
-    Upstream offsets below `floor` are left out.
+    Of the partitions of `proved` the whole map is read.
     """
-    runs = [_above(run, floor) for run in found.runs if run.upstream_end > floor]
-    for at in range(0, len(runs), RUNS_PER_PIECE):
-        part = runs[at : at + RUNS_PER_PIECE]
-        behind = runs[at + RUNS_PER_PIECE : at + RUNS_PER_PIECE + 1]
-        end = behind[0].upstream if behind else found.last_upstream + 1
-        # Begin at the floor if the proof reaches down to it: then no uncovered range is left between the two.
-        first = floor if at == 0 and found.runs[0].upstream <= floor else part[0].upstream
-        yield MapSegment(first, end, tuple(part))
+    known, unreadable = dict(maps), dict(maps.broken)
+    for life in {it.place.life for it in proved} & known.keys():
+        try:
+            known[life].open()
+        except UnreadableMap as error:
+            unreadable[life] = error
+            del known[life]
+    return known, unreadable
 
 
-def _above(run: Extent, floor: int) -> Extent:
-    cut = max(0, floor - run.upstream)
-    return Extent(run.upstream + cut, run.downstream + cut, run.length - cut)
+def _unfit(rows: Iterable[PartitionProof], maps: Continued) -> Iterator[PartitionProof]:
+    """Refuse partitions whose map cannot go on."""
+    unfit = {place.source for place, it in maps.items() if not it.fits}
+    for row in rows:
+        if row.topic_partition in unfit and row.state is not ProofState.REFUSED:
+            message = (
+                f"twinlog and another program have copied {row.topic}-{row.partition} in turns, for longer than was"
+                " compared"
+            )
+            hint = f"give a greater --depth; or `twinlog rebuild --topic {row.topic}` copies it anew"
+            yield replace(row, state=ProofState.REFUSED, message=message, hint=hint)
+        else:
+            yield row
 
 
-def _with_map(report: TakeoverReport, pieces: Pieces) -> TakeoverReport:
+def _with_map(report: TakeoverReport, maps: Continued) -> TakeoverReport:
     mapped = {
-        place.source: sum(run.length for piece in found for run in piece.runs) for place, found in pieces
+        place.source: sum(run.length for piece in it.segments for run in piece.runs)
+        for place, it in maps.items()
     }
     rows = tuple(replace(it, mapped=mapped.get(it.topic_partition, 0)) for it in report.partitions)
     return replace(report, partitions=rows, records_mapped=sum(mapped.values()))
@@ -278,10 +304,14 @@ def left_as_they_are(
             yield progress_record(state, *at, last)
 
 
-def _map_records(state: StateTopics, pieces: Pieces) -> Iterator[StateRecord]:
-    for place, found in pieces:
-        for it in found:
-            yield piece(state, place.life, it.first_upstream, it)
+def _map_records(state: StateTopics, known: Known, maps: Continued, ledger: Ledger) -> Iterator[StateRecord]:
+    """Yield the segments; where they replace some, these are cut first, and what was audited there is forgotten."""
+    for place, it in maps.items():
+        if it.replaces:
+            yield from map_cut(state, place.life, known.get(place.life), it.at)
+            yield from begun_anew(state, place.life, ledger, it.at)
+        for segment in it.segments:
+            yield piece(state, place.life, segment.first_upstream, segment)
 
 
 def _taken_over(
@@ -310,19 +340,20 @@ def _taken_over(
 
 
 def left_unmapped(
-    known: Known, pieces: Pieces, left: Mapping[TopicPartition, int], now_ms: int
+    known: Known, maps: Continued, left: Mapping[TopicPartition, int], now_ms: int
 ) -> Iterator[MapHole]:
     """Yield what the map leaves out of MirrorMaker 2's copies: from the map's end up to what could be proved. Pure.
 
-    For partitions that are `left` as they are, the range reaches up to MirrorMaker 2's position.
+    For partitions of which the map is given nothing, the range reaches up to the last offset copied, as `left` has it.
     """
-    for place, found in pieces:
-        start = _end(known, place)
-        if found and start < found[0].first_upstream:
-            yield MapHole(*place.life, start, found[0].first_upstream, now_ms)
+    for place, it in maps.items():
+        end = it.segments[0].first_upstream if it.segments else left.get(place.source, -1) + 1
+        if it.at < end:
+            yield MapHole(*place.life, it.at, end, now_ms)
+    placed = {place.life for place in maps}
     for incarnation, packed in known.items():
         last = left.get(incarnation.topic_partition, -1)
-        if packed.end_upstream <= last:
+        if incarnation not in placed and packed.end_upstream <= last:
             yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 
 

@@ -51,9 +51,10 @@ class FlowReport:
     `state` is the copy's ("done", "nothing", "failed"), and "failed" also if another step failed.  `records` and
     `bytes` are what the copy committed.  `seconds` is the duration of the cycle.  `rpo_seconds` is the age of the
     oldest record not copied yet, None if unknown.  `stopped` are partitions that are not copied; `stopped_not_shown`
-    counts those that are not listed there.  `problems` are those that stop whole topics.  `undecided_records` lie
-    behind open transactions of the source; `undecided` are the partitions whose transactions have been open for a
-    while.  None of these numbers covers the `unseen_partitions`, which could not be looked at.
+    counts those that are not listed there.  `stopped_partitions` counts all of these, and the partitions whose copy
+    ended with an error that does not go away by itself.  `problems` are those that stop whole topics.
+    `undecided_records` lie behind open transactions of the source; `undecided` are the partitions whose transactions
+    have been open for a while.  None of these numbers covers the `unseen_partitions`, which could not be looked at.
     """
 
     flow: str
@@ -70,6 +71,7 @@ class FlowReport:
     seconds: float
     at_ms: int
     stopped_not_shown: int = 0
+    stopped_partitions: int = 0
     undecided_records: int = 0
     undecided: tuple[UndecidedPartition, ...] = ()
     unseen_partitions: int = 0

@@ -119,6 +119,12 @@ def make_report(
         TopicPartition(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())
     }
     stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
+    ended = (
+        set()
+        if (copy_result or {}).get("transient")
+        else {place for place, it in copied.items() if it["error"]}
+    )
+    not_shown = (copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0)
     blocked = any(problem.blocking for problem in seen.discovery.problems)
     state = copy_result["state"] if copy_result else "nothing"
     unseen = {topic.topic: unseen_of(topic) for topic in seen.discovery.topics}
@@ -150,7 +156,9 @@ def make_report(
         rpo_seconds=seen.rpo_seconds(flow),
         seconds=round(clock.seconds_since(started_ms, seen.at_ms), 3),
         at_ms=seen.at_ms,
-        stopped_not_shown=(copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0),
+        stopped_not_shown=not_shown,
+        stopped_partitions=len({TopicPartition(it.topic, it.partition) for it in stopped} | ended)
+        + not_shown,
         undecided_records=seen.undecided_records,
         undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
         unseen_partitions=seen.unseen,

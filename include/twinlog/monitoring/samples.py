@@ -33,7 +33,7 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: CycleFacts) -> Iter
     yield metrics.RPO_SECONDS.of(report.rpo_seconds)
     yield metrics.UNDECIDED_SECONDS.of(_longest(report.undecided))
     yield metrics.UNSEEN_PARTITIONS.of(report.unseen_partitions)
-    yield metrics.STOPPED_PARTITIONS.of(len(report.stopped) + report.stopped_not_shown)
+    yield metrics.STOPPED_PARTITIONS.of(report.stopped_partitions)
     yield metrics.PAUSED_TOPICS.of(len(seen.discovery.paused_topics))
     yield metrics.FLOW_ACTIVE.of(float(seen.ledger.copies))
     yield metrics.ORPHANED_COPIES.of(len(seen.discovery.orphans))

@@ -70,6 +70,15 @@ class CompactionResult:
     forgotten: int = 0
     note: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """Return what was done, for a log."""
+        if self.note:
+            return self.note
+        if not self.joined and not self.forgotten:
+            return f"{self.pieces:,} segments, nothing to compact"
+        return f"{self.joined:,} of {self.pieces:,} segments joined into {self.into:,}, {self.forgotten:,} deleted"
+
 
 def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None) -> CompactionResult:
     """Read the map, and compact it if that is worth it.

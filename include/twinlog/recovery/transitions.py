@@ -350,9 +350,10 @@ def refuse_paused(flow: str, ledger: Ledger) -> None:
         return
     state = ledger.flow_state
     why = f" by {state.by}: {state.reason}" if state else ""
+    back = "takeover" if state is not None and state.handed_over else "resume"
     raise TerminalError(
         f"{flow} is paused{why}",
-        hint="`twinlog resume` it first: what is left has to be copied",
+        hint=f"`twinlog {back}` first: what is left has to be copied",
         code="paused",
         flow=flow,
     )

@@ -264,12 +264,14 @@ class HttpRegistry:
             return TransientError(
                 text, hint="try again", code="schema-registry-busy", registry=self._settings.alias
             )
-        login = status in {401, 403}
+        alias = self._settings.alias
+        hints = dict.fromkeys((401, 403), f"check {alias}.schema.registry.*, and the rights of this login")
+        hints[NOT_FOUND] = (
+            f"{alias}.schema.registry.url has to lead to the root of Confluent's API (Apicurio: /apis/ccompat/v7)"
+        )
         return ClusterRefused(
             text,
-            hint=f"check {self._settings.alias}.schema.registry.*, and the rights of this login"
-            if login
-            else "",
+            hint=hints.get(status, ""),
             code="schema-registry-refused",
             registry=self._settings.alias,
             status=status,

@@ -28,6 +28,7 @@ from twinlog.schemas.plan import (
 from twinlog.schemas.read import read_both, require_modes
 from twinlog.schemas.values import Holdings
 from twinlog.state.ledger import read_ledger
+from twinlog.visible import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,12 @@ def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
 def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: bool) -> SchemaSync:
     both = read_both(source, target, flow.metadata.schemas.subjects)
     plan = make_plan(both.source, both.target, flow.source.alias, flow.target.alias, claims=claims)
+    if not (both.source.subjects or both.target.subjects):
+        patterns = listed(flow.metadata.schemas.subjects.include)
+        nothing = (
+            f"no subject of either registry matches twinlog.schemas.subjects ({patterns}): check the patterns"
+        )
+        plan = replace(plan, notes=(*plan.notes, nothing))
     return summed_up(flow.name, both.source, plan)
 
 

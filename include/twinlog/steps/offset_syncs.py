@@ -24,5 +24,5 @@ def run(
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     result = emit.run(flow, clusters, snapshot, dry_run=dry_run)
     if not dry_run:
-        log.info("%s", map_compaction.run(flow, clusters, snapshot))
+        log.info("offset map: %s", map_compaction.run(flow, clusters, snapshot).sentence)
     return result

@@ -18,6 +18,9 @@ from twinlog.formats.ledger.topics import TopicPause
 from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
 
 RECOVERY = "`twinlog recovery status` says what can be done"
+TAKE_BACK = (
+    "`twinlog takeover` takes it back, once MirrorMaker 2 is stopped: it finds where the copies end now"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +100,12 @@ def resume(
 ) -> PauseResult:
     """Resume the flow, or only these source topics.
 
-    Topics paused one by one stay paused when the flow resumes. Raises as `pause` except for a missing reason, and
-    UsageError for a topic that is not paused.
+    Topics paused one by one stay paused when the flow resumes. Raises as `pause` except for a missing reason, `phase`
+    also for a flow that was handed over to MirrorMaker 2, and UsageError for a topic that is not paused.
     """
     ledger = _ledger(flow, target)
+    if not topics and ledger.flow_state is not None and ledger.flow_state.handed_over:
+        raise _not_now(flow, ledger, TAKE_BACK)
     unknown = sorted(set(topics) - set(ledger.pauses))
     if unknown:
         raise UsageError(
@@ -127,13 +132,14 @@ def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
     require_ledger(flow, target)
     ledger = read_ledger(flow, target)
     if ledger.phase.out_of_service:
-        raise TerminalError(
-            f"flow {flow.name} is {why_suspended(ledger)}",
-            hint=RECOVERY,
-            code="phase",
-            flow=flow.name,
-        )
+        raise _not_now(flow, ledger, RECOVERY)
     return ledger
+
+
+def _not_now(flow: FlowSettings, ledger: Ledger, hint: str) -> TerminalError:
+    return TerminalError(
+        f"flow {flow.name} is {why_suspended(ledger)}", hint=hint, code="phase", flow=flow.name
+    )
 
 
 def _result(flow: FlowSettings, target: Cluster, *, changed: bool) -> PauseResult:

@@ -6,6 +6,7 @@ What Connect's own transforms cannot do with bytes is refused: MM2 would stop at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from twinlog.errors import ConfigError
@@ -47,6 +48,19 @@ _REFUSED: Final = {
 _HINTS: Final = {"RegexRouter": _BY_POLICY, "TimestampRouter": _BY_POLICY}
 _WORKS: Final = "Filter and DropHeaders work on bytes"
 
+_OF_ALL: Final = {
+    TRANSFORMS: ("type", "predicate", "negate", "plugin.version"),
+    PREDICATES: ("type", "plugin.version"),
+}
+_OF_CLASS: Final = {
+    "Filter": (),
+    "DropHeaders": ("headers",),
+    "RecordIsTombstone": (),
+    "HasHeaderKey": ("name",),
+    "TopicNameMatches": ("pattern",),
+}
+"""The keys below a name: those that each transform or predicate has, and those of a class."""
+
 
 def read_steps(
     transforms: Sequence[str], predicates: Sequence[str], properties: Mapping[str, str]
@@ -60,6 +74,7 @@ def read_steps(
     reading.names(PREDICATES, predicates)
     known = {name: reading.predicate(name) for name in dict.fromkeys(predicates)}
     steps = [step for name in dict.fromkeys(transforms) for step in reading.steps(name, known)]
+    reading.unknown(transforms, predicates)
     reading.unused(transforms, predicates)
     return tuple(steps), tuple(reading.mistakes)
 
@@ -164,6 +179,28 @@ class _Reading:
             at = key if key in self._properties else listed
             self._refuse(at, f"needs {key}" if at == listed else "is empty")
         return text
+
+    def unknown(self, transforms: Sequence[str], predicates: Sequence[str]) -> None:
+        """Refuse keys that a class does not have.  Connect ignores them: a Filter with `predicat` drops all records."""
+        for listed, names in ((TRANSFORMS, transforms), (PREDICATES, predicates)):
+            for name in dict.fromkeys(names):
+                self._unknown(listed, name, [it for it in names if it.startswith(f"{name}.")])
+
+    def _unknown(self, listed: str, name: str, longer: Sequence[str]) -> None:
+        """Refuse them below one name; those below `longer` names are not its own."""
+        prefix = f"{listed}.{name}."
+        kind = self._properties.get(f"{prefix}type", "").rpartition(".")[2]
+        if kind not in _OF_CLASS:
+            return  # its own mistake was reported
+        allowed = (*_OF_ALL[listed], *_OF_CLASS[kind])
+        others = tuple(f"{listed}.{it}." for it in longer)
+        for key in self._properties:
+            part = key.removeprefix(prefix)
+            if part != key and part not in allowed and not key.startswith(others):
+                near = get_close_matches(part, allowed, 1)
+                self._refuse(
+                    key, f"is unknown to {kind}", f"did you mean {near[0]}?" if near else "remove it"
+                )
 
     def unused(self, transforms: Sequence[str], predicates: Sequence[str]) -> None:
         """Warn of predicates that no transform uses, and of keys below a name that is not listed."""

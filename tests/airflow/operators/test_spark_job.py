@@ -1,5 +1,6 @@
 """A step of a flow as a task: what it leaves in XCom, and how it ends when it is told to."""
 
+import re
 import signal
 from threading import Event
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from twinlog.errors import TerminalError, TransientError, TwinlogError
+from twinlog.spark.request import CopyRequest
 
 pytestmark = pytest.mark.airflow
 
@@ -94,6 +96,12 @@ class TestExecute:
         """Airflow puts it into XCom."""
         assert ({"cut": 1}, {}, None) == self.executed(job, monkeypatch, {"n": 1})
 
+    def test_a_result_is_in_the_log(self, job, monkeypatch, capsys) -> None:
+        """Whoever looks at the task sees what it did, also if it failed."""
+        self.executed(job, monkeypatch, {"n": 1})
+        self.executed(job, monkeypatch, {"n": -1})
+        assert ["cut=1", "cut=-1"] == re.findall("cut=-?1", capsys.readouterr().out)
+
     def test_a_result_that_is_a_failure_is_in_xcom_too(self, job, monkeypatch) -> None:
         """Tasks that report the run read it."""
         result, pushed, error = self.executed(job, monkeypatch, {"n": -1})
@@ -109,3 +117,11 @@ class TestExecute:
         """Its output is in the task's log."""
         _, pushed, error = self.executed(job, monkeypatch, None)
         assert ({}, TransientError) == (pushed, type(error))
+
+
+def test_spark_without_java_is_no_error_that_goes_away(job, monkeypatch, tmp_path) -> None:
+    """Airflow would try it twice more, and say that a job ended without a result."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(TerminalError, match=f"Spark finds no Java: JAVA_HOME is {tmp_path}") as refused:
+        job._submit(CopyRequest(config=tmp_path / "mm2.properties", flow="A->B", run_id="r"), "local[1]")
+    assert "java" == refused.value.code

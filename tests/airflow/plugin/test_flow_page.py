@@ -3,6 +3,7 @@
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from seen_flow import LEDGER, NOW, ORDERS, STATUS, large_flow, seen_flow
@@ -263,3 +264,10 @@ def test_only_a_run_of_airflows_is_linked() -> None:
     assert "dags/replicate__A__B/runs/scheduled__1" == flow_page_of(seen_flow(), NOW).last_run
     alone = replace(LEDGER, last_report=CycleReport("host-7", {"state": "done"}, NOW_MS))
     assert "" == flow_page_of(seen_flow(ledger=alone), NOW).last_run
+
+
+def test_the_page_leads_to_every_dag_of_its_flow() -> None:
+    """Also to the way home, which somebody looks for after a failover."""
+    kinds = {dag.partition("__")[0] for _, dag in flow_page_of(seen_flow(), NOW).dags}
+    files = {path.stem for path in (Path(__file__).parents[3] / "dags").glob("*.py")}
+    assert files - {"translate_group"} == kinds

@@ -45,6 +45,26 @@ def test_age_that_nobody_knows() -> None:
     )
 
 
+def test_without_the_source_the_age_is_a_bound() -> None:
+    """Nobody knows whether a record came since the last cycle."""
+    behind = card(seen_flow(replace(STATUS, source_reachable=False))).facts[1]
+    assert "at most: nothing is known of what came since the last cycle; RPO 60 s" == behind.note
+
+
+@pytest.mark.parametrize(
+    ("homes", "todo"),
+    [
+        (None, "Once A is back: Dag failback (docs/runbooks/failback.md)."),
+        ({}, "twinlog recovery status --flow 'A.home->B' says what goes on"),
+    ],
+)
+def test_a_promoted_flow_names_the_way_home(homes: dict[str, str] | None, todo: str) -> None:
+    """A flow that only brings home has none of its own."""
+    status = replace(STATUS, state=FlowPhase.PROMOTED, held="promoted by jo: failover, planned")
+    seen = replace(seen_flow(status), flow=replace(FLOW, homes=homes))
+    assert [todo] == [it.todo for it in card(seen).troubles if "Nothing is copied." in it.what]
+
+
 def test_before_the_first_cycle_nothing_is_copied() -> None:
     """Also if there is nothing to copy: an age of 0 would be good news that nobody has earned."""
     status = replace(STATUS, has_run=False, lag_records=0, rpo_seconds=0.0, topics=())

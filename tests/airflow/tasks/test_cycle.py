@@ -8,9 +8,63 @@ from typing import Any
 import pytest
 
 from twinlog.airflow.tasks import cycle
-from twinlog.errors import TerminalError
+from twinlog.airflow.tasks.frame import shown
+from twinlog.copying.ranges import RangePlan
+from twinlog.errors import TerminalError, UsageError
+from twinlog.lane.spec import RangeSpec
 
 REFUSED = {"sync_topics": {"refused": [{"name": "A.orders", "message": "no CREATE"}]}}
+HELD = {"discover": {"stands_by": "paused by jo: brokers move"}}
+
+
+class Published:
+    """`publish` at the end of a run whose tasks left these results and states; it tells whether it reported a failure.
+
+    `event` is the extra of the asset event, None if none was told.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, results: dict[str, Any], states: dict[str, str]
+    ) -> None:
+        self.told: list[bool] = []
+        self.pushed: dict[str, Any] = {}
+        self._events = {cycle.remote_cluster("B"): SimpleNamespace(extra=None)}
+        ti = SimpleNamespace(
+            get_task_states=lambda *_, run_ids: {run_ids[0]: states},
+            xcom_pull=lambda *, task_ids, key="": results.get((task_ids, key) if key else task_ids),
+            xcom_push=self.pushed.__setitem__,
+        )
+        dag_run = SimpleNamespace(dag_id="d", run_id="r", start_date=datetime.now(UTC))
+        drills = SimpleNamespace(drill_age_seconds=None)
+        flow = SimpleNamespace(
+            name="A->B", homes=None, target=SimpleNamespace(alias="B"), tiers=(), failover=drills
+        )
+
+        @contextmanager
+        def opened(_: object):
+            yield SimpleNamespace(target=None)
+
+        for name, value in {
+            "get_current_context": lambda: {"dag_run": dag_run, "ti": ti, "params": {}},
+            "flow_of": lambda _: flow,
+            "opened": opened,
+            "sound_if_over_budget": lambda *_: None,
+            "_request": lambda: SimpleNamespace(dry_run=False),
+        }.items():
+            monkeypatch.setattr(cycle, name, value)
+        monkeypatch.setattr("twinlog.monitoring.publish.run", self._report)
+
+    def _report(self, *_: object, failed: bool, board: object) -> dict[str, Any]:
+        self.told.append(failed)
+        counts = ("records", "bytes", "lag_records", "undecided_records", "unseen_partitions", "rpo_seconds")
+        return dict.fromkeys(counts, 0) | {"flow": "A->B", "run_id": "r", "topics": [], "undecided": []}
+
+    def publish(self) -> None:
+        cycle.publish("A->B", self._events)
+
+    @property
+    def event(self) -> Any:
+        return self._events[cycle.remote_cluster("B")].extra
 
 
 @pytest.mark.parametrize(
@@ -22,48 +76,49 @@ def test_what_fails_a_run_is_in_its_report(
     monkeypatch: pytest.MonkeyPatch, results: dict[str, Any], states: dict[str, str], expected: bool
 ) -> None:
     """The gate reads the report, not Airflow."""
-    told: list[bool] = []
-
-    def run(*_: object, failed: bool, board: object) -> dict[str, Any]:
-        told.append(failed)
-        counts = ("records", "bytes", "lag_records", "undecided_records", "unseen_partitions", "rpo_seconds")
-        return dict.fromkeys(counts, 0) | {
-            "flow": "A->B",
-            "run_id": "r",
-            "topics": [],
-            "undecided": [],
-        }
-
-    def pull(*, task_ids: str) -> Any:
-        return results.get(task_ids)
-
-    @contextmanager
-    def opened(_: object):
-        yield SimpleNamespace(target=None)
-
-    ti = SimpleNamespace(
-        get_task_states=lambda *_, run_ids: {run_ids[0]: states},
-        xcom_pull=pull,
-        xcom_push=lambda *_: None,
-    )
-    dag_run = SimpleNamespace(dag_id="d", run_id="r", start_date=datetime.now(UTC))
-    drills = SimpleNamespace(drill_age_seconds=None)
-    flow = SimpleNamespace(
-        name="A->B", homes=None, target=SimpleNamespace(alias="B"), tiers=(), failover=drills
-    )
-    for name, value in {
-        "get_current_context": lambda: {"dag_run": dag_run, "ti": ti, "params": {}},
-        "flow_of": lambda _: flow,
-        "opened": opened,
-        "sound_if_over_budget": lambda *_: None,
-        "_request": lambda: SimpleNamespace(dry_run=False),
-    }.items():
-        monkeypatch.setattr(cycle, name, value)
-    monkeypatch.setattr("twinlog.monitoring.publish.run", run)
-    events = {cycle.remote_cluster("B"): SimpleNamespace(extra=None)}
+    run = Published(monkeypatch, results, states)
     if expected:
         with pytest.raises(TerminalError, match="the cycle is reported, but"):
-            cycle.publish("A->B", events)
+            run.publish()
     else:
-        cycle.publish("A->B", events)
-    assert [expected] == told
+        run.publish()
+    assert ([expected], expected) == (run.told, run.event is None)
+
+
+@pytest.mark.parametrize("copied", [None, {"state": "nothing", "records": 0}])
+def test_the_cycle_of_a_suspended_flow_is_reported_and_sends_no_event(
+    monkeypatch: pytest.MonkeyPatch, copied: dict[str, Any] | None
+) -> None:
+    """Dags that are scheduled on the copy would take records for copied that wait on the source."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    run = Published(monkeypatch, {**HELD, "copy": copied}, {"copy": "skipped"})
+    with pytest.raises(AirflowSkipException, match=r"A->B is paused by jo: brokers move: nothing is copied"):
+        run.publish()
+    assert ([False], None, "A->B") == (run.told, run.event, run.pushed["return_value"]["flow"])
+
+
+def test_a_flow_that_was_resumed_in_the_midst_sends_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its copy has copied."""
+    run = Published(monkeypatch, {**HELD, "copy": {"state": "done", "records": 3}}, {"copy": "success"})
+    run.publish()
+    assert "A->B" == run.event["flow"]
+
+
+def test_a_form_that_cannot_be_used_is_no_failed_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt topic would otherwise turn the flow's page red, and its alarms on."""
+    results = {("discover", cycle.REFUSED_KEY): "A->B does not replicate ordres: no such topic"}
+    run = Published(monkeypatch, results, {"discover": "failed", "copy": "upstream_failed"})
+    with pytest.raises(UsageError, match="no cycle is reported: A->B does not replicate ordres"):
+        run.publish()
+    assert [] == run.told
+
+
+def test_a_log_says_of_a_plan_what_people_ask(caplog: pytest.LogCaptureFixture) -> None:
+    """What lanes need to know besides is in the XCom."""
+    part = RangeSpec("orders", "id", "A.orders", 1, 5, 9, 1_000_000)
+    plan = RangePlan("A->B", None, (part,), (), (("orders-1",),), 4)
+    with caplog.at_level("INFO"):
+        document = shown(plan, ranges=cycle.ranges_told(plan))
+    assert "  topic=orders partition=1 start=5 end=9 remote_topic=A.orders" in caplog.messages
+    assert 1_000_000 == document["ranges"][0]["max_message_bytes"]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
+from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import TopicPartition
 
 
@@ -100,3 +101,17 @@ def test_heartbeats_that_the_next_cycle_makes_on_the_source_are_said(
     assert note in json.loads(captured.out)["flows"][0]["notes"]
     assert f"warning: A->B: {note}" in captured.err
     assert {} == dict(world.source.topics)
+
+
+def test_copies_that_mirror_maker_made_wait_for_a_person(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first cycle is refused, so the plan does not just count what it would copy a second time."""
+    world.source.add_topic("orders")
+    _fill(world, "orders", 5)
+    world.target.add_topic("A.orders")
+    world.target.append(TopicPartition("A.orders", 0), key=None, value=b"v")
+    world.source.add_topic("mm2-offset-syncs.B.internal")
+    sync = OffsetSync("orders", 0, 0, 0)
+    world.source.append(TopicPartition("mm2-offset-syncs.B.internal", 0), key=sync.key(), value=sync.value())
+    code, plan = _plan(world, capsys)
+    assert (1, True) == (code, plan["needs_person"])
+    assert any("twinlog takeover" in it for it in plan["notes"])

@@ -34,7 +34,9 @@ def resolved(tmp_path: Path, line: str) -> Resolution:
         ("fetch.min.bytes=1", "write it per cluster: A.fetch.min.bytes"),
         ("consumer.fetch.min.bytes=1", "write it per cluster: A.consumer.fetch.min.bytes"),
         ("source.consumer.fetch.min.bytes=1", "write it per cluster"),
-        ("offset.flush.interval.ms=1", "write it per cluster"),
+        ("offset.flush.interval.ms=1", "write it as B.offset.flush.interval.ms, B being the target"),
+        ("replication.policy.clas=x", "did you mean replication.policy.class?"),
+        ("A->B.replication.policy.seperator=_", "did you mean replication.policy.separator?"),
         ("bootstrap.servers=x:1", "write it per cluster: A.bootstrap.servers"),
         ("enabled=false", "enable flows one by one"),
         ("topics.blacklist=x", "write topics.exclude"),
@@ -67,10 +69,17 @@ def test_likely_mistakes(tmp_path: Path, line: str, part: str) -> None:
     assert [True] == [part in warning for warning in lines], lines
 
 
+def test_a_policy_may_have_settings_of_its_own(tmp_path: Path) -> None:
+    """Only what is nearly a key that we know is asked about."""
+    found = resolved(tmp_path, "replication.policy.my.own.setting=x")
+    assert ((), ()) == (found.configuration.warnings, found.notes)
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "tasks.max=10",
+        "A->B.admin.timeout.ms=60000",
         "key.converter=x",
         "B.exactly.once.source.support=enabled",
         "B.offset.flush.interval.ms=5000",

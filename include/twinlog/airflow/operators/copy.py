@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.cycle import CycleRequest, request_of
+from twinlog.airflow.cycle import CycleRequest, request_of, why_nothing_was_copied
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.lineage import lineage_of_copy
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
     from twinlog.spark.request import Request
 
 SHOWN = 5
-_STOPPED_HINT = "the other partitions are copied"
 
 
 def copy_request(flow: FlowSettings, context: Context) -> Request:
     """Return the request of a task.
 
-    Raises AirflowSkipException if there is nothing to copy, because a cold Spark job costs 15 CPU-seconds, or if
-    another run of a continuous Dag is copying it.
+    Raises AirflowSkipException if there is nothing to copy, because a cold Spark job costs 15 CPU-seconds, if the flow
+    is suspended, or if another run of a continuous Dag is copying it.
     """
     from twinlog.spark.request import CopyRequest  # here: Dag files are parsed every few seconds
 
     ti, run = context["ti"], context["dag_run"]
     asked = followed(request_of(context), run.run_type.value, flow)
     reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
+    reason = reason and (why_nothing_was_copied(flow.name, ti.xcom_pull(task_ids="discover")) or reason)
     if not reason and overlaps(flow):
         states = functools.partial(ti.get_task_states, run.dag_id, task_ids=[ti.task_id])
         follower = leaves_it_to(states, ti.task_id, run.run_id, asked, ti.try_number)
@@ -78,7 +79,9 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
 
         passing = {item["code"] for item in plan["stopped"]} <= TRANSIENT_CODES
         kind = TransientError if passing else TerminalError
-        raise kind(listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")
+        raise kind(
+            listed([item["message"] for item in plan["stopped"]]), hint=_hint(plan["stopped"]), code="stopped"
+        )
     return "nothing to copy"
 
 
@@ -107,9 +110,16 @@ def failure_of(outcome: Json) -> TwinlogError | None:
     kind = TransientError if outcome["transient"] else TerminalError
     return kind(
         f"{outcome['records']} records copied, but not everything: {listed(reasons)}",
-        hint=_STOPPED_HINT,
+        hint=_hint([*outcome["partitions"], *outcome["stopped"], *outcome["problems"]]),
         code="copy",
     )
+
+
+def _hint(places: Sequence[Json]) -> str:
+    """Return what a person looks up: the codes of what stopped, which docs/errors.md explains."""
+    codes = sorted({code for it in places if (code := it.get("code") or it.get("error_code"))})
+    look_up = f"; docs/errors.md says what to do for {listed(codes)}" if codes else ""
+    return f"the other partitions are copied{look_up}"
 
 
 def listed(reasons: list[str]) -> str:

@@ -20,8 +20,8 @@ from twinlog.airflow.following import driver_name
 from twinlog.airflow.operators.copy import COPY, failure_of, listed, why_no_job
 from twinlog.airflow.operators.spark_job import SparkStepOperator, error_of
 from twinlog.airflow.retries import with_retries
-from twinlog.airflow.tasks.cycle import REPORT, overdue_drills
-from twinlog.airflow.tasks.frame import opened, shown
+from twinlog.airflow.tasks.cycle import REPORT, overdue_drills, ranges_told
+from twinlog.airflow.tasks.frame import opened, shown, warn_of_file
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError
@@ -80,6 +80,7 @@ class ReplicateOperator(SparkStepOperator):
         from twinlog.monitoring.exporter import Board
 
         started_ms, flow = clock.now_ms(), self.settings()
+        warn_of_file()
         run_id = _driver(context["ti"])
         copied = self._copied(flow, run_id, source_topics(self.topics), context["ti"].try_number)
         try:
@@ -165,7 +166,7 @@ def _begun(flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...] | Non
     begun = begin(flow, clusters, topics, None, hint="correct `topics` of this task")
     for line in begun.synced.notes:
         log.warning(line)
-    shown(begun.planned)
+    shown(begun.planned, ranges=ranges_told(begun.planned))
     return begun
 
 

@@ -18,6 +18,7 @@ from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
 from twinlog.airflow.lineage import Lineage
 from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.secrets import RememberedConnections
+from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import ALONE, AUTO
 from twinlog.errors import TerminalError, TransientError, TwinlogError
@@ -73,6 +74,8 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         if failure is None:
             self.note_lineage(flow, document)
             document, failure = self.step.for_xcom(document), self.step.failure(document)
+            for line in lines_of(document):
+                self.log.info(line)
         if failure is not None:
             if document:
                 context["ti"].xcom_push("return_value", document)
@@ -119,7 +122,10 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         return self.step.request(flow, context)
 
     def run_on_spark(self, request: Request, configured: str) -> Json | None:
-        """Return the result, or the error, of a step as JSON; None if spark-submit died without one."""
+        """Return the result, or the error, of a step as JSON; None if spark-submit died without one.
+
+        Raises TerminalError `java` if it found no Java.
+        """
         master = self._choose_master(request, configured)
         if not master.startswith("sc://"):
             return self._submit(request, master)
@@ -153,10 +159,13 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         self._hook = StepSubmitHook(master=master, name=name, arguments=[as_json(request)])
         try:
             self._hook.submit(str(STEP_JOB))
-        except AirflowException:
-            # The job's own last line says more than "error code is 1"; without one, its output is in the log.
-            self.log.exception("spark-submit failed")
+        except AirflowException as error:
+            # The job's result says more than "error code is 1"; without one, its output is in the log.
+            if self._hook.result is None:
+                self.log.error("spark-submit failed: %s", short(str(error), MOST_CHARACTERS))
         result: Json | None = self._hook.result
+        if result is None and (missing := no_java(os.environ)):
+            raise missing
         return result
 
 
@@ -166,6 +175,22 @@ def _has_connection() -> bool:
     except AirflowNotFoundException:
         return False
     return True
+
+
+def no_java(environment: Mapping[str, str]) -> TerminalError | None:
+    """Return the error of a machine on which Spark finds no Java, None if it finds one."""
+    from twinlog.spark.classes import spark_java
+
+    if spark_java(environment) is not None:
+        return None
+    home = environment.get("JAVA_HOME")
+    return TerminalError(
+        f"Spark finds no Java: JAVA_HOME is {home}, which has no bin/java"
+        if home
+        else "Spark finds no Java: JAVA_HOME is not set, and there is none on the path",
+        hint="set JAVA_HOME to a JDK 17 or 21 for Airflow's workers; `twinlog doctor` checks it",
+        code="java",
+    )
 
 
 def error_of(outcome: Json | None) -> TwinlogError | None:

@@ -20,7 +20,7 @@ from twinlog.spark.session import local_address
 
 RESULT_PREFIX = '{"twinlog":'
 MOST_CHARACTERS = 2_000
-"""Characters of one line of the job in the task's log: the last line of a large copy has megabytes."""
+"""Characters of one line of the job in the task's log."""
 
 
 class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
@@ -54,9 +54,10 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
 
     def _keep_result(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            if line.startswith(RESULT_PREFIX):
+            if line.startswith(RESULT_PREFIX):  # the task writes it to its log, in lines
                 self.result = json.loads(line)["twinlog"]
-            yield short(line, MOST_CHARACTERS)
+            else:
+                yield short(line, MOST_CHARACTERS)
 
 
 def job_environment(master: str) -> dict[str, str]:

@@ -47,6 +47,7 @@ DAGS = {
     "failover_readiness": "readiness",
     "drill": "drill",
     "failover": "failover",
+    "failback": "failback",
     "rebuild": "rebuild",
 }
 AIRFLOWS_RUNS = ("scheduled__", "manual__", "backfill__", "asset_triggered__")

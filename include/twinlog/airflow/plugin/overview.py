@@ -124,6 +124,8 @@ def _lag(status: FlowStatus) -> Iterator[Fact]:
     copied = status.rpo_seconds == 0 and not missing
     strictest = strictest_rpo(status)
     note = "everything is copied" if copied else "oldest record not copied yet"
+    if not status.source_reachable:
+        note = "at most: nothing is known of what came since the last cycle"
     budget = f"; RPO {duration(strictest)}" if strictest else ""
     yield Fact("Behind", duration(status.rpo_seconds), note + budget)
 

@@ -16,6 +16,7 @@ from twinlog.recovery.history import STATES
 from twinlog.visible import listed
 
 if TYPE_CHECKING:
+    from twinlog.config.flow.settings import FlowSettings
     from twinlog.monitoring.status import FlowStatus
     from twinlog.state.ledger import Ledger
 
@@ -71,7 +72,7 @@ def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
         return ()
     every = [
         *_stale(seen, now),
-        *_of_status(seen.status, seen.flow.source.alias, seen.flow.name),
+        *_of_status(seen.status, seen.flow),
         *_of_ledger(seen.ledger, seen.flow.name),
         *_of_details(seen),
     ]
@@ -122,7 +123,8 @@ def _stale(seen: SeenFlow, now: float) -> Iterator[Trouble]:
         )
 
 
-def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
+def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
+    source, flow = settings.source.alias, settings.name
     if not status.source_reachable:
         yield Trouble(
             Tone.BAD,
@@ -133,6 +135,8 @@ def _of_status(status: FlowStatus, source: str, flow: str) -> Iterator[Trouble]:
         todo = f"twinlog recovery status --flow '{flow}' says what goes on"
         if status.state is FlowPhase.PAUSED:
             todo = f"twinlog resume --flow '{flow}'"
+        elif status.state is FlowPhase.PROMOTED and settings.homes is None:
+            todo = f"Once {source} is back: Dag failback (docs/runbooks/failback.md)."
         yield Trouble(Tone.WARN, f"The flow is {status.held}. Nothing is copied.", todo)
     for it in status.problems:
         yield Trouble(Tone.BAD if it.blocking else Tone.WARN, it.message, it.hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,9 @@ from twinlog.airflow.cycle import (
     reported_copy,
     request_of,
     why_not_a_success,
+    why_nothing_was_copied,
 )
-from twinlog.airflow.tasks.frame import flow_of, opened, opened_own, shown
+from twinlog.airflow.tasks.frame import flow_of, opened, opened_own, shown, warn_of_file
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
@@ -29,12 +31,16 @@ from twinlog.jsonable import Json, to_json
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.ranges import RangePlan
     from twinlog.groups.report import CheckpointsResult
 
 log = logging.getLogger(__name__)
 
 MOST_GROUPS = 100
 """Groups listed in an event and in a task's result: XCom is a table of the metadata database."""
+
+REFUSED_KEY = "refused"
+"""The XCom of task `discover` that says why the form cannot be used: there is no cycle then."""
 
 REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
 
@@ -49,6 +55,7 @@ def discover(flow_name: str) -> Json:
     from twinlog.steps import discover as step
 
     request = _request()
+    warn_of_file()
     with working(flow_name) as (flow, clusters):
         copies_heartbeats = not (request.dry_run or request.topics)
         if copies_heartbeats and (warning := emitting.make_ready(flow, clusters.source)):
@@ -58,12 +65,13 @@ def discover(flow_name: str) -> Json:
     unknown = [topic for topic in request.topics if topic not in known]
     if unknown:
         reasons = {item.topic: item.reason for item in discovery.left_out}
-        raise UsageError(
-            f"{flow.name} does not replicate {', '.join(unknown)}: {reasons.get(unknown[0], 'no such topic')}",
-            hint="correct `topics` in the trigger form",
-            flow=flow.name,
+        why = (
+            f"{flow.name} does not replicate {', '.join(unknown)}: {reasons.get(unknown[0], 'no such topic')}"
         )
-    return shortened(shown(discovery), "`twinlog plan`")
+        get_current_context()["ti"].xcom_push(REFUSED_KEY, why)
+        raise UsageError(why, hint="correct `topics` in the trigger form", flow=flow.name)
+    left_out = dict(Counter(it.reason for it in discovery.left_out))
+    return shortened(shown(discovery, left_out=left_out), "`twinlog plan`")
 
 
 def brings_home(flow_name: str) -> bool:
@@ -95,7 +103,21 @@ def plan_ranges(flow_name: str) -> Json:
     with working(flow_name) as (flow, clusters):
         topics = frozenset(request.topics) or None
         plan = step.run(flow, clusters, until_ms=request.until_ms, topics=topics)
-    return shortened(shown(plan), "`twinlog plan`")
+    return shortened(shown(plan, ranges=ranges_told(plan)), "`twinlog plan`")
+
+
+def ranges_told(plan: RangePlan) -> list[Json]:
+    """Return what a log says of the ranges; the XCom also has what lanes need to know.  Pure."""
+    return [
+        {
+            "topic": it.topic,
+            "partition": it.partition,
+            "start": it.start,
+            "end": it.end,
+            "remote_topic": it.remote_topic,
+        }
+        for it in plan.ranges
+    ]
 
 
 def offset_syncs(flow_name: str) -> Json:
@@ -177,9 +199,10 @@ def validate(flow_name: str) -> Json:
 def publish(flow_name: str, outlet_events: Any) -> Json:
     """Write the cycle report, and the extra of the asset event that a success sends; skipped in a dry run.
 
+    Skipped, too, once the cycle of a suspended flow is reported: nothing was copied, so other Dags are told nothing.
     Raises TerminalError if an earlier task of the run failed, or a topic could not get its copy.  The report is
     written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last task
-    alone.
+    alone.  Raises UsageError, and writes none, if the form could not be used: nothing is wrong with the flow.
     """
     from twinlog.monitoring.exporter import Board
     from twinlog.steps import publish as step
@@ -188,6 +211,8 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
         raise AirflowSkipException("dry run: there is no cycle to report")
     context = get_current_context()
     run, ti = context["dag_run"], context["ti"]
+    if refused := ti.xcom_pull(task_ids="discover", key=REFUSED_KEY):
+        raise UsageError(f"no cycle is reported: {refused}", hint="correct the trigger form")
     failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
     copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
@@ -203,6 +228,9 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
+    if held := why_nothing_was_copied(flow.name, ti.xcom_pull(task_ids="discover"), copied):
+        ti.xcom_push("return_value", shortened(report, REPORT))
+        raise AirflowSkipException(f"{held}; the cycle is reported, and sends no event")
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
     return shortened(report, REPORT)

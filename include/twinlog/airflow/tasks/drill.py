@@ -14,7 +14,7 @@ from twinlog.airflow.assets import drilled
 from twinlog.airflow.recovery import driver_of
 from twinlog.airflow.tasks.frame import flow_of, log_step, opened
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
-from twinlog.errors import TerminalError
+from twinlog.errors import ConfigError, TerminalError, UsageError
 from twinlog.jsonable import Json
 from twinlog.visible import visible
 
@@ -43,7 +43,8 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     """Drill as the form says; return the report, and tell of a drill that passed.
 
     A flow that was failed over is not drilled, and a drill that had nothing to read proves nothing: both are skipped,
-    with the reason, and send no event.  Raises TerminalError `drill` if it failed, after its clones are deleted.
+    with the reason, and send no event.  Raises TerminalError `drill` if it failed, after its clones are deleted, and
+    UsageError for a form whose groups there are not.
     """
     from twinlog.drill import drill
     from twinlog.drill.application import application
@@ -70,8 +71,18 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
         return told
     context["ti"].xcom_push("return_value", told)
     if report.state is DrillState.WAITING:
+        require_a_group(params["groups"], report)
         raise AirflowSkipException(last)
     raise TerminalError(last, hint="docs/runbooks/drill.md says what to do", code="drill", flow=flow.name)
+
+
+def require_a_group(pattern: str, report: DrillReport) -> None:
+    """Raise UsageError if the form names groups, and there is none of them: a misspelt one would pass unseen.  Pure."""
+    if pattern != PARAMS["groups"].value and not report.groups and not report.not_drilled:
+        raise UsageError(
+            f"groups: no group with a position matches {pattern!r}: nothing was drilled",
+            hint="correct `groups` in the trigger form; `twinlog groups` lists them",
+        )
 
 
 def who(run: Any) -> str:
@@ -80,9 +91,13 @@ def who(run: Any) -> str:
 
 
 def _groups(pattern: str) -> Any:
+    """Return the filter of the form.  Raises UsageError for what is no regex."""
     from twinlog.policy.selection import NameFilter
 
-    return NameFilter((pattern,))
+    try:
+        return NameFilter((pattern,))
+    except ConfigError as error:
+        raise UsageError(f"groups: {error.message}", hint=error.hint) from None
 
 
 def asset_extra(report: DrillReport) -> Mapping[str, Any]:

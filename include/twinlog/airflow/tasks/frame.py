@@ -29,6 +29,12 @@ def flow_of(name: str) -> FlowSettings:
     return flow_called(read_configuration(ask_airflow), name)
 
 
+def warn_of_file() -> None:
+    """Write the warnings about the configuration file to the task log: a misspelt key has no other place in Airflow."""
+    for line in read_configuration().warnings:
+        log.warning("%s", visible(line))
+
+
 @contextmanager
 def opened(flow: FlowSettings) -> Iterator[Clusters]:
     """Open the clusters of a flow for the rest of the task, which has its process to itself."""
@@ -56,9 +62,9 @@ def log_step(name: StrEnum, outcome: Outcome | None) -> None:
         log.log(level, "%s: %s", name.value, visible(short(outcome.message, MOST_CHARACTERS)))
 
 
-def shown(result: object) -> Json:
-    """Write a result to the task log, line by line, and return it as JSON."""
+def shown(result: object, **told: object) -> Json:
+    """Write a result to the task log, line by line, and return it as JSON; the log has the fields `told` instead."""
     document: Json = to_json(result)
-    for line in lines_of(document):
+    for line in lines_of({**document, **told}):
         log.info(line)
     return document

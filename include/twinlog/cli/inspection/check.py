@@ -100,7 +100,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.session import Session, client_properties, describe_cluster
     from twinlog.lane.fence.fence import transactional_prefix
-    from twinlog.topics.discovery_rules import nothing_selected, same_cluster
+    from twinlog.topics.discovery_rules import idle_rules, nothing_selected, same_cluster
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
     source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
@@ -119,6 +119,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
             for name in hidden
         ),
         *(f"{it.message}; {it.hint}" for it in ([] if hidden else nothing_selected(flow, names.topics))),
+        *(f"{it.message}; {it.hint}" for it in idle_rules(flow, names.topics)),
         *whose,
         *_unlisted_groups(flow, names),
         *(it.told(alias) for alias, it in refused),

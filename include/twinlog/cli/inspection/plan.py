@@ -126,7 +126,8 @@ def plan_flow(
         rights = _metadata(flow, clusters)
         subjects, unknown = _schemas(flow, clusters) if rights is not None else (None, "")
         beaten_into = heartbeats.missing_on_source(flow, clusters.source)
-    notes = metadata.notes + ((unknown,) if unknown else ())
+        mirrored = _mirrored(flow, clusters, discovery)
+    notes = metadata.notes + tuple(filter(None, (unknown, mirrored)))
     if beaten_into:
         notes += (f"{beaten_into} is to be made on {flow.source.alias} first, and copied",)
     for note in notes:
@@ -156,9 +157,21 @@ def plan_flow(
             or metadata.refused
             or ranges.stopped
             or unknown
+            or mirrored
             or (subjects is not None and subjects.plan.conflicts)
         ),
     )
+
+
+def _mirrored(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> str:
+    """Say why the first cycle would be refused because of MirrorMaker 2; "" if it would not."""
+    from twinlog.copying.mirror_maker import require_taken_over
+
+    try:
+        require_taken_over(flow, clusters, discovery)
+    except TerminalError as error:
+        return str(error)
+    return ""
 
 
 def _metadata(flow: FlowSettings, clusters: Clusters) -> Mapping[str, Any] | None:

@@ -86,7 +86,9 @@ def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
         )
     elif name in SOURCE_CONNECTOR_KEYS:
         findings.note(origin, f"has no effect: {_TRANSACTIONS}")
-    elif not name.startswith(("transforms.", "predicates.", *PASSED_BY_PREFIX)):
+    elif name.startswith(PASSED_BY_PREFIX):
+        _passed_on(name, origin, findings)
+    elif not name.startswith(("transforms.", "predicates.")):
         _unknown(name, origin, KEYS, findings)
 
 
@@ -123,18 +125,27 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
         elif _is_ignored(key):
             findings.note(origin, "has no effect here")
     elif key in KEYS.keys() - OF_CLUSTERS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
-        if key in DRIVER_KEYS and key != "clusters":
-            findings.note(origin, "has no effect: there is no Connect REST server")
-        elif key in KEYS and KEYS[key].home in {Home.FLOW_ONLY, Home.CONSUMER}:
-            findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
+        _elsewhere(key, origin, findings)
     elif key.startswith(WORKER_PREFIXES) and key in WORKER_KEYS:
         findings.note(origin, "has no effect: there is no Connect worker")
     elif key.startswith(("transforms.", "predicates.", *OVERRIDES)) or key in SOURCE_CONNECTOR_KEYS:
         findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
     elif _is_client_key(key) or key in CLIENT_ANYWHERE | WORKER_KEYS | OF_CLUSTERS:
-        findings.warn(origin, _DROPPED, f"write it per cluster: A.{key}")
+        of_worker = key in WORKER_KEYS and not _is_client_key(key)
+        where = f"write it as B.{key}, B being the target" if of_worker else f"write it per cluster: A.{key}"
+        findings.warn(origin, _DROPPED, where)
     else:
         _stranger(key, origin, aliases, findings)
+
+
+def _elsewhere(key: str, origin: Origin, findings: Findings) -> None:
+    """Judge a key that is no connector's: MM2's own, a policy's or a provider's, or one that belongs to a flow."""
+    if key in DRIVER_KEYS and key != "clusters":
+        findings.note(origin, "has no effect: there is no Connect REST server")
+    elif key.startswith(PASSED_BY_PREFIX):
+        _passed_on(key, origin, findings)
+    elif key in KEYS and KEYS[key].home in {Home.FLOW_ONLY, Home.CONSUMER}:
+        findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
 
 
 _DROPPED = "MM2 silently drops it at the top level"
@@ -150,8 +161,15 @@ def _known_key(name: str, origin: Origin, findings: Findings) -> None:
         findings.note(origin, f"has no effect: {WHY_UNUSED[name]}")
 
 
+def _passed_on(name: str, origin: Origin, findings: Findings) -> None:
+    """Warn of a key that a policy or a provider may read, if it is nearly one of ours: `replication.policy.clas`."""
+    near = [] if name in KEYS else get_close_matches(name, KEYS, 1, CLOSE)
+    if near:
+        findings.warn(origin, "is unknown and ignored, as by MM2", f"did you mean {near[0]}?")
+
+
 def _is_client_key(name: str) -> bool:
-    if name == "consumer.poll.timeout.ms":
+    if name in WHY_UNUSED:  # consumer.poll.timeout.ms and admin.timeout.ms are the connectors' own
         return False
     bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
     if bare.startswith("cluster.") and bare != name:
