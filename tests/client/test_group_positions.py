@@ -66,6 +66,19 @@ def test_groups_nobody_knows(orders: Any) -> None:
         standing_now(orders.flow, orders.clusters, Groups(pattern="bill"))
 
 
+@pytest.mark.parametrize(
+    "groups", [Groups(("billing", "other")), Groups(("other",)), Groups(pattern="oth.*")]
+)
+def test_groups_without_a_position_in_the_flow(orders: Any, groups: Groups) -> None:
+    """An empty answer would look as if every group had one."""
+    orders.source.add_topic("mm2-x.internal")
+    orders.source.commit("billing", ORDERS, 3)
+    orders.source.commit("other", TopicPartition("mm2-x.internal", 0), 0)
+    told = "other: no position in a topic that A->B replicates, only in mm2-x.internal"
+    with pytest.raises(UsageError, match=told):
+        standing_now(orders.flow, orders.clusters, groups)
+
+
 def test_with_the_source_gone_the_checkpoints_say(orders: Any) -> None:
     """Their upstream offsets are translated by the map, which is better than what MM2 wrote beside them."""
     checkpoint(orders, "billing", 5, 3, 100)

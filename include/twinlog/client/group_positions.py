@@ -17,6 +17,7 @@ from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
 from twinlog.topics.discover import all_partitions
 from twinlog.topics.incarnations import about_source_incarnation, sources_of_copies
+from twinlog.visible import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class _Notes:
 def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
     """Read what groups have committed on the source; if the source is gone, what their checkpoints say.
 
-    Raises UsageError if a named group does not exist, or a pattern matches none.
+    Raises UsageError if a named group does not exist, a pattern matches none, or none has a position in the flow.
     """
     try:
         return _committed(flow, clusters, groups)
@@ -147,14 +148,12 @@ def _first(it: TopicPartition, offset: int | None, end: int) -> Ask:
 def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
     notes = _Notes()
     names = list(groups.names)
-    for listed in clusters.source.groups() if groups.pattern else ():
-        if groups.accepts(listed.group) and listed.group not in names:
-            if listed.type.commits_offsets:
-                names.append(listed.group)
+    for it in clusters.source.groups() if groups.pattern else ():
+        if groups.accepts(it.group) and it.group not in names:
+            if it.type.commits_offsets:
+                names.append(it.group)
             else:
-                notes.lines.append(
-                    f"{listed.group} is a {listed.type.value} group: it has no offsets to translate"
-                )
+                notes.lines.append(f"{it.group} is a {it.type.value} group: it has no offsets to translate")
     if not names:
         raise UsageError(
             f"{flow.source.alias} has no consumer group that matches {groups.pattern!r}",
@@ -164,11 +163,20 @@ def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standi
     _require_known(flow, clusters, [name for name in groups.names if not committed[name]])
     asks = []
     for name in sorted(names):
-        for it, position in sorted(committed[name].items()):
-            if flow.why_left_out(it.topic) is not None:
-                notes.not_replicated.add((name, it.topic))
+        for at, position in sorted(committed[name].items()):
+            if flow.why_left_out(at.topic) is not None:
+                notes.not_replicated.add((name, at.topic))
             else:
-                asks.append(Ask(it.topic, it.partition, position.offset, name))
+                asks.append(Ask(at.topic, at.partition, position.offset, name))
+    known = {it.group for it in asks}
+    missing = [name for name in groups.names if name not in known]
+    if missing or not known:
+        others = sorted(topic for group, topic in notes.not_replicated if group in (missing or names))
+        only = f", only in {listed(others)}" if others else ""
+        raise UsageError(
+            f"{listed(missing or sorted(names))}: no position in a topic that {flow.name} replicates{only}",
+            hint="`twinlog explain` says why topics are left out",
+        )
     return Standing(tuple(asks), notes.all(flow))
 
 
