@@ -29,7 +29,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics
-from twinlog.spark.classes.use import submit_options
+from twinlog.spark.classes import submit_options
 
 JOB = Path(__file__).parent.parent / "jobs" / "run_step.py"
 SIZES = (1000, 1)

@@ -13,7 +13,7 @@ from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.assets import failed_back, went_home
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.failback import HOME
+from twinlog.airflow.operators.recovery import HOME
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS

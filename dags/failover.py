@@ -12,7 +12,7 @@ from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.failover import FAILOVER
+from twinlog.airflow.operators.recovery import FAILOVER
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS

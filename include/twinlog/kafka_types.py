@@ -38,6 +38,37 @@ class OfPartition:
         return TopicPartition(self.topic, self.partition)
 
 
+class SourceIncarnation(NamedTuple):
+    """One partition of one incarnation (topic id) of a source topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition, whatever its incarnation."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class _Identified(_Named, Protocol):
+    """A value with the id of a topic, too."""
+
+    @property
+    def topic_id(self) -> str: ...
+
+
+class OfIncarnation(OfPartition):
+    """A value about one partition of one incarnation of a source topic, which is its `life`."""
+
+    __slots__ = ()
+
+    @property
+    def life(self: _Identified) -> SourceIncarnation:
+        """The incarnation that this value is about."""
+        return SourceIncarnation(self.topic, self.topic_id, self.partition)
+
+
 class ReadRecord(NamedTuple):
     """A record as read: its offset, its timestamp (ms, -1 without one), its partition (-1: not known), its headers.
 

@@ -32,11 +32,11 @@ from twinlog.formats.ledger.audit import (
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Incarnation
 from twinlog.formats.ledger.recovery import TailExported
 from twinlog.formats.ledger.topics import CopiedThrough
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
 

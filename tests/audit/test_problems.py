@@ -17,11 +17,11 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,

@@ -20,9 +20,9 @@ from twinlog.audit.result import (
 )
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
-from twinlog.state.progress import SourceIncarnation
 
 LIFE = SourceIncarnation("t", "id", 0)
 MAP = OffsetMap.of([MapSegment(0, 100, (Extent(0, 0, 100),))])

@@ -18,10 +18,11 @@ from twinlog.formats.ledger.audit import (
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 
 LIFE = SourceIncarnation("t", "id", 0)
 MAP = OffsetMap.of([MapSegment(0, 120, (Extent(0, 0, 50), Extent(60, 51, 50)))])

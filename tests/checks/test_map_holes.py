@@ -14,9 +14,9 @@ from twinlog.formats.ledger.topics import Beginning, Incarnation
 from twinlog.formats.ledger.writers import MapHole
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import SourceIncarnation
 
 LIFE = SourceIncarnation("t", "id", 0)
 PIECES = (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from twinlog.copying.ranges import ResolvedRanges
-from twinlog.copying.routes import with_routes
+from twinlog.copying.resolve import with_routes
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.transforms.chain import Chain

@@ -13,7 +13,7 @@ from twinlog.config.flow.settings import FailoverSettings, FlowSettings
 from twinlog.drill.application import login_file, read_as, require_met
 from twinlog.drill.reading import First
 from twinlog.errors import ClusterRefused, ConfigError
-from twinlog.formats.ledger.drill import DrillState
+from twinlog.formats.ledger.recovery import DrillState
 
 
 @pytest.fixture

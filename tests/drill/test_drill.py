@@ -17,8 +17,8 @@ from twinlog.cluster.open import Clusters
 from twinlog.drill import clones
 from twinlog.drill.report import DrillReport, Found
 from twinlog.errors import ClusterRefused, TerminalError
-from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter

@@ -13,8 +13,8 @@ from twinlog.duties import run as module
 from twinlog.duties.plan import DutyName, DutyReport, DutyState, Outcome
 from twinlog.duties.run import Duties, audit_outcome
 from twinlog.errors import ClusterUnreachable
-from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.metadata.values import MetadataPlan
 from twinlog.topics.plan import Refusal
 

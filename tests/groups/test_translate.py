@@ -13,9 +13,9 @@ from twinlog.formats.ledger.topics import Beginning, Gap, GapCause, Incarnation
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.translate import Position, begun_empty, never_copied, positions, positions_back
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import ledger_from
-from twinlog.state.progress import SourceIncarnation
 
 
 def packed(*pieces: MapSegment) -> PackedMap:

@@ -22,7 +22,7 @@ from lab import (
 from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
-from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)

@@ -42,13 +42,14 @@ from twinlog.follow import follow
 from twinlog.follow.report import LaneGeneration
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import apply, rebuild, rebuild_plan, sync_topics
 from twinlog.lifecycle.sync_topics import SyncTopicsResult
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
+from twinlog.state.progress import read_maps, read_progress
 from twinlog.steps import discover
 from twinlog.topics import pauses
 from twinlog.topics.snapshot import FlowSnapshot

@@ -13,7 +13,7 @@ import pytest
 import requests
 from apicurio import IMPORTS_NOTHING, KNOWS_NO_MODES, running
 
-from twinlog.config.security.registry import RegistrySettings
+from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import TerminalError
 from twinlog.policy.selection import NameFilter
 from twinlog.schemas.apply import apply

@@ -18,11 +18,12 @@ from twinlog.formats.ledger.topics import (
     TopicPause,
 )
 from twinlog.groups.translate import never_copied
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.lifecycle import alter, positions
 from twinlog.lifecycle.alter import AlterRequest, AlterResult
 from twinlog.monitoring.survey import read_gaps
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
+from twinlog.state.progress import read_maps, read_progress
 from twinlog.topics.snapshot import FlowSnapshot
 
 PAUSE = TopicPause("orders", 1, "me", "why")

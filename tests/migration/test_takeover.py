@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.admin.connect_workers import ConnectWorkers
+from twinlog.cluster.admin.groups import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
@@ -27,7 +27,6 @@ from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.segments import Extent
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger
-from twinlog.state.progress import SourceIncarnation
 
 MARK = FenceMark("run", 0, 0)
 NOWHERE = PartitionOffsets(0, 0, 0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.monitoring.alarm import DAY_MS, drill_overdue, failed_drill
 
 AGE = 7 * 86_400

@@ -23,7 +23,7 @@ from twinlog.formats.map.offset_map import (
     encode_segment,
 )
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.transaction import Writer
 from twinlog.offset_sync import map_compaction
 from twinlog.offset_sync.map_compaction import (
@@ -36,7 +36,6 @@ from twinlog.offset_sync.map_compaction import (
 )
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import write_ledger
-from twinlog.state.progress import SourceIncarnation
 
 LIFE = SourceIncarnation("orders", "id", 3)
 

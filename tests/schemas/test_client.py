@@ -8,7 +8,7 @@ import pytest
 from fake_registry import FakeRegistry
 
 from twinlog.config.file.providers import Secret
-from twinlog.config.security.registry import RegistrySettings
+from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
 from twinlog.schemas.client import HttpRegistry
 from twinlog.schemas.values import Reference, Schema, Version

@@ -16,11 +16,10 @@ from twinlog.formats.map.offset_map import MapKey, SegmentDraft
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.offsets.segments import Extent
-from twinlog.sizing.costs import MEASURED, Curve
+from twinlog.sizing.costs import MEASURED, Curve, LaneModel
 from twinlog.sizing.cycles import cycle
 from twinlog.sizing.following import follow
 from twinlog.sizing.load import Load, Rules
-from twinlog.sizing.transaction import LaneModel
 
 KINDS = {1_076: "1 KB, 1 a batch", 16_384: "1 KB, 16 a batch", 262_144: "1 KB"}
 STATE = StateTopics(

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.sizing.costs import MEASURED
+from twinlog.sizing.costs import MEASURED, LaneModel
 from twinlog.sizing.following import brokers_busy, follow, lanes_needed
 from twinlog.sizing.load import Load, Rules
-from twinlog.sizing.transaction import LaneModel
 
 RULES = Rules()
 FLOWS = st.builds(

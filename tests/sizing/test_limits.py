@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.sizing.limits import Break, Limit, first_break, worst
+from twinlog.sizing.size import Break, Limit, first_break, worst
 
 
 def linear(**used):

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.sizing.costs import MEASURED
+from twinlog.sizing.costs import MEASURED, LaneModel
 from twinlog.sizing.load import Load, Rules
-from twinlog.sizing.transaction import LaneModel
 
 LANES = st.builds(
     lambda partitions, lanes, rate, batch: LaneModel(

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from twinlog.spark.classes.use import ERRORS_ONLY, QUICK_COMPILER, spark_classes, submit_options
+from twinlog.spark.classes import ERRORS_ONLY, QUICK_COMPILER, spark_classes, submit_options
 from twinlog.spark.server import Health, start, stop
 from twinlog.spark.session import local_address
 

@@ -12,9 +12,9 @@ from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.segments import Extent
-from twinlog.state.progress import SourceIncarnation, read_maps, read_packed, read_progress, stored_segments
+from twinlog.state.progress import read_maps, read_packed, read_progress, stored_segments
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
 SOURCE = "MirrorSourceConnector"

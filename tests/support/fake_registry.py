@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
-from twinlog.config.security.registry import RegistrySettings
+from twinlog.config.security.connection import RegistrySettings
 from twinlog.schemas.client import HttpRegistry
 
 NOT_PERMITTED = 42205

@@ -15,12 +15,11 @@ from twinlog.checks.great_expectations import Validated
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.flow.values import NEVER
 from twinlog.copying import copy
-from twinlog.cycle.begin import begin
-from twinlog.cycle.conclude import conclude
+from twinlog.cycle import begin, conclude
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites.suites import Mode
+from twinlog.gate.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import as_left

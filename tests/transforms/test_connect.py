@@ -13,7 +13,7 @@ from twinlog.transforms.chain import (
     TopicNameMatches,
 )
 from twinlog.transforms.connect import read_steps
-from twinlog.transforms.mistake import Mistake
+from twinlog.transforms.rule_keys import Mistake
 
 PACKAGE = "org.apache.kafka.connect.transforms."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from twinlog import clock
 from twinlog.audit.deleted_early import deleted_early
@@ -29,17 +29,17 @@ from twinlog.audit.result import (
     remembered_sample,
     unfinished,
 )
-from twinlog.audit.routed import RoutedAudit, audit_routed
+from twinlog.audit.routed import RoutedAudit, audit_routed, compacted
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import mapped_between, total
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_maps
+from twinlog.state.progress import Maps, read_maps
 from twinlog.topics.discovery import refuse_unknown_topics
 from twinlog.topics.other_writers import read_other_writers
 from twinlog.topics.snapshot import FlowSnapshot
@@ -134,8 +134,8 @@ def _state(snapshot: FlowSnapshot) -> AuditState:
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
-    compacted = _compacted(clusters.source, names)
-    compacted |= {remote[name] for name in _compacted(clusters.target, remote)}
+    shrinking = compacted(clusters.source, names)
+    shrinking |= {remote[name] for name in compacted(clusters.target, remote)}
     ledger = read_ledger(flow, clusters.target)
     return AuditState(
         discovery,
@@ -143,28 +143,17 @@ def _state(snapshot: FlowSnapshot) -> AuditState:
         read_maps(flow, clusters.target),
         snapshot.progress,
         {incarnation: it.end_upstream for incarnation, it in snapshot.maps.items()},
-        compacted,
+        shrinking,
         read_other_writers(flow, clusters, discovery, ledger),
         deleted_early(flow, clusters, discovery, ledger, snapshot.maps, clock.now_ms()),
     )
-
-
-def _compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
-    """Return the topics that are compacted; a topic whose configuration may not be read counts as compacted."""
-    answers = cluster.topic_configs(topics)
-    policies = {
-        name: entry.value or ""
-        for name, configs in answers.found.items()
-        if (entry := configs.get("cleanup.policy")) is not None
-    }
-    return {name for name, policy in policies.items() if "compact" in policy} | set(answers.refused)
 
 
 def _by_incarnation(answers: Sequence[AuditLaneReport]) -> Mapping[SourceIncarnation, list[ScopeReport]]:
     reports: defaultdict[SourceIncarnation, list[ScopeReport]] = defaultdict(list)
     for answer in answers:
         for it in answer.scopes:
-            reports[SourceIncarnation(it.topic, it.topic_id, it.partition)].append(it)
+            reports[it.life].append(it)
     return reports
 
 

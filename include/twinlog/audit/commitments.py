@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinlog.audit.comparison.record_fields import fields_of
+from twinlog.audit.preview import read_topic
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.record import read_records
 from twinlog.batches.transform.apply import NO_END, Transform
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import TopicPartition
-from twinlog.logs.partition_reader import Item, Lost, PartitionReader
-from twinlog.protocol.brokers import Brokers
+from twinlog.logs.partition_reader import Lost
 from twinlog.transforms.commitments import HEADER, Commitment
-
-FETCH_BYTES = 4 << 20
 
 Listed = tuple[TopicPartition, Commitment | Lost]
 """A partition of the source topic, and a commitment, or offsets of that side that cannot be read."""
@@ -41,7 +38,9 @@ def on_source(flow: FlowSettings, source: ClusterReader, topic: str) -> Iterator
             topic=topic,
         )
     committed = flow.copy.read_committed
-    for place, item in _read(flow.source, source, topic, Unproved.SOURCE_RETENTION, committed=committed):
+    for place, _, item in read_topic(
+        flow.source, source, topic, Unproved.SOURCE_RETENTION, committed=committed
+    ):
         transform = Transform(chain, place)
         if isinstance(item, Lost):
             yield place, item
@@ -58,33 +57,13 @@ def on_target(flow: FlowSettings, target: ClusterReader, topic: str) -> Iterator
     Neither rules nor their keys are needed.  Raises UsageError if there is no copy; errors of the cluster.
     """
     remote = flow.policy.format_remote_topic(flow.source.alias, topic)
-    for place, item in _read(flow.target, target, remote, Unproved.TARGET_RETENTION, committed=True):
+    for place, _, item in read_topic(flow.target, target, remote, Unproved.TARGET_RETENTION, committed=True):
         upstream = TopicPartition(topic, place.partition)
         if isinstance(item, Lost):
             yield upstream, item
             continue
         for header, data in item.batches():
             yield from _in_batch(header, data, upstream)
-
-
-def _read(
-    side: ClusterSettings, cluster: ClusterReader, topic: str, expired: Unproved, *, committed: bool
-) -> Iterator[tuple[TopicPartition, Item]]:
-    described = cluster.describe_topics([topic]).found.get(topic)
-    if described is None:
-        raise UsageError(
-            f"{side.alias} has no topic {topic}, or does not show it",
-            hint="name a topic of the source",
-            topic=topic,
-        )
-    places = [TopicPartition(topic, it.partition) for it in described.partitions]
-    offsets = cluster.offsets(places).require()
-    with Brokers(side.connection) as brokers:
-        reader = PartitionReader(brokers, expired, fetch_bytes=FETCH_BYTES, read_committed=committed)
-        for place in places:
-            start, end = offsets[place].log_start, offsets[place].readable_end(read_committed=committed)
-            for item in reader.read(topic, place.partition, start, end):
-                yield place, item
 
 
 def _in_batch(header: BatchHeader, batch: memoryview, place: TopicPartition) -> Iterator[Listed]:

@@ -15,6 +15,7 @@ from twinlog.audit.comparison.values import Comparison, Scope
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.audit import Unproved
+from twinlog.kafka_types import OfIncarnation
 from twinlog.logs.partition_reader import PartitionReader
 from twinlog.protocol.brokers import Brokers
 
@@ -56,7 +57,7 @@ class AuditLaneSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeReport:
+class ScopeReport(OfIncarnation):
     """The outcome of a scope; with an `error` nothing is known of it, and `comparison` is None."""
 
     topic: str

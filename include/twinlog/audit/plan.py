@@ -19,11 +19,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
-from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import of_partition
-from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.transforms.chain import Chain
 
@@ -341,11 +340,7 @@ def _scopes(
         if it.topic_id == life.topic_id and it.cause in LEFT_BY_A_PERSON
     )
     if copy.flow.homes is not None:  # what it has exported never came home, and never will
-        left_out += tuple(
-            (it.first, it.next_offset)
-            for it in copy.state.ledger.tails
-            if (it.topic, it.topic_id, it.partition) == life
-        )
+        left_out += tuple((it.first, it.next_offset) for it in copy.state.ledger.tails if it.life == life)
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()
     if copy.request.mode is AuditMode.SAMPLE:

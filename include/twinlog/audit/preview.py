@@ -13,17 +13,18 @@ from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import FormatError, UsageError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import TopicPartition
-from twinlog.logs.partition_reader import Block, PartitionReader
+from twinlog.logs.partition_reader import Item, Lost, PartitionReader
 from twinlog.protocol.brokers import Brokers
 from twinlog.transforms.chain import Chain
 
 SHOWN_BYTES = 4000
 """The most bytes shown of a key, a value or a header."""
 
-FETCH_BYTES = 1 << 20
+FETCH_BYTES = 4 << 20
 
 
 class Fate(StrEnum):
@@ -80,36 +81,53 @@ def run(flow: FlowSettings, source: ClusterReader, topic: str, sample: int) -> P
 
     Raises UsageError for a topic that the source does not have, and errors of the cluster.
     """
-    described = source.describe_topics([topic]).found.get(topic)
-    if described is None:
-        raise UsageError(
-            f"{flow.source.alias} has no topic {topic}, or does not show it",
-            hint="name a topic of the source",
-            topic=topic,
-        )
     remote = flow.policy.format_remote_topic(flow.source.alias, topic)
     chain = flow.chain_of(topic, remote)
-    places = [TopicPartition(topic, it.partition) for it in described.partitions]
-    offsets = source.offsets(places).require()
     records: list[PreviewedRecord] = []
     unread: list[str] = []
     committed = flow.copy.read_committed
-    with Brokers(flow.source.connection) as brokers:
-        reader = PartitionReader(
-            brokers, Unproved.SOURCE_RETENTION, fetch_bytes=FETCH_BYTES, read_committed=committed
-        )
-        for place in places:
-            end = offsets[place].readable_end(read_committed=committed)
-            start = max(offsets[place].log_start, end - sample)
-            for item in reader.read(topic, place.partition, start, end):
-                if not isinstance(item, Block):
-                    unread.append(
-                        f"{topic}-{place.partition}, offsets {item.start} to {item.end}: {item.reason}"
-                    )
-                    continue
-                for _, batch in item.batches():
-                    records += previewed(batch, chain, place, start, end)
+    expired = Unproved.SOURCE_RETENTION
+    for place, within, item in read_topic(
+        flow.source, source, topic, expired, committed=committed, newest=sample
+    ):
+        if isinstance(item, Lost):
+            unread.append(f"{topic}-{place.partition}, offsets {item.start} to {item.end}: {item.reason}")
+            continue
+        for _, batch in item.batches():
+            records += previewed(batch, chain, place, within.start, within.stop)
     return Preview(flow.name, topic, remote, chain.print, tuple(records), tuple(unread))
+
+
+def read_topic(
+    side: ClusterSettings,
+    cluster: ClusterReader,
+    topic: str,
+    expired: Unproved,
+    *,
+    committed: bool,
+    newest: int | None = None,
+) -> Iterator[tuple[TopicPartition, range, Item]]:
+    """Yield a topic's blocks, with partition and offsets asked for: all, or the `newest` of each partition.
+
+    `expired` is the reason for offsets that retention took.  Raises UsageError for a topic that is not there, and
+    errors of the cluster.
+    """
+    described = cluster.describe_topics([topic]).found.get(topic)
+    if described is None:
+        raise UsageError(
+            f"{side.alias} has no topic {topic}, or does not show it",
+            hint="name a topic of the source",
+            topic=topic,
+        )
+    places = [TopicPartition(topic, it.partition) for it in described.partitions]
+    offsets = cluster.offsets(places).require()
+    with Brokers(side.connection) as brokers:
+        reader = PartitionReader(brokers, expired, fetch_bytes=FETCH_BYTES, read_committed=committed)
+        for place in places:
+            end, first = offsets[place].readable_end(read_committed=committed), offsets[place].log_start
+            within = range(first if newest is None else max(first, end - newest), end)
+            for item in reader.read(*place, within.start, within.stop):
+                yield place, within, item
 
 
 def previewed(

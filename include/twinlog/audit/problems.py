@@ -14,10 +14,10 @@ from twinlog.checks.map_holes import LostStretch
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import UnreadableMap
-from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.topics.other_writers import OtherWriters
 

@@ -50,6 +50,14 @@ class AuditedDifference(Difference):
     partition: int
     found_ms: int = 0
 
+    @classmethod
+    def of(
+        cls, found: Difference, topic: str, remote_topic: str, partition: int, found_ms: int = 0
+    ) -> AuditedDifference:
+        """Give a difference its topic."""
+        fields = {each.name: getattr(found, each.name) for each in dataclasses.fields(Difference)}
+        return cls(**fields, topic=topic, remote_topic=remote_topic, partition=partition, found_ms=found_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class AuditedPartition:
@@ -321,13 +329,7 @@ def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDiffer
         for it in (before.differences if before else ())
     ]
     return [
-        AuditedDifference(
-            **{each.name: getattr(it, each.name) for each in dataclasses.fields(Difference)},
-            topic=plan.life.topic,
-            remote_topic=plan.remote_topic,
-            partition=plan.life.partition,
-            found_ms=found_ms,
-        )
+        AuditedDifference.of(it, plan.life.topic, plan.remote_topic, plan.life.partition, found_ms)
         for found_ms, some in ((0, found.differences), (before.at_ms if before else 0, earlier))
         for it in some
     ]

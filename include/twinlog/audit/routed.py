@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.audit.comparison.record_fields import records_of
@@ -19,14 +19,15 @@ from twinlog.audit.plan import AuditPlan, PartitionPlan
 from twinlog.audit.result import AuditedDifference, AuditedRoute
 from twinlog.batches.header import LOG_APPEND_TIME
 from twinlog.checks.coverage import UnprovedCount, counted
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import PartitionOffsets, TopicDescription
+from twinlog.cluster.values import PartitionOffsets, TopicDescription, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import Brokers
-from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.state.progress import read_packed
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.routed import sources
 
@@ -96,7 +97,7 @@ def audit_routed(
     ends, refused = _ends(clusters, places)
     problems += refused
     known_to = _known_to(flow, clusters)
-    compacted = _compacted(clusters, list(there.found))
+    shrinking = compacted(clusters.target, there.found)
     walks = []
     with Brokers(flow.target.connection) as brokers:
         reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=fetch_bytes)
@@ -104,7 +105,7 @@ def audit_routed(
             expected = (_expected(it, found[it.life], name, known_to) for it in decided.partitions)
             walk = RoutedTopicWalk(name, flow.source.alias, expected)
             starts = _read(walk, topic, ends, reader, problems)
-            walk.finish(starts, len(topic.partitions), compacted=name in compacted)
+            walk.finish(starts, len(topic.partitions), compacted=name in shrinking)
             walks.append((walk, len(topic.partitions)))
     if any(it.life is not None for walk, _ in walks for it in walk.loose):
         time.sleep(settle_seconds)
@@ -176,13 +177,13 @@ def _known_to(flow: FlowSettings, clusters: Clusters) -> Mapping[SourceIncarnati
     return {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
 
 
-def _compacted(clusters: Clusters, names: Sequence[str]) -> set[str]:
-    """Return the routed topics that are compacted; one whose configuration may not be read counts as such."""
-    answers = clusters.target.topic_configs(names)
-    policies = {name: configs.get("cleanup.policy") for name, configs in answers.found.items()}
-    return {name for name, it in policies.items() if it is not None and "compact" in (it.value or "")} | set(
-        answers.refused
-    )
+def compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
+    """Return the topics that are compacted; one whose configuration may not be read counts as such."""
+    answers = cluster.topic_configs(topics)
+    known = answers.found.items()
+    return {
+        name for name, configs in known if "compact" in (value_of(configs, "cleanup.policy") or "")
+    } | set(answers.refused)
 
 
 def _read(
@@ -251,16 +252,4 @@ def _route(walk: RoutedTopicWalk, partitions: int) -> AuditedRoute:
 
 def _loose(walk: RoutedTopicWalk) -> Iterator[AuditedDifference]:
     for it in walk.loose[:LISTED]:
-        one = it.difference
-        yield AuditedDifference(
-            one.kind,
-            one.upstream_offset,
-            one.downstream_offset,
-            one.message,
-            one.fields,
-            one.source,
-            one.target,
-            topic=walk.topic,
-            remote_topic=walk.topic,
-            partition=it.partition,
-        )
+        yield AuditedDifference.of(it.difference, walk.topic, walk.topic, it.partition)

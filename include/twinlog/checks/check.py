@@ -8,8 +8,10 @@ Expectations if a person looks at the result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+from twinlog.paragraphs import paragraphs
 
 Cell = str | int | float | None
 Row = Mapping[str, Cell]
@@ -59,16 +61,20 @@ class Check:
         return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
 
 
-def critical(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
-    """Make a check that forbids relying on the copy if it fails; `expected` is like `left >= right`."""
-    left, relation, right = expected.split()
+def read_checks(text: str, *, needs: bool = False) -> tuple[Check, ...]:
+    """Read checks from a table: `severity name: left relation right`, what is said if it `holds`, and what `else`.
+
+    They all have the same `needs`, but for those whose severity ends in a question mark.
+    """
+    return tuple(_check(*found, needs=needs) for found in paragraphs(text, "holds", "else"))
+
+
+def _check(head: str, meaning: str, advice: str, *, needs: bool) -> Check:
+    severity, name, left, relation, right = head.split()
     side = int(right) if right.isdecimal() else right
-    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice, needs)
-
-
-def warning(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
-    """Make a check that asks for a look if it fails."""
-    return replace(critical(name, expected, meaning, advice, needs=needs), severity=Severity.WARNING)
+    needs = needs and not severity.endswith("?")
+    kind, told = Severity(severity.removesuffix("?")), name.removesuffix(":")
+    return Check(told, kind, left, Relation(relation), side, meaning, advice, needs)
 
 
 @dataclass(frozen=True, slots=True)

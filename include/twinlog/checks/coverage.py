@@ -9,7 +9,7 @@ is a difference, but no copied record: what is named as one takes nothing from w
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,10 +19,11 @@ import numpy as np
 from twinlog.checks.risk import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.grouped import grouped
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 
 NOT_AUDITED: Final = "not-audited"
 """The reason of most unproved records: no audit has reached them yet."""
@@ -166,8 +167,8 @@ def coverage(
     was recreated since does not count.  Without them that is not checked.  `log_starts` are where the copies begin now,
     by source partition: what an audit has proved of records in front of them is no part of the copy any more.
     """
-    audits = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
-    samples = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
+    audits = {it.life: it for it in ledger.audits}
+    samples = {it.life: it for it in ledger.sampled}
     found = []
     for life in sorted([*maps, *maps.broken], key=lambda it: it.topic_partition):
         newest = ledger.incarnations.get(life.topic)
@@ -323,10 +324,7 @@ def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
 
 def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[PartitionCoverage]]:
     """Group partitions by their topic."""
-    found: defaultdict[str, list[PartitionCoverage]] = defaultdict(list)
-    for partition in partitions:
-        found[partition.topic].append(partition)
-    return found
+    return grouped((partition.topic, partition) for partition in partitions)
 
 
 def total(partitions: Iterable[PartitionCoverage]) -> Coverage:

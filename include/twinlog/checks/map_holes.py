@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceIncarnation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,7 @@ def bounds_of(
     """Return what the ledger knows of a partition; `copied_to` belongs to the incarnation that is copied now."""
     current = ledger.incarnations.get(life.topic)
     ours = current is None or current.topic_id == life.topic_id
-    known = tuple(
-        (it.start, it.end)
-        for it in ledger.map_holes
-        if (it.topic, it.topic_id, it.partition) == (life.topic, life.topic_id, life.partition)
-    )
+    known = tuple((it.start, it.end) for it in ledger.map_holes if it.life == life)
     return CopyBounds(_begins(ledger, life), copied_to if ours else None, log_start, log_end, known)
 
 

@@ -7,12 +7,12 @@ fact yet: no progress, no copy, an empty map.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord
 from twinlog.offsets.segments import Extent, SegmentTable
 
@@ -109,9 +109,7 @@ def summarize(runs: Sequence[Extent]) -> MapSummary:
     """Add up the extents of one partition's map; extents may repeat one another, as map segments may."""
     if not runs:
         return MapSummary()
-    by_shift: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for run in runs:
-        by_shift[run.downstream - run.upstream].append((run.upstream, run.upstream_end))
+    by_shift = grouped((run.downstream - run.upstream, (run.upstream, run.upstream_end)) for run in runs)
     return MapSummary(
         records=sum(covered(intervals) for intervals in by_shift.values()),
         upstream_offsets=covered((run.upstream, run.upstream_end) for run in runs),

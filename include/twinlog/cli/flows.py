@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.say import say, warn
 from twinlog.errors import ConfigError, ExitCode, UsageError
+from twinlog.jsonable import to_json
 from twinlog.policy.state_topics import HOME
 
 if TYPE_CHECKING:
@@ -165,6 +166,29 @@ class Done(Generic[R]):
         """Add up the outcomes of parts of the flows."""
         found = list(parts)
         return cls(tuple(it for part in found for it in part.results), max(part.exit_code for part in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Generic[R]):
+    """What a command found about one flow, or the reason why it found nothing."""
+
+    flow: str
+    found: R | None = None
+    error: Failure | None = None
+
+    def document(self, **unknown: Any) -> dict[str, Any]:
+        """Return the JSON document that other programs rely on; `unknown` stands for what was not found."""
+        known = {"flow": self.flow, **unknown} if self.found is None else to_json(self.found)
+        return {**known, "error": to_json(self.error)}
+
+
+def ask_each(flows: Iterable[FlowSettings], ask: Callable[[FlowSettings], R]) -> Done[Told[R]]:
+    """Ask about each flow, as `each_flow` does."""
+
+    def failed(flow: FlowSettings, failure: Failure) -> Told[R]:
+        return Told(flow.name, error=failure)
+
+    return each_flow(flows, lambda flow: Told(flow.name, ask(flow)), failed)
 
 
 def each_flow(

@@ -10,6 +10,7 @@ from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
@@ -54,10 +55,7 @@ class _Notes:
     not_replicated: set[tuple[str, str]] = field(default_factory=set)
 
     def all(self, flow: FlowSettings) -> tuple[str, ...]:
-        by_group: dict[str, list[str]] = {}
-        for group, topic in sorted(self.not_replicated):
-            by_group.setdefault(group, []).append(topic)
-        for group, topics in by_group.items():
+        for group, topics in grouped(sorted(self.not_replicated)).items():
             self.lines.append(f"{group} also reads what {flow.name} does not replicate: {', '.join(topics)}")
         return tuple(self.lines)
 

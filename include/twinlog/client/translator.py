@@ -26,12 +26,12 @@ from twinlog.groups.translate import (
     positions_back,
     positions_both_ways,
 )
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.state.mm2_topics import read_syncs
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.reverse_flows import ReverseState, read_reverse_state
 
 Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
-from twinlog.cluster.admin.connect_workers import ConnectWorkers
 from twinlog.cluster.admin.groups import (
     CommittedOffset,
+    ConnectWorkers,
     GroupDescription,
     GroupListing,
     GroupPartition,

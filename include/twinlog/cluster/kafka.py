@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from twinlog.cluster import offsets as log_offsets
 from twinlog.cluster import records as record_io
 from twinlog.cluster.admin import acls, configs, group_offsets, quotas, scram
-from twinlog.cluster.admin import connect_workers as workers
 from twinlog.cluster.admin import groups as group_admin
 from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
@@ -112,7 +111,7 @@ class KafkaCluster:
     committed_offsets = _by_requests(group_offsets.committed_offsets)
     alter_offsets = _by_requests(group_offsets.alter_offsets)
     delete_groups = _by_requests(group_offsets.delete_groups)
-    connect_workers = _by_requests(workers.connect_workers)
+    connect_workers = _by_requests(group_admin.connect_workers)
 
     describe_acls = _by_requests(acls.describe_acls)
     create_acls = _by_requests(acls.create_acls)

@@ -19,9 +19,8 @@ from twinlog.copying.progress import CopyProgress, watched
 from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_limits
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
-from twinlog.copying.rounds import TASKS_DIED, LaneRunner, judge, lane_specs
+from twinlog.copying.rounds import TASKS_DIED, LaneRunner, count_by_map, judge, lane_specs, ranges_of_the_dead
 from twinlog.copying.source_looks import look
-from twinlog.copying.unreported import count_by_map, ranges_of_the_dead
 from twinlog.errors import TransientError
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets_now

@@ -14,7 +14,6 @@ flow that recorded it later stops.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -28,6 +27,7 @@ from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.grouped import grouped
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import comes_home, source_of_ledger
 from twinlog.state.ledger import Ledger, ledger_in, read_ledger, write_ledger
@@ -105,10 +105,9 @@ def with_loopback(
             code="two-way",
             flow=flow.name,
         )
-    taken_over: defaultdict[tuple[str, str, int], list[TakenOver]] = defaultdict(list)
-    for reverse in flows:
-        for record in reverse.ledger.taken_over:
-            taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
+    taken_over = grouped(
+        ((it.topic, it.remote_topic_id, it.partition), it) for way in flows for it in way.ledger.taken_over
+    )
     firsts = copied_by_others(flow, clusters, [it for it in resolved.ranges if it.remote_topic == it.topic])
     gone = _note_reverse_flows(flow, clusters, [it for it in both_ways if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
@@ -118,7 +117,7 @@ def with_loopback(
             ranges.append(item)
             continue
         same = item.remote_topic == item.topic
-        theirs = taken_over[item.topic, item.topic_id, item.partition] if same else []
+        theirs = taken_over.get(item.life, []) if same else []
         lost = gone if same else [it for it in gone if comes_home(it.ledger_topic)]
         why = _stopped_by(flow, item, firsts.get(item.topic), lost) or uncompared(item, theirs)
         if why is not None:

@@ -24,16 +24,7 @@ from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import FlowState
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.fence import (
-    FenceLogs,
-    Grant,
-    compaction_id,
-    fence,
-    init_writer,
-    last_fence,
-    own_progress,
-    write_fenced,
-)
+from twinlog.lane.fence import fence
 from twinlog.lane.fence.lost_progress import LostProgressError
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, StateTopics
 from twinlog.lane.transaction import Writer
@@ -61,15 +52,15 @@ class Ownership:
     state: StateTopics
     run_id: str
     lanes: int
-    logs: FenceLogs
-    grant: Grant = field(init=False)
+    logs: fence.FenceLogs
+    grant: fence.Grant = field(init=False)
     compaction: Writer | None = None
 
     @classmethod
     def of(cls, flow: FlowSettings, clusters: Clusters, run_id: str, lanes: int) -> Ownership:
         """Prepare to take a flow; raises the target's refusal if sync_topics has not created its topics yet."""
         state = state_topics(flow, clusters)
-        return cls(flow, state, run_id, lanes, FenceLogs.of(state))
+        return cls(flow, state, run_id, lanes, fence.FenceLogs.of(state))
 
     @classmethod
     def taken(
@@ -85,7 +76,7 @@ class Ownership:
         Compactions of the map are ended, too. Raises as `take`.
         """
         state = state or state_topics(flow, clusters)
-        owned = cls(flow, state, run_id or f"{why}-{uuid.uuid4().hex[:8]}", 1, FenceLogs.of(state))
+        owned = cls(flow, state, run_id or f"{why}-{uuid.uuid4().hex[:8]}", 1, fence.FenceLogs.of(state))
         owned.take(to_copy=False)
         owned.end_compaction()
         return owned
@@ -95,7 +86,7 @@ class Ownership:
         """Last copied upstream offsets, read behind the last fence."""
         return {TopicPartition(*key): last for key, last in self.grant.progress.items()}
 
-    def take(self, *, to_copy: bool = True) -> Grant:
+    def take(self, *, to_copy: bool = True) -> fence.Grant:
         """Take the flow: fence it, rewrite commit markers that progress and map have lost, and read progress.
 
         At least once there is no fence: another driver is told to stop. Raises FencedError if another driver holds the
@@ -110,10 +101,10 @@ class Ownership:
             else:
                 terms = state, self.run_id, self.lanes, settings.transaction_timeout_ms, self.logs
                 try:
-                    self.grant = fence(target, flow.name, *terms)
+                    self.grant = fence.fence(target, flow.name, *terms)
                 except LostProgressError as lost:
                     mend_progress(flow, target, state, lost)
-                    self.grant = fence(target, flow.name, *terms)
+                    self.grant = fence.fence(target, flow.name, *terms)
                 mend_map(flow, target, state, self.grant)
             known = self.logs.ledger.read(target).committed if to_copy else {}
         for record in of_kind(known, FlowState):
@@ -149,7 +140,7 @@ class Ownership:
                     code="map-upkeep",
                 )
         with Brokers(self.flow.target.connection) as target:
-            write_fenced(target, self.grant.lanes[0], records)
+            fence.write_fenced(target, self.grant.lanes[0], records)
         if before is not None:
             self.end_compaction()
 
@@ -161,7 +152,7 @@ class Ownership:
         if self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
             timeout_ms = self.flow.copy.transaction_timeout_ms
             with Brokers(self.flow.target.connection) as target:
-                self.compaction = init_writer(target, compaction_id(self.flow.name), timeout_ms)
+                self.compaction = fence.init_writer(target, fence.compaction_id(self.flow.name), timeout_ms)
 
     def read_ahead(self) -> None:
         """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""
@@ -174,11 +165,11 @@ class Ownership:
     def progress_now(self) -> Mapping[TopicPartition, int]:
         """Read the flow's progress as of now: the last copied upstream offset of each partition."""
         with Brokers(self.flow.target.connection) as target:
-            return own_progress(self.logs.progress.read(target).committed, self.state)
+            return fence.own_progress(self.logs.progress.read(target).committed, self.state)
 
     def require_last(self, target: Brokers) -> None:
         """Raise FencedError unless the ledger's last fence, which is written before its lanes write, is ours."""
-        holder = last_fence(self.logs.ledger.read(target))
+        holder = fence.last_fence(self.logs.ledger.read(target))
         if holder and not self.grant.mark.is_of(holder):
             raise self._lost_to(holder.run_id)
 
@@ -208,7 +199,7 @@ class Ownership:
 
     def _rival(self, target: Brokers) -> str:
         """Return the run id of the ledger's last fence, empty if that is our own or if there is none."""
-        holder = last_fence(self.logs.ledger.read(target))
+        holder = fence.last_fence(self.logs.ledger.read(target))
         return "" if holder is None or holder.run_id == self.run_id else holder.run_id
 
     def _lost_to(self, rival: str) -> FencedError:

@@ -6,15 +6,20 @@ round fences again and reads what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from twinlog.batches.codec import NUMBERS
+from twinlog.checks.coverage import copied_from
+from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.copying import Guarantee, PoisonPolicy
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.result import Totals
 from twinlog.errors import ClusterRefused, TransientError
-from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeSpec
+from twinlog.kafka_types import TopicPartition
+from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec
+from twinlog.state.progress import read_packed
 from twinlog.topics.reverse_flows import reverse_ledger
 
 TASKS_DIED = "tasks-died"
@@ -107,3 +112,33 @@ def rate_shares(
     weights = [sum(item.weight for item in lane) for lane in packed]
     rest, total = rate - even * len(packed), sum(weights)
     return tuple(even + rest * weight / total for weight in weights)
+
+
+def ranges_of_the_dead(specs: Iterable[LaneSpec], reports: Iterable[LaneReport]) -> Iterator[RangeSpec]:
+    """Yield the ranges of lanes without a report, and of those that Spark began anew after their first try. Pure.
+
+    A second try writes nothing, and reports no ranges (twinlog.spark.lane_task).
+    """
+    reported = {it.lane for it in reports if it.ranges or it.state is not LaneOutcome.FENCE_AGAIN}
+    for spec in specs:
+        if spec.lane not in reported:
+            yield from spec.ranges
+
+
+def count_by_map(
+    flow: FlowSettings,
+    target: ClusterReader,
+    progress: Mapping[TopicPartition, int],
+    ranges: Iterable[RangeSpec],
+    totals: Totals,
+) -> None:
+    """Add to `totals` what the map knows to have been copied of `ranges`; `progress` was read behind the fence.
+
+    Only behind the fence that follows: until then a lane that died without a report may still commit.
+    """
+    maps = read_packed(flow, target)
+    for item in ranges:
+        copied = copied_from(maps, item.life, item.start)
+        reached = progress.get(item.topic_partition, item.start - 1) + 1
+        report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
+        totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))

@@ -28,6 +28,7 @@ from itertools import accumulate
 
 from twinlog.cut.history import UNKNOWN, History, Part
 from twinlog.formats.transactions import Look
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 
 
@@ -140,10 +141,7 @@ def _told_apart(group: list[Part]) -> Iterator[Transaction]:
     if any(it.epoch == UNKNOWN for it in group):
         yield group
         return
-    epochs: defaultdict[int, list[Part]] = defaultdict(list)
-    for part in group:
-        epochs[part.epoch].append(part)
-    for parts in epochs.values():
+    for parts in grouped((part.epoch, part) for part in group).values():
         if len({it.place for it in parts}) == 1:
             yield from ([it] for it in parts)
         else:

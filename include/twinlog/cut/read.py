@@ -10,11 +10,10 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.cut.history import History, history
 from twinlog.cut.plan import Cut, NoCut, find
-from twinlog.errors import TransientError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.transactions import PARTITION, Look, Seen, parse
 from twinlog.kafka_types import TopicPartition
-from twinlog.logs.partition_reader import Lost, PartitionReader
+from twinlog.logs.partition_reader import PartitionReader, require_whole
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_progress
@@ -80,17 +79,8 @@ def _records(flow: FlowSettings, place: TopicPartition, start: int, end: int) ->
     """Yield the committed records in [start, end), and wait for their ends."""
     with Brokers(flow.target.connection) as brokers:
         reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
-        for block in reader.read(*place, start, end):
-            if isinstance(block, Lost):
-                if block.reason is Unproved.TARGET_RETENTION:
-                    continue  # it was older than anything that is needed
-                raise TransientError(
-                    f"{place.topic}-{place.partition} cannot be read from {block.start} to {block.end - 1}:"
-                    f" {block.reason.value}",
-                    hint="see that its leader is up, and that its log is whole",
-                    code="unsettled",
-                )
-            for batch in block.batches():
-                for record in read_records(*batch):
-                    key, value, _ = key_value_headers(record.rest)
-                    yield parse(key, value)
+        # What has expired was older than anything that is needed.
+        for batch in require_whole(reader.read(*place, start, end), place, "unsettled", expires=True):
+            for record in read_records(*batch):
+                key, value, _ = key_value_headers(record.rest)
+                yield parse(key, value)

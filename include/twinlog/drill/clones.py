@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.policy.selection import is_drilled
 from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
 

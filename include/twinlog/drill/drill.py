@@ -7,7 +7,6 @@ whatever happens; if this process dies, the next drill deletes them.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -22,8 +21,8 @@ from twinlog.drill.places import Place, View, view
 from twinlog.drill.reading import SESSION_SECONDS, Reader
 from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
-from twinlog.formats.ledger.drill import DrillRun, DrillState
-from twinlog.formats.ledger.recovery import StepState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
@@ -250,12 +249,11 @@ def _read(work: _Work) -> Outcome:
 def _late(work: _Work) -> Iterator[str]:
     """Say which tiers missed their objective: by placing all groups, and the slowest first record of the tier."""
     topics = {it.remote: it.topic for it in work.places}
-    seconds: defaultdict[str, list[float]] = defaultdict(list)
-    for at, first in (it for met in work.met.values() for it in met.items() if it[1].record is not None):
-        seconds[work.flow.tier_of(topics[at]).name].append(first.seconds)
+    met = (it for met in work.met.values() for it in met.items() if it[1].record is not None)
+    seconds = grouped((work.flow.tier_of(topics[at]).name, first.seconds) for at, first in met)
     for tier in work.flow.tiers:
-        took = work.placed_seconds + max(seconds[tier.name], default=0.0)
-        if seconds[tier.name] and tier.drill_rto_seconds is not None and took > tier.drill_rto_seconds:
+        took = work.placed_seconds + max(seconds.get(tier.name, ()), default=0.0)
+        if tier.name in seconds and tier.drill_rto_seconds is not None and took > tier.drill_rto_seconds:
             key = f"twinlog.tier.{tier.name}.drill.rto.seconds" if tier.name else "twinlog.drill.rto.seconds"
             yield f"{took:,.3f} s is longer than {key}={tier.drill_rto_seconds}"
 

@@ -14,11 +14,11 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.recovery.steps.planned import misplaced, placing
 from twinlog.recovery.steps.source_dead import Placing, read_placings
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.snapshot import FlowSnapshot
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.errors import ExitCode
-from twinlog.formats.ledger.drill import DrillState
+from twinlog.formats.ledger.recovery import DrillState
 from twinlog.jsonable import to_json
 from twinlog.recovery.report import StepReport, TopicAtRisk
 

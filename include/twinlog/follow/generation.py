@@ -15,8 +15,7 @@ from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import Totals
-from twinlog.copying.rounds import LaneRunner, judge, lane_specs
-from twinlog.copying.unreported import count_by_map
+from twinlog.copying.rounds import LaneRunner, count_by_map, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, may_have_lanes, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps

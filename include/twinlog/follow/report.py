@@ -20,14 +20,13 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import FencedError, TransientError
 from twinlog.jsonable import to_json
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import metrics, publish, samples, validate
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import Sample
 from twinlog.monitoring.survey import Survey
-from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot

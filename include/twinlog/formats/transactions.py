@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.connect_offset import json_bytes, parsed_json
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfIncarnation, TopicPartition
 
 VERSION = 1
 PARTITION = 0
@@ -52,7 +52,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(OfPartition):
+class Seen(OfIncarnation):
     """Tell what one transaction of a lane has read of a partition: upstream offsets [start, end), the events in it."""
 
     topic: str
@@ -79,7 +79,7 @@ class Seen(OfPartition):
             events = self.events[first : first + MOST_EVENTS]
             last = first + MOST_EVENTS >= len(self.events)
             end = self.end if last else events[-1].offset + 1
-            yield Seen(self.topic, self.topic_id, self.partition, self.recording, start, end, events)
+            yield Seen(*self.life, self.recording, start, end, events)
             start = end
 
 

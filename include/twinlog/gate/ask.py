@@ -20,24 +20,15 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.gate import answer
 from twinlog.gate import facts as gate_facts
 from twinlog.gate import groups as gate_groups
 from twinlog.gate import metadata as gate_metadata
-from twinlog.gate.answer import (
-    GateResult,
-    GroupAtRisk,
-    Stopwatch,
-    Timing,
-    is_ready,
-    not_checked,
-    waived_by,
-    weigh,
-)
 from twinlog.gate.at_source import fly, moving_topics
+from twinlog.gate.checks import FENCED, SCHEMAS
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS
-from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
+from twinlog.gate.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import topic_facts
@@ -76,7 +67,7 @@ class GateRequest:
 class GateAnswer:
     """The gate's answer, and the results of Great Expectations from which its pages are made."""
 
-    result: GateResult
+    result: answer.GateResult
     validated: tuple[Validated, ...] = ()
 
 
@@ -88,10 +79,10 @@ class _Judged:
     state: StandbyState
     validated: tuple[Validated, ...] = ()
     topics: tuple[TopicAtRisk, ...] = ()
-    groups: tuple[GroupAtRisk, ...] = ()
+    groups: tuple[answer.GroupAtRisk, ...] = ()
     source_cluster_id: str = ""
     checkpoint_ms: int | None = None
-    rehearsed: tuple[Timing, ...] = ()
+    rehearsed: tuple[answer.Timing, ...] = ()
 
 
 def run(
@@ -125,15 +116,15 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         Fact.AUDIT: total(state.coverage).age_seconds(state.at_ms),
         Fact.CHECKPOINT: seconds_since(judged.checkpoint_ms, state.at_ms),
     }
-    checks = weigh(judged.results, state.ledger.waivers, ages, state.at_ms)
-    result = GateResult(
+    checks = answer.weigh(judged.results, state.ledger.waivers, ages, state.at_ms)
+    result = answer.GateResult(
         flow=flow.name,
         mode=request.mode,
-        ready=is_ready(checks),
+        ready=answer.is_ready(checks),
         at_ms=state.at_ms,
         still_writing=request.still_writing,
         checks=checks,
-        waivers=tuple(waived_by(it, state.at_ms) for it in state.ledger.waivers),
+        waivers=tuple(answer.waived_by(it, state.at_ms) for it in state.ledger.waivers),
         topics=judged.topics,
         groups=judged.groups,
         coverage=gate_facts.coverage_by_topic(state),
@@ -157,7 +148,7 @@ def _with_source(
     asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
     try:
         seconds = fly(flow, clusters, sleep=sleep) if request.canary else None
-        watch = Stopwatch()
+        watch = answer.Stopwatch()
         moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
         watch.lap("watch the ends of the source")
         heartbeat_ms = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
@@ -204,8 +195,8 @@ def _with_source(
     )
     judged = named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
     writers = [who for _, who in sorted((moving or {}).items()) if who]
-    judged = with_lines(judged, {FENCED.name}, writers, "topics")
-    judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
+    judged = with_lines(judged, {FENCED}, writers, "topics")
+    judged = with_lines(judged, {SCHEMAS}, schemas or (), "schemas")
     return _Judged(
         results=(nothing_blocked(seen.discovery), *judged),
         state=state,
@@ -224,12 +215,12 @@ def _source_is_gone(
     """Fail every check: a planned failover cannot be judged from one cluster."""
     checks = [check for suite in raised(asked, flow.gate.blocking) for check in suite.checks]
     why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
-    results = not_checked([(it.name, it.severity, it.expected) for it in checks], why)
+    results = answer.not_checked([(it.name, it.severity, it.expected) for it in checks], why)
     return _Judged(results, read_target(FlowSnapshot(flow, clusters)))
 
 
 def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _Judged:
-    watch = Stopwatch()
+    watch = answer.Stopwatch()
     answers = source_answers(clusters.source)
     watch.lap("find the source silent")
     state = read_target(FlowSnapshot(flow, clusters))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,13 +23,14 @@ from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import CoverageOf
 from twinlog.gate.metadata import MetadataFacts
-from twinlog.kafka_types import TopicPartition
+from twinlog.grouped import grouped
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.monitoring.at_risk import waiting_seconds
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
 from twinlog.monitoring.topic_facts import Sides, TopicFacts
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import no_longer_copied
 
 MOST_OF_IT = 50
@@ -196,10 +197,7 @@ def known_topics(
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
     """Return the partition numbers of each topic of which something was copied."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for at in sorted(state.progress):
-        found[at.topic].append(at.partition)
-    return found
+    return grouped(sorted(state.progress))
 
 
 def topic_rows(
@@ -277,10 +275,7 @@ def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | N
 
 def gaps_by_topic(gaps: Iterable[GapReport]) -> Mapping[str, int]:
     """Count the open gaps and quarantined records of each topic."""
-    counts: defaultdict[str, int] = defaultdict(int)
-    for gap in open_gaps(gaps):
-        counts[gap.topic] += 1
-    return counts
+    return Counter(gap.topic for gap in open_gaps(gaps))
 
 
 def _promised(

@@ -5,7 +5,6 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
 from twinlog.gate import same_record
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.gate.facts import StandbyState, known_topics
+from twinlog.grouped import grouped
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
@@ -113,10 +113,7 @@ def _place(there: PartitionOffsets | None, position: int | None) -> Row:
 
 def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
     """Add up the records that each group would read again; unknown if one partition's count is unknown.  Pure."""
-    duplicates: defaultdict[str, list[int | None]] = defaultdict(list)
-    for row in rows:
-        duplicates[row.group].append(row.expected_duplicates)
-    for group, counts in sorted(duplicates.items()):
+    for group, counts in sorted(grouped((row.group, row.expected_duplicates) for row in rows).items()):
         known = [it for it in counts if it is not None]
         yield GroupAtRisk(group, sum(known) if len(known) == len(counts) else None)
 

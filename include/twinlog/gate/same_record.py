@@ -17,9 +17,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.facts import StandbyState
 from twinlog.groups.report import GroupPartitionRow
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.state.progress import SourceIncarnation
 
 SAMPLED = 50
 """Positions that one gate reads, evenly chosen; each costs two small fetches."""

@@ -16,9 +16,9 @@ from twinlog.errors import UsageError
 from twinlog.formats.ledger.groups import GroupLook, Stand
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.translate import Position, never_copied, positions
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.incarnations import about_source_incarnation, differ
 
 Key = tuple[str, str, int]

@@ -12,10 +12,10 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap, Translation, Translations
 from twinlog.offsets.segments import Column
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceIncarnation
 
 LOST = LEFT_BY_A_PERSON | {GapCause.RETENTION, GapCause.DELETE_RECORDS}
 """Causes of lost ranges that were never copied."""
@@ -55,8 +55,7 @@ def never_copied(ledger: Ledger) -> Mapping[SourceIncarnation, Sequence[tuple[in
             found[SourceIncarnation(it.topic, it.topic_id, int(number))].append((0, log_start))
     for gap in ledger.gaps:
         if gap.cause in LOST:
-            life = SourceIncarnation(gap.topic, gap.topic_id, gap.partition)
-            found[life].append((gap.first_offset, gap.last_offset + 1))
+            found[gap.life].append((gap.first_offset, gap.last_offset + 1))
     return found
 
 

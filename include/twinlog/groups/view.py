@@ -15,11 +15,11 @@ from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.report import UncoveredGroup
 from twinlog.groups.translate import begun_empty, never_copied
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
 from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.formats.ledger.records import LaneFence
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfIncarnation, OfPartition, TopicPartition
 from twinlog.transforms.chain import NO_CHAIN, Chain
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
@@ -56,7 +56,7 @@ class RoutedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeSpec(OfPartition):
+class RangeSpec(OfIncarnation):
     """Upstream offsets [start, end) of one source partition, to be copied to the same partition of `remote_topic`.
 
     `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the target

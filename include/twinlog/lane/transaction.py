@@ -26,6 +26,7 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.open_transactions import Ends
 from twinlog.protocol import kafka_python
@@ -243,16 +244,15 @@ class Transaction:
             raise self.doubt(error.message) from None
 
     def _ask_to_add(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
         entry = kafka_python.ADD_PARTITIONS.request.AddPartitionsToTxnTopic
         answer = self._coordinator().call(
             kafka_python.ADD_PARTITIONS,
             v3_and_below_transactional_id=self.writer.transactional_id,
             v3_and_below_producer_id=self.writer.producer_id,
             v3_and_below_producer_epoch=self.writer.producer_epoch,
-            v3_and_below_topics=[entry(name=name, partitions=numbers) for name, numbers in topics.items()],
+            v3_and_below_topics=[
+                entry(name=name, partitions=numbers) for name, numbers in grouped(partitions).items()
+            ],
         )
         return {
             TopicPartition(topic.name, item.partition_index): int(item.partition_error_code)

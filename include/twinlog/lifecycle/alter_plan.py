@@ -23,10 +23,9 @@ from typing import NoReturn
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import Gap
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON, GapAcknowledged
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation, OfPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, of_partition
-from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.pauses import why_paused, why_suspended
 
 REFUSED = "alter-refused"
@@ -44,7 +43,7 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing(OfPartition):
+class Standing(OfIncarnation):
     """Where the copy of a partition stands: upstream offset `goes_on` is copied next.
 
     `begins` is where the copy began, None if that is not known; `into_empty` says that the copy held no record then.
@@ -63,11 +62,6 @@ class Standing(OfPartition):
     into_empty: bool = False
     offset_map: OffsetMap | None = None
     routed_to: tuple[str, ...] = ()
-
-    @property
-    def life(self) -> SourceIncarnation:
-        """The partition of the incarnation that is copied now."""
-        return SourceIncarnation(self.topic, self.topic_id, self.partition)
 
     @property
     def copies_end(self) -> int:

@@ -20,7 +20,7 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import rebuild
-from twinlog.lifecycle.forget import all_about
+from twinlog.lifecycle.forget import KnownTopic
 from twinlog.lifecycle.plan import LifecyclePlan, epochs_of, plan_lifecycle, told
 from twinlog.lifecycle.rebuild_plan import REFUSED, shared
 from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
@@ -207,7 +207,8 @@ def _delete_due(
             done = replace(done, refused=(*done.refused, refusal))
             continue
         owned = Ownership.taken(flow, clusters, "delete", run_id)
-        owned.write(all_about(flow, clusters, owned.state, it.topic, [it.remote_topic], owned.progress))
+        gone = KnownTopic(owned.state, it.topic, [it.remote_topic], owned.progress)
+        owned.write(gone.all_but_pauses(flow, clusters))
         done = replace(
             done,
             deleted_copies=(*done.deleted_copies, it.remote_topic),

@@ -74,13 +74,13 @@ def run(
     ledger = read_ledger(flow, clusters.target)
     remotes = _require_gone(flow, clusters, ledger, topic)
     if dry_run:
-        state, stored = state_topics(flow, clusters), read_progress(flow, clusters.target)
-        records = _records(flow, clusters, state, topic, remotes, stored)
-        return ForgetResult(flow.name, topic, remotes, True, _by_kind(records))
+        stored = read_progress(flow, clusters.target)
+        known = KnownTopic(state_topics(flow, clusters), topic, remotes, stored)
+        return ForgetResult(flow.name, topic, remotes, True, _by_kind(known.read(flow, clusters)))
     owned = Ownership.taken(flow, clusters, "forget", run_id)
     ledger = read_ledger(flow, clusters.target)
     remotes = _require_gone(flow, clusters, ledger, topic)
-    records = _records(flow, clusters, owned.state, topic, remotes, owned.progress)
+    records = KnownTopic(owned.state, topic, remotes, owned.progress).read(flow, clusters)
     owned.write([record for _, record in records])
     return ForgetResult(flow.name, topic, remotes, False, _by_kind(records))
 
@@ -187,56 +187,40 @@ def _refused(flow: FlowSettings, topic: str, why: str, hint: str) -> TerminalErr
     )
 
 
-def all_about(
-    flow: FlowSettings,
-    clusters: Clusters,
-    state: StateTopics,
-    topic: str,
-    remotes: Collection[str],
-    stored: Mapping[TopicPartition, int],
-) -> list[StateRecord]:
-    """Make the records that forget a topic whose copy policy deleted; `stored` is progress, read behind the fence.
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """A source topic that is to be forgotten, with its copies; `stored` is the flow's progress."""
 
-    A pause stays: a person made it, and the topic may come back.
-    """
-    records = _records(flow, clusters, state, topic, remotes, stored)
-    return [record for kind, record in records if kind != TopicPause.KIND]
+    state: StateTopics
+    topic: str
+    remotes: Collection[str]
+    stored: Mapping[TopicPartition, int]
 
+    def read(self, flow: FlowSettings, clusters: Clusters) -> list[tuple[str, StateRecord]]:
+        """Read all stored records about the topic, and make their tombstones, each with its kind."""
+        pieces = stored_segments(flow, clusters.target)
+        return [*self.tombstones(pieces, latest_or_empty(clusters.target, flow.ledger_topic))]
 
-def _records(
-    flow: FlowSettings,
-    clusters: Clusters,
-    state: StateTopics,
-    topic: str,
-    remotes: Collection[str],
-    stored: Mapping[TopicPartition, int],
-) -> list[tuple[str, StateRecord]]:
-    """Read all stored records about the topic, and make their tombstones."""
-    pieces = stored_segments(flow, clusters.target)
-    ledger = latest_or_empty(clusters.target, flow.ledger_topic)
-    return [*tombstones(state, topic, remotes, stored, pieces, ledger)]
+    def all_but_pauses(self, flow: FlowSettings, clusters: Clusters) -> list[StateRecord]:
+        """Make the records that forget it after policy deleted its copy.
 
+        A pause stays: a person made it, and the topic may come back.
+        """
+        return [record for kind, record in self.read(flow, clusters) if kind != TopicPause.KIND]
 
-def tombstones(
-    state: StateTopics,
-    topic: str,
-    remotes: Collection[str],
-    stored: Mapping[TopicPartition, int],
-    pieces: Stored,
-    ledger: Collection[bytes],
-) -> Iterator[tuple[str, StateRecord]]:
-    """Yield, with its kind, a tombstone for each record about a topic, of any of its incarnations. Pure."""
-    for partition in sorted(stored):
-        if partition.topic == topic:
-            yield "progress", progress(state, partition, None)
-    for incarnation, firsts in pieces.items():
-        if incarnation.topic == topic:
-            yield from (("map", piece(state, incarnation, first, None)) for first in firsts)
-    names = {"topic": {topic}, "remote_topic": set(remotes)}
-    for key in ledger:
-        kind, *identity = json.loads(key)
-        if kind in _KINDS and identity[0] in names[_KINDS[kind]]:
-            yield kind, StateRecord(state.ledger_topic, LEDGER_PARTITION, key, None)
+    def tombstones(self, pieces: Stored, ledger: Collection[bytes]) -> Iterator[tuple[str, StateRecord]]:
+        """Yield, with its kind, a tombstone for each record about it, of any of its incarnations. Pure."""
+        for partition in sorted(self.stored):
+            if partition.topic == self.topic:
+                yield "progress", progress(self.state, partition, None)
+        for incarnation, firsts in pieces.items():
+            if incarnation.topic == self.topic:
+                yield from (("map", piece(self.state, incarnation, first, None)) for first in firsts)
+        names = {"topic": {self.topic}, "remote_topic": set(self.remotes)}
+        for key in ledger:
+            kind, *identity = json.loads(key)
+            if kind in _KINDS and identity[0] in names[_KINDS[kind]]:
+                yield kind, StateRecord(self.state.ledger_topic, LEDGER_PARTITION, key, None)
 
 
 def _by_kind(records: Iterable[tuple[str, StateRecord]]) -> dict[str, int]:

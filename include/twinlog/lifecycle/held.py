@@ -145,7 +145,7 @@ def refuse_unheld(flow: FlowSettings, topic: str, before: str) -> NoReturn:
 def without_epoch(state: StateTopics, ledger: Ledger, at: Standing) -> Iterator[StateRecord]:
     """Forget the epoch of the last copied batch: it says nothing of the log right before the new place."""
     for it in ledger.leader_epochs:
-        if (it.topic, it.topic_id, it.partition) == at.life:
+        if it.life == at.life:
             yield forgotten(state, it)
 
 

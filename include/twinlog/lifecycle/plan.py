@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from twinlog.config.flow.copying import GapPolicy, RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import DeletedTopic, Gap, LeaderEpoch, RebuildPhase
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfIncarnation, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import Ledger, of_partition
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 
 
 @dataclass(frozen=True, slots=True)
-class Lost(OfPartition):
+class Lost(OfIncarnation):
     """Upstream offsets first_offset..last_offset that cannot be copied from the copy's position on.
 
     `truncated` says that they were copied, and that the source has lost them since. `past` says that, by policy, the

@@ -15,9 +15,9 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_progress
+from twinlog.state.progress import Maps, read_maps, read_progress
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.incarnations import differ
 

@@ -26,20 +26,8 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import IncarnationReason, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
+from twinlog.lifecycle import rebuild_plan
 from twinlog.lifecycle.reader_positions import restore
-from twinlog.lifecycle.rebuild_plan import (
-    REFUSED,
-    as_it_stands,
-    overtaken,
-    plan_of,
-    refuse_routed,
-    refuse_while_read,
-    refuse_while_shared,
-    serves,
-    shared,
-    stale,
-    wanted,
-)
 from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import stored_segments
@@ -73,7 +61,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
         return
     writers = other_writers(flow, clusters, begun.topic, begun.remote_topic, found.topic_id)
     if writers:
-        raise shared(flow, begun.topic, begun.remote_topic, writers)
+        raise rebuild_plan.shared(flow, begun.topic, begun.remote_topic, writers)
     clusters.target.delete_topics([begun.remote_topic]).require()
     deadline = time.monotonic() + GONE_SECONDS
     while (seen := _described(clusters.target, begun.remote_topic)) and seen.topic_id == found.topic_id:
@@ -120,7 +108,7 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
         raise TerminalError(
             f"{created.name} was made again on {flow.target.alias} and holds records that are not ours",
             hint=f"find out who writes to it, delete it, and run `twinlog rebuild --topic {begun.topic}` again",
-            code=REFUSED,
+            code=rebuild_plan.REFUSED,
             topic=begun.topic,
         )
 
@@ -174,8 +162,8 @@ def run(
     ledger = read_ledger(flow, clusters.target)
     before = ledger.rebuilds.get(topic)
     if before is not None and before.phase is not RebuildPhase.DELETING:
-        outlived = stale(FlowSnapshot(flow, clusters).discovery, topic)
-        if not outlived and serves(before, request):
+        outlived = rebuild_plan.stale(FlowSnapshot(flow, clusters).discovery, topic)
+        if not outlived and rebuild_plan.serves(before, request):
             return _restore(flow, clusters, before, ledger)
     begun = _note(flow, clusters, topic, before, by=by, reason=reason, request=request, run_id=run_id)
     if begun.phase is RebuildPhase.DELETING:
@@ -202,16 +190,18 @@ def _note(
     owned = Ownership.taken(flow, clusters, "rebuild", run_id)
     ledger = read_ledger(flow, clusters.target)
     begun = ledger.rebuilds.get(topic)
-    if begun is not None and (begun.phase is RebuildPhase.DELETING or overtaken(before, begun, request)):
+    if begun is not None and (
+        begun.phase is RebuildPhase.DELETING or rebuild_plan.overtaken(before, begun, request)
+    ):
         joined = begun.joined_by(request)
         if joined != begun:
             # Otherwise a retry of this request would find a rebuild of another request, and begin anew.
             owned.write([noted(owned.state, joined)])
         return joined
-    todo = plan_of(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, topic)
-    refuse_routed(flow, todo)
-    refuse_while_shared(flow, todo)
-    refuse_while_read(flow, todo)
+    todo = rebuild_plan.plan_of(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, topic)
+    rebuild_plan.refuse_routed(flow, todo)
+    rebuild_plan.refuse_while_shared(flow, todo)
+    rebuild_plan.refuse_while_read(flow, todo)
     begun = Rebuild(
         topic,
         todo.topic_id,
@@ -237,11 +227,11 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     if the copy or the rebuild was replaced meanwhile.
     """
     discovery = FlowSnapshot(flow, clusters).discovery
-    topic = wanted(flow, discovery, begun.topic)
+    topic = rebuild_plan.wanted(flow, discovery, begun.topic)
     created = make_copy(flow, clusters, discovery, topic, begun)
     owned = Ownership.taken(flow, clusters, "rebuild", run_id)
     ledger = read_ledger(flow, clusters.target)
-    noted_now = as_it_stands(ledger, begun)
+    noted_now = rebuild_plan.as_it_stands(ledger, begun)
     first = noted_now.phase is RebuildPhase.DELETING
     if first:
         require_empty(flow, clusters, created, begun)

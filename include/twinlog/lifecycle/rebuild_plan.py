@@ -12,10 +12,10 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceIncarnation, read_maps
+from twinlog.state.progress import read_maps
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers

@@ -20,13 +20,13 @@ from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationReason, LeaderEpoch
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost, gap_of, lost_tails
 from twinlog.offsets.segments import cut
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredTopic
 
 Stored = Mapping[SourceIncarnation, Sequence[int]]
@@ -146,10 +146,9 @@ def crossing(state: StateTopics, gap: Gap, copy_end: int | None = None) -> Itera
 
     `copy_end` is where the copy ends now (downstream), None if it is not known.
     """
-    life = SourceIncarnation(gap.topic, gap.topic_id, gap.partition)
     yield noted(state, gap)
     yield progress_record(state, gap.topic, gap.partition, gap.last_offset, copy_end)
-    yield piece(state, life, gap.first_offset, MapSegment(gap.first_offset, gap.last_offset + 1, ()))
+    yield piece(state, gap.life, gap.first_offset, MapSegment(gap.first_offset, gap.last_offset + 1, ()))
 
 
 def rewinding(
@@ -161,12 +160,12 @@ def rewinding(
     records now. Audit results are forgotten too: the next audit begins anew, and none of the new records counts as
     proved. Raises UnreadableMap if the map cannot be read.
     """
-    life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
+    life = lost.life
     packed = maps.get(life)
     yield noted(state, gap)
     yield progress(state, lost.topic_partition, lost.first_offset - 1)
     yield from map_cut(state, life, packed, lost.first_offset)
-    yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
+    yield noted(state, LeaderEpoch(*life, lost.epoch, lost.first_offset))
     yield from begun_anew(state, life, ledger, lost.first_offset)
 
 
@@ -189,7 +188,7 @@ def begun_anew(
     Records will be copied behind what was audited: the next audit begins anew.
     """
     audited: tuple[PartitionAudit | SampleAudit, ...] = (*ledger.audits, *ledger.sampled)
-    yield from (forgotten(state, it) for it in audited if (it.topic, it.topic_id, it.partition) == life)
+    yield from (forgotten(state, it) for it in audited if it.life == life)
     begins = ledger.beginnings.get(life.topic)
     number = str(life.partition)
     if begins is not None and begins.offsets.get(number, 0) > offset:

@@ -13,6 +13,7 @@ from twinlog.cluster.admin.access_values import ANY_NAME, AclBinding
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded
+from twinlog.grouped import grouped
 from twinlog.metadata.values import AclChange, ChangeKind, Drift, GoneAcl, LeftOutAcl, Part
 
 READING: Mapping[str, Mapping[str, str]] = {
@@ -199,10 +200,13 @@ def bindings_of(record: AclsAdded) -> tuple[AclBinding, ...]:
 
 def records_of(bindings: Iterable[AclBinding], at_ms: int) -> tuple[AclsAdded, ...]:
     """Write ACLs as ledger records, one for each resource pattern."""
-    by_resource: dict[tuple[str, str, str], list[AclGrant]] = {}
-    for it in sorted(bindings):
-        grants = by_resource.setdefault((it.resource_type, it.pattern, it.name), [])
-        grants.append(AclGrant(it.principal, it.host, it.operation, it.permission))
+    by_resource = grouped(
+        (
+            (it.resource_type, it.pattern, it.name),
+            AclGrant(it.principal, it.host, it.operation, it.permission),
+        )
+        for it in sorted(bindings)
+    )
     return tuple(AclsAdded(*resource, tuple(grants), at_ms) for resource, grants in by_resource.items())
 
 

@@ -18,19 +18,10 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
 from twinlog.formats.ledger.metadata import PlanApplied
-from twinlog.metadata import sync
+from twinlog.metadata import sync, values
 from twinlog.metadata.plan_file import SavedPlan
 from twinlog.metadata.scram_plan import iterations
 from twinlog.metadata.sync import MetadataResult
-from twinlog.metadata.values import (
-    AclChange,
-    ConfigChange,
-    MetadataChange,
-    MetadataPlan,
-    QuotaChange,
-    ScramChange,
-    quota_text,
-)
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.visible import and_more
 
@@ -45,19 +36,19 @@ class Touched:
     users: Mapping[str, tuple[ScramCredential, ...]]
 
 
-def read_touched(changes: Collection[MetadataChange], target: ClusterReader) -> Touched:
+def read_touched(changes: Collection[values.MetadataChange], target: ClusterReader) -> Touched:
     """Read what the changes touch.  Raises what a cluster raises: if in doubt, nothing is applied."""
-    topics = {it.topic for it in changes if isinstance(it, ConfigChange)}
+    topics = {it.topic for it in changes if isinstance(it, values.ConfigChange)}
     return Touched(
         target.topic_configs(sorted(topics)).found,
-        frozenset(target.describe_acls()) if _has(changes, AclChange) else frozenset(),
-        target.describe_quotas() if _has(changes, QuotaChange) else {},
-        target.describe_scram_users() if _has(changes, ScramChange) else {},
+        frozenset(target.describe_acls()) if _has(changes, values.AclChange) else frozenset(),
+        target.describe_quotas() if _has(changes, values.QuotaChange) else {},
+        target.describe_scram_users() if _has(changes, values.ScramChange) else {},
     )
 
 
 def outdated(
-    changes: Iterable[MetadataChange], now: Touched, fresh: Collection[MetadataChange] | None
+    changes: Iterable[values.MetadataChange], now: Touched, fresh: Collection[values.MetadataChange] | None
 ) -> Iterator[str]:
     """Name each change that no longer fits, and why.
 
@@ -75,27 +66,27 @@ def outdated(
             yield f"{row.label} would not be {row.action.value} to {row.after} any more"
 
 
-def _renews(change: MetadataChange) -> bool:
+def _renews(change: values.MetadataChange) -> bool:
     """Say whether a change gives a user the secret declared now; if a fresh plan lacks it, it was done meanwhile."""
-    return isinstance(change, ScramChange) and change.renews
+    return isinstance(change, values.ScramChange) and change.renews
 
 
-def state_of(change: MetadataChange, now: Touched) -> str | None:
+def state_of(change: values.MetadataChange, now: Touched) -> str | None:
     """Return the target's present value where the change would be made, as its row writes it."""
     match change:
-        case ConfigChange():
+        case values.ConfigChange():
             entry = now.configs.get(change.topic, {}).get(change.config)
             return entry.value if entry is not None and entry.source is ConfigSource.TOPIC else None
-        case AclChange():
+        case values.AclChange():
             return change.binding.permission if change.binding in now.acls else None
-        case QuotaChange():
-            return quota_text(now.quotas.get(change.entity, {}).get(change.key))
-        case ScramChange():
+        case values.QuotaChange():
+            return values.quota_text(now.quotas.get(change.entity, {}).get(change.key))
+        case values.ScramChange():
             found = iterations(now.users, change.user, change.credential.mechanism)
             return None if found is None else f"{found} iterations"
 
 
-def _has(changes: Iterable[MetadataChange], kind: type) -> bool:
+def _has(changes: Iterable[values.MetadataChange], kind: type) -> bool:
     return any(isinstance(change, kind) for change in changes)
 
 
@@ -131,9 +122,9 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
     todo = tuple(
         it
         for it in saved.changes
-        if not (isinstance(it, AclChange) and it.add and it.binding in touched.acls)
+        if not (isinstance(it, values.AclChange) and it.add and it.binding in touched.acls)
     )
-    plan = MetadataPlan(todo, notes=notes, flow=flow.name, profile=saved.profile)
+    plan = values.MetadataPlan(todo, notes=notes, flow=flow.name, profile=saved.profile)
     result = sync.apply(flow, plan, clusters.target)
     if result.complete:
         now = clock.now_ms()
@@ -171,7 +162,7 @@ def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan
 
 def _plan_again(
     flow: FlowSettings, clusters: Clusters, saved: SavedPlan
-) -> tuple[Collection[MetadataChange] | None, tuple[str, ...]]:
+) -> tuple[Collection[values.MetadataChange] | None, tuple[str, ...]]:
     try:
         if clusters.source.cluster_id() != saved.source_cluster_id:
             raise TerminalError(

@@ -15,23 +15,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import UsageError
-from twinlog.metadata.values import (
-    AclChange,
-    ChangeKind,
-    ConfigChange,
-    MetadataChange,
-    MetadataPlan,
-    QuotaChange,
-    ScramChange,
-    change_document,
-)
+from twinlog.metadata import values
 
 FORMAT = "metadata-plan-1"
 _READERS: Mapping[str, TypeAdapter[Any]] = {
-    ChangeKind.TOPIC_CONFIG: TypeAdapter(ConfigChange),
-    ChangeKind.ACL: TypeAdapter(AclChange),
-    ChangeKind.QUOTA: TypeAdapter(QuotaChange),
-    ChangeKind.SCRAM_USER: TypeAdapter(ScramChange),
+    values.ChangeKind.TOPIC_CONFIG: TypeAdapter(values.ConfigChange),
+    values.ChangeKind.ACL: TypeAdapter(values.AclChange),
+    values.ChangeKind.QUOTA: TypeAdapter(values.QuotaChange),
+    values.ChangeKind.SCRAM_USER: TypeAdapter(values.ScramChange),
 }
 
 
@@ -43,12 +34,12 @@ class SavedPlan:
     profile: Profile
     source_cluster_id: str
     target_cluster_id: str
-    changes: tuple[MetadataChange, ...]
+    changes: tuple[values.MetadataChange, ...]
     digest: str
 
 
 def plan_document(
-    plan: MetadataPlan, source_cluster_id: str, target_cluster_id: str, at_ms: int
+    plan: values.MetadataPlan, source_cluster_id: str, target_cluster_id: str, at_ms: int
 ) -> dict[str, Any]:
     """Write a plan as the document that is saved at `at_ms` (epoch ms).
 
@@ -102,9 +93,9 @@ def parse_plan(text: str, name: str) -> SavedPlan:
         raise _no_plan(name, f"{type(error).__name__} in it") from error
 
 
-def _change(document: Mapping[str, Any]) -> MetadataChange:
-    change: MetadataChange = _READERS[document["kind"]].validate_json(json.dumps(document["item"]))
-    if change_document(change) != document:
+def _change(document: Mapping[str, Any]) -> values.MetadataChange:
+    change: values.MetadataChange = _READERS[document["kind"]].validate_json(json.dumps(document["item"]))
+    if values.change_document(change) != document:
         raise ValueError("what it shows is not what it does")
     return change
 

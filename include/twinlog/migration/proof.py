@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.migration.alignment import Alignment, Verdict, Window, align
-from twinlog.state.progress import SourceIncarnation
 
 FIRST_RECORDS = 50
 """Of the source's first records before the position, how many at most compaction may have removed from the copy."""

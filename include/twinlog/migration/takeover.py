@@ -22,7 +22,7 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
@@ -43,7 +43,7 @@ from twinlog.migration.takeover_report import (
 )
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.discovery import Discovery
 from twinlog.visible import listed
 

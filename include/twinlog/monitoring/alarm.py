@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.drill import DrillRun, DrillState, last_proof
+from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof
 from twinlog.jsonable import to_json
 from twinlog.visible import first_few
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic, RiskSample
+from twinlog.grouped import grouped
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.monitoring.survey import Survey, oldest_seconds, unseen_of
@@ -129,10 +129,7 @@ def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
 
 def _undecided_since(rows: Iterable[PartitionRow]) -> dict[str, int | None]:
     """Return since when topics are undecided; None if that is unknown for one of a topic's partitions."""
-    times: defaultdict[str, list[int | None]] = defaultdict(list)
-    for row in rows:
-        if row.undecided_records:
-            times[row.topic].append(row.undecided_since)
+    times = grouped((row.topic, row.undecided_since) for row in rows if row.undecided_records)
     return {topic: _earliest(found) for topic, found in times.items()}
 
 

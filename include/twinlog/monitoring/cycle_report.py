@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.partitions import PartitionRow
 from twinlog.copying.ranges import StoppedPartition
+from twinlog.grouped import grouped
 from twinlog.monitoring.open_at_source import UndecidedPartition
 from twinlog.topics.discovery import Problem
 
@@ -79,7 +79,4 @@ class FlowReport:
 
 def rows_by_topic(rows: Iterable[PartitionRow]) -> dict[str, list[PartitionRow]]:
     """Group rows by source topic, partitions in order."""
-    topics: defaultdict[str, list[PartitionRow]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.topic_partition):
-        topics[row.topic].append(row)
-    return dict(topics)
+    return grouped((row.topic, row) for row in sorted(rows, key=lambda row: row.topic_partition))

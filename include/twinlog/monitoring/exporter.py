@@ -16,6 +16,7 @@ from wsgiref.simple_server import WSGIServer
 
 from twinlog.config.flow.metrics import Listen
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.grouped import grouped
 from twinlog.monitoring.metrics import PREFIX, Kind, Metric, Sample, shown
 
 if TYPE_CHECKING:
@@ -142,10 +143,7 @@ class Endpoints:
     """The addresses at which the flows of this process are to be asked for: one for several flows, or none."""
 
     def __init__(self, boards: Iterable[Board], say: Callable[[str], None]) -> None:
-        at: dict[Listen, list[Board]] = {}
-        for board in boards:
-            if board.flow.metrics.listen is not None:
-                at.setdefault(board.flow.metrics.listen, []).append(board)
+        at = grouped((listen, it) for it in boards if (listen := it.flow.metrics.listen) is not None)
         self.all = tuple(Endpoint(address, its, say) for address, its in at.items())
 
     def __enter__(self) -> Self:

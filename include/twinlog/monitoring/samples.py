@@ -12,7 +12,7 @@ from twinlog.checks.check import CheckResult
 from twinlog.checks.coverage import by_topic, coverage, total
 from twinlog.checks.gaps import GapState
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.drill import DrillState, last_proof
+from twinlog.formats.ledger.recovery import DrillState, last_proof
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import metrics
 from twinlog.monitoring.at_risk import drift_by_topic

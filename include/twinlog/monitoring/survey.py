@@ -25,10 +25,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.monitoring.open_at_source import Holders, who_holds
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name
 from twinlog.topics.snapshot import FlowSnapshot
 

@@ -16,12 +16,12 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty
 from twinlog.state.mm2_topics import syncs_place
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import FlowSnapshot
 

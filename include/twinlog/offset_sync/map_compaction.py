@@ -32,14 +32,14 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_partition
 from twinlog.lane.fence.fence import GrantedLane, compaction_id, init_writer, write_fenced
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import SourceIncarnation, packed_maps
+from twinlog.state.progress import packed_maps
 from twinlog.topics.incarnations import differ
 from twinlog.topics.snapshot import FlowSnapshot
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TransientError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.errors import Code, Request, error_for, repeats
@@ -28,12 +29,11 @@ def list_offsets(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Ask the leader of some partitions for one offset each; return those, and error codes for the others."""
     request = kafka_python.LIST_OFFSETS.request
-    by_topic: dict[str, list[Any]] = {}
-    for topic, partition in partitions:
-        entry = request.ListOffsetsTopic.ListOffsetsPartition(
-            partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
-        )
-        by_topic.setdefault(topic, []).append(entry)
+    entry = request.ListOffsetsTopic.ListOffsetsPartition
+    by_topic = grouped(
+        (topic, entry(partition_index=partition, current_leader_epoch=-1, timestamp=timestamp))
+        for topic, partition in partitions
+    )
     topics = [request.ListOffsetsTopic(name=name, partitions=items) for name, items in by_topic.items()]
     answer = connection.call(
         kafka_python.LIST_OFFSETS, replica_id=-1, isolation_level=int(read_committed), topics=topics
@@ -304,10 +304,7 @@ class Brokers:
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node id of their leader.  Raises as `leader`."""
-        groups: dict[int, list[TopicPartition]] = {}
-        for place in partitions:
-            groups.setdefault(self.leader(*place), []).append(place)
-        return groups
+        return grouped((self.leader(*place), place) for place in partitions)
 
     def _list_offsets(
         self, node: int, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool

@@ -12,6 +12,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.wire import MIN_BYTES, Fetched, FetchPosition, FetchSession
 
@@ -48,9 +49,7 @@ def fetch_request(
         topics.setdefault(item.topic, []).append(
             _PARTITION.pack(item.partition, -1, item.offset, -1, -1, item.max_bytes, 0)
         )
-    gone: dict[str, list[int]] = {}
-    for topic, partition in forgotten:
-        gone.setdefault(topic, []).append(partition)
+    gone = grouped(forgotten)
     isolation = int(read_committed)
     parts = [
         _NO_TAGS,

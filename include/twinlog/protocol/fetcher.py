@@ -10,30 +10,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
-from twinlog.protocol import fetch_by_id
+from twinlog.protocol import fetch_by_id, wire
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, Request, code_name, error_for, repeats
 from twinlog.protocol.fetch_backoff import NOBODY, FetchBackoff
 from twinlog.protocol.nearest import NearestReplicas
 from twinlog.protocol.socket.connection import Connection, answering
-from twinlog.protocol.wire import (
-    FETCH,
-    FETCH_VERSION,
-    NO_SESSION,
-    Fetched,
-    FetchPosition,
-    FetchSession,
-    fetch_request,
-    fetch_response,
-)
 
 MAX_WAIT_MS: Final = 500
 
-NEW_SESSION: Final = FetchSession(0, 0)
+NEW_SESSION: Final = wire.FetchSession(0, 0)
 """Asks for all partitions, and for a session in which later requests name only changes."""
 
 SESSION_LOST: Final = frozenset({
@@ -85,7 +77,7 @@ class _Leader:
     version: int
     told: dict[TopicPartition, int] = field(default_factory=dict)
     leads: Collection[TopicPartition] = ()
-    session: FetchSession = NO_SESSION
+    session: wire.FetchSession = wire.NO_SESSION
     asked: bool = False
     asked_at: float = 0.0
     turn: int = 0
@@ -228,7 +220,7 @@ class Fetcher:
         elif not was_nearest:
             raise error
 
-    def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
+    def answers(self, within: float | None = None) -> Iterator[list[wire.Fetched]]:
         """Read one answer of each leader that has a request in flight; partitions with nothing new are left out.
 
         With `within` (seconds), wait until at least one leader answers, at most that long, and read only the answers
@@ -251,7 +243,7 @@ class Fetcher:
             if leader.by_id:
                 error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
             else:
-                error, session, partitions = fetch_response(payload, leader.version)
+                error, session, partitions = wire.fetch_response(payload, leader.version)
             if error in SESSION_LOST:
                 leader.session, leader.told = NEW_SESSION, {}
             elif error:
@@ -266,7 +258,7 @@ class Fetcher:
                 self._note(node, leader, partitions, self._backoff)
             yield partitions
 
-    def _redirected(self, node: int, fetched: Fetched) -> bool:
+    def _redirected(self, node: int, fetched: wire.Fetched) -> bool:
         """Say whether an answer only tells that another node is to be asked: from now on it is."""
         partition = fetched.topic_partition
         if self._nearest.of(partition) == node:
@@ -278,7 +270,9 @@ class Fetcher:
         self._nearest.choose(partition, fetched.preferred)
         return not fetched.block
 
-    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], backoff: FetchBackoff) -> None:
+    def _note(
+        self, node: int, leader: _Leader, answer: Iterable[wire.Fetched], backoff: FetchBackoff
+    ) -> None:
         """Let partitions rest that were answered with a temporary error; another broker may lead them by now."""
         refused = {
             it.topic_partition: it.error for it in answer if it.error and repeats(Request.FETCH, it.error)
@@ -307,10 +301,10 @@ class Fetcher:
         found = self._leaders.get(node)
         if found is None:
             connection = self._brokers.node(node, "fetch")
-            by_id = bool(self._ids) and connection.offers(FETCH) >= fetch_by_id.VERSION
+            by_id = bool(self._ids) and connection.offers(wire.FETCH) >= fetch_by_id.VERSION
             self.asked_by_name |= not by_id
-            session = NEW_SESSION if self._names else NO_SESSION
-            version = min(FETCH_VERSION, connection.offers(FETCH))
+            session = NEW_SESSION if self._names else wire.NO_SESSION
+            version = min(wire.FETCH_VERSION, connection.offers(wire.FETCH))
             found = self._leaders[node] = _Leader(connection, by_id, version, session=session)
         return found
 
@@ -333,15 +327,15 @@ class Fetcher:
         else:
             changed, forgotten = _in_turns(leader, wanted), []
         usual, of = self._partition_max_bytes, sizes or {}
-        positions = [FetchPosition(*it, wanted[it], of.get(it, usual)) for it in _grouped(changed)]
+        positions = [wire.FetchPosition(*it, wanted[it], of.get(it, usual)) for it in _grouped(changed)]
         version, body = self._encoded(leader, positions, forgotten)
         leader.connection.keep_login()
-        leader.connection.send(FETCH, version, [body])
+        leader.connection.send(wire.FETCH, version, [body])
         leader.told = dict(wanted)
         leader.asked, leader.asked_at = True, time.monotonic()
 
     def _encoded(
-        self, leader: _Leader, positions: Sequence[FetchPosition], forgotten: Sequence[TopicPartition]
+        self, leader: _Leader, positions: Sequence[wire.FetchPosition], forgotten: Sequence[TopicPartition]
     ) -> tuple[int, bytes]:
         how: Any = {
             "max_bytes": self._max_bytes,
@@ -353,14 +347,14 @@ class Fetcher:
         }
         if leader.by_id:
             return fetch_by_id.VERSION, fetch_by_id.fetch_request(positions, self._ids, **how)
-        return leader.version, fetch_request(positions, **how, version=leader.version)
+        return leader.version, wire.fetch_request(positions, **how, version=leader.version)
 
 
-def _following(session: FetchSession, answered: int) -> FetchSession:
+def _following(session: wire.FetchSession, answered: int) -> wire.FetchSession:
     """Return the session for the next request; a broker that keeps no session answers 0."""
-    if session == NO_SESSION or not answered:
-        return NO_SESSION if session == NO_SESSION else NEW_SESSION
-    return FetchSession(answered, 1 if session.id != answered else session.epoch % _LAST_EPOCH + 1)
+    if session == wire.NO_SESSION or not answered:
+        return wire.NO_SESSION if session == wire.NO_SESSION else NEW_SESSION
+    return wire.FetchSession(answered, 1 if session.id != answered else session.epoch % _LAST_EPOCH + 1)
 
 
 def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[TopicPartition]:
@@ -376,8 +370,4 @@ def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[Top
 
 def _grouped(partitions: Sequence[TopicPartition]) -> Iterator[TopicPartition]:
     """Keep the order of topics by first appearance, with each topic's partitions together."""
-    topics: dict[str, list[TopicPartition]] = {}
-    for item in partitions:
-        topics.setdefault(item[0], []).append(item)
-    for items in topics.values():
-        yield from items
+    return chain.from_iterable(grouped((item[0], item) for item in partitions).values())

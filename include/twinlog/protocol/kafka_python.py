@@ -16,71 +16,9 @@ from typing import Any, Final, Protocol
 from kafka.errors import KafkaError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
-from kafka.protocol.admin import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from kafka.protocol.admin.acl import (
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
-from kafka.protocol.admin.client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-)
+from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol.admin import acl, client_quotas, transactions, users
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
-from kafka.protocol.admin.transactions import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from kafka.protocol.admin.users import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-)
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kafka.protocol.producer import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -109,37 +47,41 @@ class Api:
         return str(self.request.__name__).removesuffix("Request")
 
 
-API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
-METADATA = Api(MetadataRequest, MetadataResponse, 12)
-FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
-FIND_COORDINATORS = Api(FindCoordinatorRequest, FindCoordinatorResponse, 4)
+API_VERSIONS = Api(metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, 0)
+METADATA = Api(metadata.MetadataRequest, metadata.MetadataResponse, 12)
+FIND_COORDINATOR = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 3)
+FIND_COORDINATORS = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 4)
 DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
-LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
-OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
-OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
-DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
-DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
-LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
+LIST_GROUPS = Api(admin.ListGroupsRequest, admin.ListGroupsResponse, 5)
+OFFSET_FETCH = Api(consumer.OffsetFetchRequest, consumer.OffsetFetchResponse, 8)
+OFFSET_COMMIT = Api(consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, 8)
+DESCRIBE_GROUPS = Api(admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 5)
+DELETE_GROUPS = Api(admin.DeleteGroupsRequest, admin.DeleteGroupsResponse, 2)
+LIST_OFFSETS = Api(consumer.ListOffsetsRequest, consumer.ListOffsetsResponse, 5)
 
-FETCH = Api(FetchRequest, FetchResponse, 11)
+FETCH = Api(consumer.FetchRequest, consumer.FetchResponse, 11)
 """Used to look at a single batch; batches to copy are fetched by `twinlog.protocol.wire`."""
 
-EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
-INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
-ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
-DESCRIBE_PRODUCERS = Api(DescribeProducersRequest, DescribeProducersResponse, 0)
-LIST_TRANSACTIONS = Api(ListTransactionsRequest, ListTransactionsResponse, 0)
-DESCRIBE_TRANSACTIONS = Api(DescribeTransactionsRequest, DescribeTransactionsResponse, 0)
-END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
+EPOCH_ENDS = Api(consumer.OffsetForLeaderEpochRequest, consumer.OffsetForLeaderEpochResponse, 4)
+INIT_PRODUCER_ID = Api(producer.InitProducerIdRequest, producer.InitProducerIdResponse, 4)
+ADD_PARTITIONS = Api(producer.AddPartitionsToTxnRequest, producer.AddPartitionsToTxnResponse, 3)
+DESCRIBE_PRODUCERS = Api(transactions.DescribeProducersRequest, transactions.DescribeProducersResponse, 0)
+LIST_TRANSACTIONS = Api(transactions.ListTransactionsRequest, transactions.ListTransactionsResponse, 0)
+DESCRIBE_TRANSACTIONS = Api(
+    transactions.DescribeTransactionsRequest, transactions.DescribeTransactionsResponse, 0
+)
+END_TXN = Api(producer.EndTxnRequest, producer.EndTxnResponse, 3)
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
-DESCRIBE_ACLS = Api(DescribeAclsRequest, DescribeAclsResponse, 3)
-CREATE_ACLS = Api(CreateAclsRequest, CreateAclsResponse, 3)
-DELETE_ACLS = Api(DeleteAclsRequest, DeleteAclsResponse, 3)
-DESCRIBE_CLIENT_QUOTAS = Api(DescribeClientQuotasRequest, DescribeClientQuotasResponse, 1)
-ALTER_CLIENT_QUOTAS = Api(AlterClientQuotasRequest, AlterClientQuotasResponse, 1)
-DESCRIBE_SCRAM = Api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, 0)
-ALTER_SCRAM = Api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, 0)
+DESCRIBE_ACLS = Api(acl.DescribeAclsRequest, acl.DescribeAclsResponse, 3)
+CREATE_ACLS = Api(acl.CreateAclsRequest, acl.CreateAclsResponse, 3)
+DELETE_ACLS = Api(acl.DeleteAclsRequest, acl.DeleteAclsResponse, 3)
+DESCRIBE_CLIENT_QUOTAS = Api(
+    client_quotas.DescribeClientQuotasRequest, client_quotas.DescribeClientQuotasResponse, 1
+)
+ALTER_CLIENT_QUOTAS = Api(client_quotas.AlterClientQuotasRequest, client_quotas.AlterClientQuotasResponse, 1)
+DESCRIBE_SCRAM = Api(users.DescribeUserScramCredentialsRequest, users.DescribeUserScramCredentialsResponse, 0)
+ALTER_SCRAM = Api(users.AlterUserScramCredentialsRequest, users.AlterUserScramCredentialsResponse, 0)
 
 
 def encode(api: Api, version: int, correlation: int, client_id: str, fields: Mapping[str, Any]) -> bytes:

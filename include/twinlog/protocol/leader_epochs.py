@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from twinlog.batches.header import HEADER_BYTES, BatchHeader
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -160,12 +161,11 @@ def first_batch(
 
 def _topics(group: Mapping[TopicPartition, ReadUpTo]) -> list[Any]:
     request = kafka_python.EPOCH_ENDS.request
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), read in group.items():
-        entry = request.OffsetForLeaderTopic.OffsetForLeaderPartition(
-            partition=partition, current_leader_epoch=-1, leader_epoch=read.epoch
-        )
-        by_topic.setdefault(topic, []).append(entry)
+    entry = request.OffsetForLeaderTopic.OffsetForLeaderPartition
+    by_topic = grouped(
+        (topic, entry(partition=partition, current_leader_epoch=-1, leader_epoch=read.epoch))
+        for (topic, partition), read in group.items()
+    )
     return [request.OffsetForLeaderTopic(topic=name, partitions=items) for name, items in by_topic.items()]
 
 
@@ -191,9 +191,7 @@ def producer_states(
     Requires READ on the topics.
     """
     api = kafka_python.DESCRIBE_PRODUCERS
-    names: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        names.setdefault(topic, []).append(partition)
+    names = grouped(partitions)
     entry: Any = api.request.TopicRequest
     answer = connection.call(
         api, topics=[entry(name=name, partition_indexes=numbers) for name, numbers in names.items()]

@@ -12,11 +12,11 @@ from twinlog.batches.record import Record, read_records
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import FormatError, TransientError
+from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine, QuarantineReplayed
 from twinlog.kafka_types import OfPartition, TopicPartition
-from twinlog.logs.partition_reader import Lost, PartitionReader
+from twinlog.logs.partition_reader import PartitionReader, require_whole
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -176,16 +176,9 @@ def read(flow: FlowSettings, clusters: Clusters, brokers: Brokers) -> Iterator[A
     )
     reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
     joining = Joining()
-    for block in reader.read(*at, start, end):
-        if isinstance(block, Lost):
-            raise TransientError(
-                f"{at.topic}-{at.partition} cannot be read from {block.start} to {block.end - 1}: {block.reason.value}",
-                hint="see that its leader is up, and that its log is whole",
-                code="quarantine-unreadable",
-            )
-        for batch in block.batches():
-            for record in read_records(batch.header, batch.data):
-                yield from joining.take(record.offset, _part(at, record))
+    for batch in require_whole(reader.read(*at, start, end), at, "quarantine-unreadable"):
+        for record in read_records(*batch):
+            yield from joining.take(record.offset, _part(at, record))
 
 
 def _part(at: TopicPartition, record: Record) -> Part:

@@ -20,7 +20,7 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.quarantine.read import FETCH_BYTES
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceIncarnation, read_maps
+from twinlog.state.progress import read_maps
 
 REASON = "damaged"
 """Why such a record was written aside, as its headers tell."""
@@ -36,7 +36,7 @@ def read_whole(
     there = flow.source.alias
     if why := not_as_copied(flow, ledger, gap):
         return why
-    life = SourceIncarnation(gap.topic, gap.topic_id, gap.partition)
+    life = gap.life
     if not left_out(read_maps(flow, clusters.target, {life}).get(life), gap):
         return "the offset map no longer says that the copy lacks it"
     if not _is_there(clusters, gap):

@@ -34,11 +34,11 @@ from twinlog.formats.ledger.recovery import (
     StepState,
 )
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.gate.suites.suites import Mode
+from twinlog.gate.suites import Mode
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.policy.state_topics import HOME
 from twinlog.recovery.procedure import StepName, left
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceIncarnation
 
 MOST_ENTRIES = 200
 """Journal entries that a run keeps, the newest: a failover that is tried for days must not fill the ledger."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from twinlog.config.file.providers import reveal
-from twinlog.config.security.registry import RegistrySettings
+from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
 from twinlog.schemas.values import AVRO, Reference, Schema, Version
 from twinlog.visible import visible

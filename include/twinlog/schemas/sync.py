@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.registry import Registries
+from twinlog.config.security.connection import Registries
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.schemas.apply import apply, release, to_release

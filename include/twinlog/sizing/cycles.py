@@ -7,9 +7,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
-from twinlog.sizing.costs import Costs
+from twinlog.sizing.costs import Costs, LaneModel
 from twinlog.sizing.load import MOST_SECONDS, Load, Rules
-from twinlog.sizing.transaction import LaneModel
 
 CYCLES: Final = 60
 """Cycles that are simulated."""

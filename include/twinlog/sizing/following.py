@@ -11,9 +11,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
-from twinlog.sizing.costs import Costs
+from twinlog.sizing.costs import Costs, LaneModel
 from twinlog.sizing.load import Load, Rules
-from twinlog.sizing.transaction import LaneModel
 
 ROOM: Final = 0.8
 """The share of its time that a lane, or a broker's markers, may be busy: the rest is for uneven loads."""

@@ -11,8 +11,15 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import named_flow
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import AuditStepRequest, CopyRequest, FailbackRequest, FailoverRequest, Request
-from twinlog.spark.running import OnStart, Running
+from twinlog.spark.request import (
+    AuditStepRequest,
+    CopyRequest,
+    FailbackRequest,
+    FailoverRequest,
+    OnStart,
+    Request,
+    Running,
+)
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
 
 if TYPE_CHECKING:

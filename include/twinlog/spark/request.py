@@ -7,10 +7,11 @@ connections over in the environment.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
 from twinlog.audit.request import AuditRequest
 from twinlog.errors import UsageError
@@ -129,3 +130,13 @@ def _adapter() -> TypeAdapter[Request]:
     from pydantic import Field, TypeAdapter
 
     return TypeAdapter(Annotated[Request, Field(discriminator="step")])
+
+
+class Running(Protocol):
+    """Spark jobs that run on by themselves on a Connect server if their client is gone."""
+
+    def cancel(self) -> None:
+        """Cancel them."""
+
+
+OnStart = Callable[[Running], None]

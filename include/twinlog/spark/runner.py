@@ -10,13 +10,12 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.copying.rounds import TASKS_DIED
-from twinlog.errors import TransientError
+from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
-from twinlog.spark.archive.refusal import refusal
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
@@ -167,3 +166,45 @@ def open_audit_runner(
     """Open a session on `master` and yield a runner of an audit over it."""
     with session(master, app_name, settings=PLANS_AS_THEY_ARE) as spark:
         yield SparkRunner(spark, AUDIT, master)
+
+
+EXECUTOR_PYTHON: Final = "executor-python"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    pattern: re.Pattern[str]
+    message: str
+    hint: str
+
+
+_REASONS: Final = (
+    _Reason(  # spark/daemon.py says so before it imports anything
+        re.compile(r"twinlog: (this worker .*)"),
+        "{0}",
+        "name a Python of that version in spark.pyspark.python, on machines of that kind",
+    ),
+    _Reason(
+        re.compile(r"No module named '?(twinlog)'?(?![.\w])"),
+        "the executors' Python has no module {0}",
+        "install twinlog on the executors' machines, or ship it: twinlog spark package",
+    ),
+    _Reason(
+        re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.*?)(?:, PySpark cannot.*)?$", re.MULTILINE),
+        "{0}",
+        "give executors and driver the same Python: spark.pyspark.python",
+    ),
+    _Reason(  # with another number, such as 12 (no memory), it may go away
+        re.compile(r'Cannot run program "([^"]*)".*error=2\b'),
+        "the executors' machines have no {0}",
+        "name a Python that the executors' machines have in spark.pyspark.python",
+    ),
+)
+
+
+def refusal(error: str) -> TerminalError | None:
+    """Return the error of executors whose Python is missing, of another version, or without twinlog; else None."""
+    for it in _REASONS:
+        if found := it.pattern.search(error):
+            return TerminalError(it.message.format(found[1].strip()), hint=it.hint, code=EXECUTOR_PYTHON)
+    return None

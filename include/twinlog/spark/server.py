@@ -34,7 +34,7 @@ from twinlog.config.flow.values import ALONE, AUTO
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.process_id import ProcessId, stop_pid
 from twinlog.spark.build import BUILD
-from twinlog.spark.classes.use import SUBMIT_OPTIONS, submit_options
+from twinlog.spark.classes import SUBMIT_OPTIONS, submit_options
 from twinlog.spark.protection import PROTECTED, TOKEN_VARIABLE
 from twinlog.spark.session import (
     CONF,

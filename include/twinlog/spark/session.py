@@ -18,16 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
+from twinlog.spark import protection
 from twinlog.spark.archive.use import from_archive
-from twinlog.spark.classes.use import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
+from twinlog.spark.classes import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
 from twinlog.spark.head_start import SAME_WORKERS, HeadStart
-from twinlog.spark.protection import (
-    TOKEN_VARIABLE,
-    connect_url,
-    protection,
-    shares_session,
-    without_tokens,
-)
 from twinlog.spark.slots import cores_wanted
 
 if TYPE_CHECKING:
@@ -140,11 +134,11 @@ def session(
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001  PySpark, py4j and gRPC each have their own; a cause may quote a token
-        first_line = without_tokens(reason_of_no_session(error), master)
+        first_line = protection.without_tokens(reason_of_no_session(error), master)
         if "UNAUTHENTICATED" in str(error):
             raise ConfigError(
                 f"the Connect server {without_options(master)} refuses the token, or was given none",
-                hint=f"give twinlog the server's token, in {TOKEN_VARIABLE} or twinlog.spark.master",
+                hint=f"give twinlog the server's token, in {protection.TOKEN_VARIABLE} or twinlog.spark.master",
                 code="spark-token",
                 master=without_options(master),
             ) from None
@@ -168,8 +162,8 @@ def session(
 def _on_connect_server(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    spark: SparkSession = SparkSession.builder.remote(connect_url(master)).getOrCreate()
-    if shares_session(master):
+    spark: SparkSession = SparkSession.builder.remote(protection.connect_url(master)).getOrCreate()
+    if protection.shares_session(master):
         spark.release_session_on_close = False  # others work in it
     try:
         spark.conf.get(
@@ -204,7 +198,7 @@ def _classic(
         os.environ["PYSPARK_PYTHON"] = archive.python
         settings |= archive.settings
     settings |= cores_wanted(where, chosen, wanted)
-    settings |= protection(where, chosen)
+    settings |= protection.protection(where, chosen)
     context = SparkContext.getOrCreate(SparkConf().setAll(settings.items()).setAppName(app_name))
     if not where.startswith("local"):  # a job may have to wait for a slot
         return SparkSession.builder.getOrCreate()

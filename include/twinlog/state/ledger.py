@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -14,8 +13,8 @@ from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
+from twinlog.formats.ledger import topics
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.groups import GroupLook
@@ -31,19 +30,7 @@ from twinlog.formats.ledger.records import (
     Quarantine,
     QuarantineReplayed,
 )
-from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
-from twinlog.formats.ledger.topics import (
-    Beginning,
-    CopiedThrough,
-    DeletedTopic,
-    Gap,
-    GapAcknowledged,
-    Incarnation,
-    LeaderEpoch,
-    OffsetsAltered,
-    Rebuild,
-    TopicPause,
-)
+from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.writers import (
     CopyOutcome,
     FlowClaim,
@@ -54,6 +41,7 @@ from twinlog.formats.ledger.writers import (
     names_ever,
     source_ids,
 )
+from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.policy.state_topics import comes_home
@@ -101,17 +89,17 @@ class Ledger:
     Not all that a ledger holds is here: of the fences, which drivers read, only the last one's `recording` is.
     """
 
-    incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
-    every_incarnation: tuple[Incarnation, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    incarnations: Mapping[str, topics.Incarnation] = field(default_factory=dict)
+    every_incarnation: tuple[topics.Incarnation, ...] = ()
+    gaps: tuple[topics.Gap, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
     replayed: tuple[QuarantineReplayed, ...] = ()
-    beginnings: Mapping[str, Beginning] = field(default_factory=dict)
-    leader_epochs: tuple[LeaderEpoch, ...] = ()
-    chains: tuple[CopiedThrough, ...] = ()
-    pauses: Mapping[str, TopicPause] = field(default_factory=dict)
-    deleted: Mapping[str, DeletedTopic] = field(default_factory=dict)
-    rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
+    beginnings: Mapping[str, topics.Beginning] = field(default_factory=dict)
+    leader_epochs: tuple[topics.LeaderEpoch, ...] = ()
+    chains: tuple[topics.CopiedThrough, ...] = ()
+    pauses: Mapping[str, topics.TopicPause] = field(default_factory=dict)
+    deleted: Mapping[str, topics.DeletedTopic] = field(default_factory=dict)
+    rebuilds: Mapping[str, topics.Rebuild] = field(default_factory=dict)
     flow_state: FlowState | None = None
     recording: str = ""
     last_report: CycleReport | None = None
@@ -124,8 +112,8 @@ class Ledger:
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
-    acknowledged: tuple[GapAcknowledged, ...] = ()
-    altered: tuple[OffsetsAltered, ...] = ()
+    acknowledged: tuple[topics.GapAcknowledged, ...] = ()
+    altered: tuple[topics.OffsetsAltered, ...] = ()
     map_holes: tuple[MapHole, ...] = ()
     claims: tuple[FlowClaim, ...] = ()
     written_as: frozenset[str] = frozenset()
@@ -237,27 +225,25 @@ def _claims_in_order(
 
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     """Sort records into the state they make."""
-    known: defaultdict[type, list[Any]] = defaultdict(list)
-    for record in records:
-        known[type(record)].append(record)
-    known_incarnations = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
+    known: Mapping[type, list[Any]] = grouped((type(record), record) for record in records)
+    known_incarnations = sorted(_of(known, topics.Incarnation), key=lambda it: (it.number, it.since_ms))
     current = {it.topic: it for it in known_incarnations}
     return Ledger(
         incarnations=current,
         every_incarnation=tuple(known_incarnations),
-        gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
+        gaps=tuple(sorted(_of(known, topics.Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
         quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
         replayed=tuple(sorted(_of(known, QuarantineReplayed), key=lambda it: it.at_ms)),
         beginnings={
             it.topic: it
-            for it in _of(known, Beginning)
+            for it in _of(known, topics.Beginning)
             if it.topic in current and it.topic_id == current[it.topic].topic_id
         },
-        leader_epochs=tuple(_of(known, LeaderEpoch)),
-        chains=tuple(sorted(_of(known, CopiedThrough), key=lambda it: it.topic_partition)),
-        pauses={it.topic: it for it in _of(known, TopicPause)},
-        deleted={it.topic: it for it in _of(known, DeletedTopic)},
-        rebuilds={it.topic: it for it in _of(known, Rebuild)},
+        leader_epochs=tuple(_of(known, topics.LeaderEpoch)),
+        chains=tuple(sorted(_of(known, topics.CopiedThrough), key=lambda it: it.topic_partition)),
+        pauses={it.topic: it for it in _of(known, topics.TopicPause)},
+        deleted={it.topic: it for it in _of(known, topics.DeletedTopic)},
+        rebuilds={it.topic: it for it in _of(known, topics.Rebuild)},
         flow_state=next(_of(known, FlowState), None),
         recording=next((it.recording for it in _of(known, LaneFence)), ""),
         last_report=next(_of(known, CycleReport), None),
@@ -275,13 +261,13 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
-        acknowledged=tuple(_of(known, GapAcknowledged)),
-        altered=tuple(sorted(_of(known, OffsetsAltered), key=lambda it: it.at_ms)),
+        acknowledged=tuple(_of(known, topics.GapAcknowledged)),
+        altered=tuple(sorted(_of(known, topics.OffsetsAltered), key=lambda it: it.at_ms)),
         map_holes=tuple(_of(known, MapHole)),
         claims=tuple(_of(known, FlowClaim)),
         written_as=names_ever(_of(known, LaneWriter)),
         reverse_flows=tuple(_of(known, ReverseFlow)),
-        source_ids=source_ids([*_of(known, FlowClaim), *_of(known, Incarnation)]),
+        source_ids=source_ids([*_of(known, FlowClaim), *_of(known, topics.Incarnation)]),
         recoveries=tuple(sorted(_of(known, RecoveryRun), key=lambda it: (it.started_ms, it.run))),
         promotion_plan=next(_of(known, PromotionPlan), None),
         tails=tuple(_of(known, TailExported)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
@@ -11,24 +11,11 @@ from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey
 from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
 
 M = TypeVar("M", bound=PackedMap | OffsetMap)
-
-
-class SourceIncarnation(NamedTuple):
-    """One partition of one incarnation (topic id) of a source topic."""
-
-    topic: str
-    topic_id: str
-    partition: int
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """The partition, whatever its incarnation."""
-        return TopicPartition(self.topic, self.partition)
 
 
 class Maps(Mapping[SourceIncarnation, M], Generic[M]):
@@ -91,7 +78,7 @@ def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[Pack
     readable: dict[SourceIncarnation, PackedMap] = {}
     broken: dict[SourceIncarnation, UnreadableMap] = {}
     for key, stored in _grouped(map_topic, latest).items():
-        life = SourceIncarnation(key.topic, key.topic_id, key.partition)
+        life = key.life
         try:
             values = {first: it.value or b"" for first, it in stored.items()}
             readable[life] = PackedMap.of(values, origin=_origin(map_topic, life, stored))
@@ -128,8 +115,7 @@ def stored_segments(
     """
     latest = latest_records_or_empty(cluster, flow.offset_map_topic)
     return {
-        SourceIncarnation(key.topic, key.topic_id, key.partition): tuple(sorted(stored))
-        for key, stored in _grouped(flow.offset_map_topic, latest).items()
+        key.life: tuple(sorted(stored)) for key, stored in _grouped(flow.offset_map_topic, latest).items()
     }
 
 

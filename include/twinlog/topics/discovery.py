@@ -16,8 +16,7 @@ from twinlog.config.flow.copying import RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.kafka_types import Issue, TopicPartition
-from twinlog.state.progress import SourceIncarnation
+from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 
 
 class ProblemCode(StrEnum):
@@ -40,19 +39,12 @@ class ProblemCode(StrEnum):
     NO_SUCH_TOPIC = "no-such-topic"
 
 
-BLOCKING = frozenset({
-    ProblemCode.RECREATED,
-    ProblemCode.OTHER_LOG,
-    ProblemCode.SOURCE_CHANGED,
-    ProblemCode.COPY_DELETED,
-    ProblemCode.COPY_RECREATED,
-    ProblemCode.COPY_RENAMED,
-    ProblemCode.REBUILDING,
-    ProblemCode.REMOTE_NAME_CLASH,
-    ProblemCode.FEWER_PARTITIONS,
-    ProblemCode.SOURCE_REFUSED,
-    ProblemCode.TARGET_REFUSED,
-})
+BLOCKING = frozenset(ProblemCode) - {
+    ProblemCode.DELETED,
+    ProblemCode.SCHEMAS_RENAMED,
+    ProblemCode.PARTITION_UNAVAILABLE,
+    ProblemCode.NO_SUCH_TOPIC,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from types import MappingProxyType
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.policy.state_topics import is_known_heartbeats
@@ -182,9 +182,7 @@ def _other_logs(flow: FlowSettings, other_logs: Mapping[str, Witness]) -> Iterab
 
 
 def _name_clashes(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
-    by_remote: defaultdict[str, list[str]] = defaultdict(list)
-    for topic in sorted(source.topics.found):
-        by_remote[remote_name(flow, topic)].append(topic)
+    by_remote = grouped((remote_name(flow, topic), topic) for topic in sorted(source.topics.found))
     for remote, topics in by_remote.items():
         for topic in topics if len(topics) > 1 else ():
             yield Problem(
@@ -214,10 +212,7 @@ def _fewer_partitions(flow: FlowSettings, source: SourceState, target: TargetSta
 
 
 def _unavailable(source: SourceState) -> Iterable[Problem]:
-    by_topic: defaultdict[str, list[int]] = defaultdict(list)
-    for it in source.offsets.refused:
-        by_topic[it.topic].append(it.partition)
-    for topic, partitions in by_topic.items():
+    for topic, partitions in grouped(source.offsets.refused).items():
         first = min(partitions)
         error = source.offsets.refused[TopicPartition(topic, first)]
         yield Problem(

@@ -20,6 +20,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
@@ -186,12 +187,8 @@ def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bo
 
 def _loopback(ways: Iterable[ReverseState], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
     """Return what the reverse flows wrote into `topics`."""
-    found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
-    for way in ways:
-        for life, packed in way.maps.items():
-            if life.topic in topics:
-                found[life.topic_partition].append(packed.open())
-    return _joined(found)
+    maps = (it for way in ways for it in way.maps.items())
+    return _joined(grouped((life.topic_partition, it.open()) for life, it in maps if life.topic in topics))
 
 
 def _other_flows(

@@ -6,11 +6,11 @@ the target's defaults besides.  It is not grown: with other partitions a key wou
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.grouped import grouped
 from twinlog.state.ledger import Ledger, of_partition
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.plan import Change, ChangeKind, Refusal, clamped
@@ -21,11 +21,11 @@ ROUTED_DELETED = "routed-topic-deleted"
 
 def sources(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> Mapping[str, list[DiscoveredTopic]]:
     """Return the source topics whose rules route records to each topic of the target."""
-    found: defaultdict[str, list[DiscoveredTopic]] = defaultdict(list)
-    for topic in topics if flow.transforms.routes else ():
-        for name in dict.fromkeys(it.to for it in flow.chain_of(topic.topic, topic.remote_topic).routes):
-            found[name].append(topic)
-    return found
+    return grouped(
+        (name, topic)
+        for topic in (topics if flow.transforms.routes else ())
+        for name in dict.fromkeys(it.to for it in flow.chain_of(topic.topic, topic.remote_topic).routes)
+    )
 
 
 def plan_routed(

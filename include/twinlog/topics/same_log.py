@@ -25,10 +25,10 @@ from twinlog.cluster.prints import Fingerprint
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceIncarnation
+from twinlog.state.progress import Maps
 from twinlog.topics.discovery import SourceState, TargetState, remote_name
 
 _PARTITIONS = 4

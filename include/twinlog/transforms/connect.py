@@ -11,16 +11,8 @@ from typing import Final
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
-from twinlog.transforms.chain import (
-    DropHeaders,
-    Filter,
-    HasHeaderKey,
-    Predicate,
-    RecordIsTombstone,
-    Step,
-    TopicNameMatches,
-)
-from twinlog.transforms.mistake import Mistake
+from twinlog.transforms import chain
+from twinlog.transforms.rule_keys import Mistake
 
 TRANSFORMS, PREDICATES = "transforms", "predicates"
 PACKAGE: Final = "org.apache.kafka.connect.transforms."
@@ -72,7 +64,7 @@ _OF_CLASS: Final = {
 
 def read_steps(
     transforms: Sequence[str], predicates: Sequence[str], properties: Mapping[str, str]
-) -> tuple[tuple[Step, ...], tuple[Mistake, ...]]:
+) -> tuple[tuple[chain.Step, ...], tuple[Mistake, ...]]:
     """Return the steps that a file describes, and its mistakes; with a fatal one the steps say nothing.
 
     `transforms` and `predicates` are the listed names, `properties` the texts of all keys below these two.
@@ -101,7 +93,7 @@ class _Reading:
         if twice:
             self._refuse(key, f"names {', '.join(twice)} twice")
 
-    def predicate(self, name: str) -> Predicate | None:
+    def predicate(self, name: str) -> chain.Predicate | None:
         """Read a predicate; None if it has a mistake."""
         prefix = f"{PREDICATES}.{name}."
         kind = self._type(prefix, PREDICATES)
@@ -109,10 +101,10 @@ class _Reading:
             case "":
                 return None
             case "RecordIsTombstone":
-                return RecordIsTombstone()
+                return chain.RecordIsTombstone()
             case "HasHeaderKey":
                 header = self._required(f"{prefix}name", PREDICATES)
-                return HasHeaderKey(header) if header else None
+                return chain.HasHeaderKey(header) if header else None
             case "TopicNameMatches":
                 pattern = self._required(f"{prefix}pattern", PREDICATES)
                 return self._topics(f"{prefix}pattern", pattern) if pattern else None
@@ -120,15 +112,15 @@ class _Reading:
         self._refuse(f"{prefix}type", f"{kind} is no predicate of Kafka Connect", known)
         return None
 
-    def _topics(self, key: str, pattern: str) -> TopicNameMatches | None:
+    def _topics(self, key: str, pattern: str) -> chain.TopicNameMatches | None:
         try:
             compile_java(pattern)
         except ConfigError as error:
             self._refuse(key, error.message, error.hint)
             return None
-        return TopicNameMatches(pattern)
+        return chain.TopicNameMatches(pattern)
 
-    def steps(self, name: str, predicates: Mapping[str, Predicate | None]) -> Iterator[Step]:
+    def steps(self, name: str, predicates: Mapping[str, chain.Predicate | None]) -> Iterator[chain.Step]:
         """Yield the step of a transform; none for one with a mistake."""
         prefix = f"{TRANSFORMS}.{name}."
         transform = self._transform(prefix)
@@ -144,7 +136,7 @@ class _Reading:
             if predicate is None:
                 return  # its own mistake was reported
         if transform is not None:
-            yield Step(transform, predicate, negate)
+            yield chain.Step(transform, predicate, negate)
 
     def _negate(self, prefix: str) -> bool:
         key = f"{prefix}negate"
@@ -157,17 +149,17 @@ class _Reading:
             self._refuse(key, f"{self._properties[key]!r} is neither true nor false")
         return text == "true"
 
-    def _transform(self, prefix: str) -> Filter | DropHeaders | None:
+    def _transform(self, prefix: str) -> chain.Filter | chain.DropHeaders | None:
         kind = self._type(prefix, TRANSFORMS)
         name = kind.removeprefix(PACKAGE)
         match name:
             case "":
                 return None
             case "Filter":
-                return Filter()
+                return chain.Filter()
             case "DropHeaders":
                 names = _listed(self._required(f"{prefix}headers", TRANSFORMS))
-                return DropHeaders(names) if names else None
+                return chain.DropHeaders(names) if names else None
         if name in _REFUSED:
             why = _REFUSED[name]
             self._refuse(f"{prefix}type", f"{name} cannot be applied: {why}", _HINTS.get(name, _WORKS))

@@ -1,18 +1,29 @@
-"""Read the keys `twinlog.transform.rules.NAME.*`.  Pure."""
+"""Read the keys `twinlog.transform.rules.NAME.*`, and tell the mistakes in keys of transforms.  Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms.json_fields import Path, paths_within
-from twinlog.transforms.mistake import Mistake
 from twinlog.transforms.routes import TOPIC_NAME, Partitioner, Route
 from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in the value of `key`; one that is not `fatal` has no effect on what is copied."""
+
+    key: str
+    message: str
+    hint: str = ""
+    fatal: bool = True
+
 
 RULES: Final = "twinlog.transform.rules."
 LISTS: Final = (".topics", ".mask", ".hash")

@@ -27,10 +27,16 @@ from twinlog.airflow.plugin.reports import KeptReport
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
 from twinlog.checks.gaps import GapReport
 from twinlog.cluster.admin.groups import GroupType
-from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample
 from twinlog.formats.ledger.records import CycleReport, GapCause
-from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState, StepState
+from twinlog.formats.ledger.recovery import (
+    DrillRun,
+    DrillState,
+    JournalEntry,
+    RecoveryRun,
+    RunState,
+    StepState,
+)
 from twinlog.groups.report import (
     CheckpointsResult,
     GroupPartitionRow,

@@ -9,9 +9,9 @@ from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import Tone, state_of
 from twinlog.checks.gaps import GapReport
-from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.monitoring.open_at_source import UndecidedPartition
 from twinlog.monitoring.status import FlowStatus, PauseStatus
 from twinlog.state.ledger import Ledger

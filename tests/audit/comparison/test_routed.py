@@ -25,9 +25,9 @@ from twinlog.audit.comparison.routed import (
 from twinlog.batches.record import record_rest
 from twinlog.batches.routed import Origin, RoutedRecord, with_origin
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import MapSegment
-from twinlog.state.progress import SourceIncarnation
 from twinlog.transforms.routes import Partitioner, Route
 
 ROUTE = Route("alerts", Partitioner.KEY)

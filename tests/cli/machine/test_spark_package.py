@@ -7,7 +7,7 @@ import json
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.spark.archive import contents
+from twinlog.spark.archive import make
 from twinlog.spark.archive.manifest import read
 from twinlog.spark.archive.use import settings_of
 
@@ -15,7 +15,7 @@ from twinlog.spark.archive.use import settings_of
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Archives of one package: all of them take half a minute."""
-    monkeypatch.setattr(contents, "TASKS_NEED", ("tenacity",))
+    monkeypatch.setattr(make, "TASKS_NEED", ("tenacity",))
 
 
 def test_the_archive_is_described(tmp_path, capsys):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.values import NEVER
-from twinlog.formats.ledger.drill import DrillRun, DrillState
+from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.state.ledger import write_ledger

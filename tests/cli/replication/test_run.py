@@ -17,7 +17,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of
-from twinlog.cycle.conclude import GroupsRun
+from twinlog.cycle import GroupsRun
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.kafka_types import PartitionIssue, TopicPartition

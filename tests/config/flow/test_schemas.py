@@ -10,7 +10,7 @@ from twinlog.config.explain import explain
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.settings import Configuration
-from twinlog.config.security.registry import Registries, RegistrySettings
+from twinlog.config.security.connection import Registries, RegistrySettings
 from twinlog.errors import ConfigError
 from twinlog.jsonable import to_json
 

@@ -179,7 +179,7 @@ class Flow:
         for number, run_id in enumerate(drivers):
             self._note(LaneFence(run_id, 3, number))
         monkeypatch.setattr(at_least_once, "_write", self._write)
-        monkeypatch.setattr(at_least_once, "init_writer", lambda *_: Writer(None, 7, 0))
+        monkeypatch.setattr(at_least_once.fence, "init_writer", lambda *_: Writer(None, 7, 0))
         monkeypatch.setattr(at_least_once.time, "sleep", self._sleep)
 
     def grant(self, run_id: str) -> Grant:

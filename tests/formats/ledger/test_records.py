@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from strategies import int32s, names
 from twinlog.errors import FormatError
-from twinlog.formats.ledger.drill import DrillRun, DrillState
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
 from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
@@ -26,6 +25,8 @@ from twinlog.formats.ledger.records import (
 )
 from twinlog.formats.ledger.recovery import (
     DeniedWrite,
+    DrillRun,
+    DrillState,
     JournalEntry,
     PromotionPlan,
     RecoveryRun,

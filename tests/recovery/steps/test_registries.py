@@ -8,7 +8,7 @@ from typing import Any
 
 from fake_registry import FakeRegistry
 
-from twinlog.config.security.registry import Registries, RegistrySettings
+from twinlog.config.security.connection import Registries, RegistrySettings
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery.steps import registries

@@ -11,8 +11,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from twinlog.errors import ConfigError, UsageError
-from twinlog.spark.archive import contents
-from twinlog.spark.archive.contents import TASKS_NEED, needed
+from twinlog.spark.archive import make
+from twinlog.spark.archive.make import TASKS_NEED, needed
 
 TASKS = ("daemon", "lane_task", "audit_task", "sample_task")
 SPARKS_OWN = {"pyspark"}
@@ -76,7 +76,7 @@ def test_an_unknown_package_is_refused():
 
 def test_a_missing_package_of_ours_is_refused(monkeypatch):
     """An archive without it would fail on the nodes."""
-    monkeypatch.setattr(contents, "TASKS_NEED", ("no-such-package",))
+    monkeypatch.setattr(make, "TASKS_NEED", ("no-such-package",))
     with pytest.raises(ConfigError, match="no-such-package, which tasks need") as refused:
         needed(())
     assert "spark-archive" == refused.value.code
@@ -94,5 +94,5 @@ def test_a_package_brings_what_its_extras_need(tmp_path, monkeypatch):
         lines = [f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {it}" for it in requires)]
         (info / "METADATA").write_text("Metadata-Version: 2.1\n" + "\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(contents, "TASKS_NEED", ())
+    monkeypatch.setattr(make, "TASKS_NEED", ())
     assert {"mine": "1.0", "other": "1.0", "quick": "1.0"} == needed(["Mine"])

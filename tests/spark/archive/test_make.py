@@ -11,7 +11,7 @@ import pytest
 
 import twinlog
 from twinlog.errors import ConfigError, UsageError
-from twinlog.spark.archive import contents, make
+from twinlog.spark.archive import make
 from twinlog.spark.archive.manifest import MANIFEST, read, running_python, this_platform
 from twinlog.spark.build import BUILD
 
@@ -21,7 +21,7 @@ SMALL = ("tenacity", "crc32c")
 @pytest.fixture
 def small(monkeypatch):
     """Archives of two packages: all of them take half a minute."""
-    monkeypatch.setattr(contents, "TASKS_NEED", SMALL)
+    monkeypatch.setattr(make, "TASKS_NEED", SMALL)
 
 
 def test_a_bare_python_runs_what_is_in_it(tmp_path, small):

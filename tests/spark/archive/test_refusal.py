@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.spark.archive.refusal import refusal
+from twinlog.spark.runner import refusal
 
 NO_TWINLOG = """\
 Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times: org.apache.spark.SparkException:

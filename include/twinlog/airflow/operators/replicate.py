@@ -29,8 +29,7 @@ from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
-    from twinlog.cycle.begin import Begun
-    from twinlog.cycle.conclude import Concluded
+    from twinlog.cycle import Begun, Concluded
     from twinlog.monitoring.exporter import Board
     from twinlog.spark.request import CopyRequest
 
@@ -77,7 +76,7 @@ class ReplicateOperator(SparkStepOperator):
 
     def execute(self, context: Context) -> Json:
         """Run the cycle, and return its report."""
-        from twinlog.cycle.conclude import conclude
+        from twinlog.cycle import conclude
         from twinlog.monitoring.exporter import Board
 
         started_ms, flow = clock.now_ms(), self.settings()
@@ -159,7 +158,7 @@ class ReplicateOperator(SparkStepOperator):
 
 
 def _begun(flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...] | None) -> Begun:
-    from twinlog.cycle.begin import begin
+    from twinlog.cycle import begin
     from twinlog.monitoring import heartbeats
 
     if topics is None and (warning := heartbeats.make_ready(flow, clusters.source)):
@@ -181,7 +180,7 @@ def _held(flow: FlowSettings, held: str) -> Exception | None:
 
 def not_placed(begun: Begun) -> TerminalError | None:
     """Return the error of topics that have no place on the target, though the others are copied.  Pure."""
-    from twinlog.cycle.issues import not_synced
+    from twinlog.cycle import not_synced
 
     issues = list(not_synced(begun.synced))
     if not issues:

@@ -26,8 +26,7 @@ from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called
 
 if TYPE_CHECKING:
-    from twinlog.spark.request import Request
-    from twinlog.spark.running import Running
+    from twinlog.spark.request import Request, Running
 
 CANCEL_SECONDS = 3.0
 """Seconds that a Connect server has to confirm a cancellation; two seconds later Airflow kills the task."""
@@ -180,7 +179,7 @@ def _has_connection() -> bool:
 
 def no_java(environment: Mapping[str, str]) -> TerminalError | None:
     """Return the error of a machine on which Spark finds no Java, None if it finds one."""
-    from twinlog.spark.classes.use import spark_java
+    from twinlog.spark.classes import spark_java
 
     if spark_java(environment) is not None:
         return None

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from twinlog.airflow.flows import SPARK_CONNECTION
 from twinlog.airflow.xcom import short
-from twinlog.spark.classes.use import submit_options
+from twinlog.spark.classes import submit_options
 from twinlog.spark.session import local_address
 
 RESULT_PREFIX = '{"twinlog":'

@@ -24,8 +24,8 @@ from twinlog.recovery.history import RunStatus, status_of
 from twinlog.visible import listed
 
 if TYPE_CHECKING:
-    from twinlog.formats.ledger.drill import DrillRun
     from twinlog.formats.ledger.gate import GateOutcome, RiskSample
+    from twinlog.formats.ledger.recovery import DrillRun
     from twinlog.monitoring.status import FlowStatus, TopicStatus
     from twinlog.state.ledger import Ledger
 

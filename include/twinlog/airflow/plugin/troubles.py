@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.checks.gaps import open_gaps
-from twinlog.formats.ledger.drill import DrillState
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import DrillState
 from twinlog.gate.record import duration, moment
 from twinlog.recovery.history import STATES
 from twinlog.visible import listed

@@ -49,7 +49,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     from twinlog.drill import drill
     from twinlog.drill.application import application
     from twinlog.drill.reading import reader
-    from twinlog.formats.ledger.drill import DrillState
+    from twinlog.formats.ledger.recovery import DrillState
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()

@@ -24,7 +24,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,10 +32,8 @@ from twinlog.audit.comparison.record_fields import Fields, RawRecord, excerpt, f
 from twinlog.audit.comparison.values import LISTED, Difference, RoutedAway
 from twinlog.batches.routed import ORIGIN, Origin, RoutedRecord, origin_of
 from twinlog.formats.ledger.audit import DifferenceKind
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
-
-if TYPE_CHECKING:  # a lane's task, which makes rows, needs nothing of the packages behind it
-    from twinlog.state.progress import SourceIncarnation
 
 ROW: Final = np.dtype([
     ("offset", "<i8"),

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.failure import Failure
-from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    parse_topics,
-)
+from twinlog.cli import options
+from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.errors import ExitCode, UsageError
-from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.audit.request import AuditRequest
@@ -43,39 +32,17 @@ MasterOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOf:
-    """The audit of one flow, or the reason why there is none; then nothing is called equal."""
-
-    flow: str
-    result: AuditResult | None = None
-    error: Failure | None = None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document that other programs rely on."""
-        unknown: dict[str, Any] = {
-            "flow": self.flow,
-            "equal": False,
-            "proved": False,
-            "differences": [],
-            "partitions": [],
-        }
-        known: dict[str, Any] = unknown if self.result is None else to_json(self.result)
-        return {**known, "error": to_json(self.error)}
-
-
 def audit(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
     full: FullOption = False,
     sample: SampleOption = None,
     seed: SeedOption = 0,
-    topics: TopicsOption = None,
+    topics: options.TopicsOption = None,
     master: MasterOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.
 
@@ -84,19 +51,16 @@ def audit(
     """
     flows = load_flows(config, flow, strict=strict)
     asked = _request(full, sample, seed, topics)
-    done = each_flow(
-        flows,
-        lambda one: AuditOf(one.name, audit_of(one, asked, master)),
-        lambda one, failure: AuditOf(one.name, error=failure),
-    )
-    documents = [it.document for it in done.results]
+    done = ask_each(flows, lambda one: audit_of(one, asked, master))
+    unknown = {"equal": False, "proved": False, "differences": [], "partitions": []}
+    documents = [it.document(**unknown) for it in done.results]
     # One flow is the document itself; several are a list, as in other commands.
     show(
         documents[0] if len(documents) == 1 else {"flows": documents},
         output,
-        (grid for it in done.results if it.result is not None for grid in _grids(it.result)),
+        (grid for it in done.results if it.found is not None for grid in _grids(it.found)),
     )
-    equal = all(it.result is None or it.result.equal for it in done.results)
+    equal = all(it.found is None or it.found.equal for it in done.results)
     return done.exit_code or int(ExitCode.DONE if equal else ExitCode.SAYS_NO)
 
 
@@ -123,7 +87,7 @@ def _request(full: bool, sample: float | None, seed: int, topics: str | None) ->
     if sample is not None and not 0 < sample <= 1:
         raise UsageError(f"--sample {sample} is no share", hint="a number above 0 and up to 1, such as 0.1")
     mode = AuditMode.FULL if full else AuditMode.INCREMENTAL if sample is None else AuditMode.SAMPLE
-    return AuditRequest(mode, 1.0 if sample is None else sample, seed, parse_topics(topics))
+    return AuditRequest(mode, 1.0 if sample is None else sample, seed, options.parse_topics(topics))
 
 
 def _grids(result: AuditResult) -> Iterator[Grid | Lines]:

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    SourceTopicOption,
-    StrictOption,
-)
 from twinlog.cli.render import show
 from twinlog.cli.say import warn
 from twinlog.errors import ExitCode
@@ -46,12 +39,12 @@ SideOption = Annotated[
 
 def commitments(
     *,
-    config: ConfigOption,
-    topic: SourceTopicOption,
+    config: options.ConfigOption,
+    topic: options.SourceTopicOption,
     side: SideOption,
-    flow: OneFlowOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    flow: options.OneFlowOption = None,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """List the commitments to the masked and hashed fields of a topic, a line each; nothing is changed.
 
@@ -70,11 +63,11 @@ def commitments(
             warn(f"{place.topic}-{place.partition}, offsets {item.start} to {item.end}: {item.reason}")
             continue
         count += 1
-        if output is Output.JSON:
+        if output is options.Output.JSON:
             found.append(item)
         else:
             sys.stdout.write(f"{visible(str(item))}\n")
-    if output is Output.JSON:
+    if output is options.Output.JSON:
         show(found, output)
     if not count:
         warn(f"no record of {topic} on the {side} has a commitment")

@@ -6,15 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    parse_topics,
-)
+from twinlog.cli import options
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import warn
 from twinlog.config.flow.reader import UNRESOLVED
@@ -27,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def explain(
-    config: ConfigOption,
-    flow: FlowOption = None,
-    topics: TopicsOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
+    topics: options.TopicsOption = None,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> None:
     """Say what the configuration comes to, value by value, and what becomes of each topic.
 
@@ -44,7 +36,7 @@ def explain(
 
     resolution = resolve(config, strict=strict, elsewhere=True)
     _refuse_unknown_checks(resolution)
-    named = parse_topics(topics)
+    named = options.parse_topics(topics)
     explanation = explained(resolution, flow or (), sorted(named or ()))
     if named is None:
         explanation = with_live_topics(explanation, resolution.configuration.flows)
@@ -58,7 +50,7 @@ def _refuse_unknown_checks(resolution: Resolution) -> None:
     """
     for flow in resolution.flows.values():
         if flow.settings.gate.blocking:
-            from twinlog.gate.suites.suites import refuse_unknown
+            from twinlog.gate.suites import refuse_unknown
 
             origin = next(it.origin for it in flow.values if it.key == "twinlog.gate.blocking")
             refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")

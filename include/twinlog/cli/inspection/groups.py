@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    GroupsOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    parse_moment,
-)
 from twinlog.cli.render import Grid, notes_grid, show
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
@@ -33,12 +25,12 @@ AtOption = Annotated[
 
 def groups(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
-    pattern: GroupsOption = "",
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
+    pattern: options.GroupsOption = "",
     at: AtOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced.
 
@@ -47,7 +39,7 @@ def groups(
     from twinlog.policy.selection import NameFilter
 
     wanted = NameFilter((pattern,)) if pattern else None
-    at_ms = None if at is None else parse_moment(at, "--at")
+    at_ms = None if at is None else options.parse_moment(at, "--at")
 
     def shown(one: FlowSettings) -> dict[str, Any]:
         document: dict[str, Any] = to_json(_report(one)) if at_ms is None else _past(one, at_ms)

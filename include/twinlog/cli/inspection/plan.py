@@ -6,20 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from twinlog.cli import options
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.inspection.schemas import rows
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    UntilOption,
-    parse_moment,
-    parse_topics,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.cli.say import say, warn
@@ -86,12 +76,12 @@ class FlowPlan:
 
 def plan(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
-    topics: TopicsOption = None,
-    until: UntilOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
+    topics: options.TopicsOption = None,
+    until: options.UntilOption = None,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
 
@@ -99,8 +89,8 @@ def plan(
     lanes (transactional producers) as if Spark had two slots. Positions of groups and offset syncs are not planned.
     Exit code 1: a topic or a partition is not copied before a person acts.
     """
-    chosen = parse_topics(topics)
-    until_ms = parse_moment(until) if until else None
+    chosen = options.parse_topics(topics)
+    until_ms = options.parse_moment(until) if until else None
     flows = load_flows(config, flow, strict=strict)
     names = SecondNames()
     done = each_flow(

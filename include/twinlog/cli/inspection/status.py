@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from twinlog.cli.failure import Failure
-from twinlog.cli.flows import each_flow, load_flows_and_ways_home
+from twinlog.cli.flows import ask_each, load_flows_and_ways_home
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
-from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.monitoring.status import FlowStatus, StoppedTopic
 
 
-@dataclass(frozen=True, slots=True)
-class StatusOf:
-    """The status of one flow, or the reason why there is none."""
-
-    flow: str
-    status: FlowStatus | None = None
-    error: Failure | None = None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document that other programs rely on."""
-        unknown: dict[str, Any] = {
-            "flow": self.flow,
-            "state": "unknown",
-            "rpo_seconds": None,
-            "lag_records": None,
-            "topics": [],
-            "gaps": [],
-            "incarnations": [],
-        }
-        return {**(unknown if self.status is None else to_json(self.status)), "error": to_json(self.error)}
+_UNKNOWN: Mapping[str, Any] = {
+    "state": "unknown",
+    "rpo_seconds": None,
+    "lag_records": None,
+    "topics": [],
+    "gaps": [],
+    "incarnations": [],
+}
 
 
 def status(
@@ -53,13 +38,10 @@ def status(
 
     Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.
     """
-    done = each_flow(
-        load_flows_and_ways_home(config, flow, strict=strict),
-        lambda one: StatusOf(one.name, status_of(one)),
-        lambda one, failure: StatusOf(one.name, error=failure),
-    )
-    seen = [it.status for it in done.results if it.status is not None]
-    show({"flows": [it.document for it in done.results]}, output, (g for it in seen for g in _grids(it)))
+    done = ask_each(load_flows_and_ways_home(config, flow, strict=strict), status_of)
+    seen = [it.found for it in done.results if it.found is not None]
+    documents = [it.document(**_UNKNOWN) for it in done.results]
+    show({"flows": documents}, output, (g for it in seen for g in _grids(it)))
     return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in seen) else 0)
 
 

@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog import clock
+from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    parse_moment,
-    parse_topics,
-)
 from twinlog.cli.render import Grid, refuse_unwritable, show, written
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, TerminalError, UsageError
@@ -72,17 +63,17 @@ AtOption = Annotated[
 def translate(
     offsets: OffsetsArgument = None,
     *,
-    config: ConfigOption,
-    flow: OneFlowOption = None,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
     group: GroupOption = None,
     groups: GroupsOption = "",
     offsets_file: FileOption = "",
     write: WriteOption = None,
     reverse: ReverseOption = False,
     at: AtOption = None,
-    topics: TopicsOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    topics: options.TopicsOption = None,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation."""
     _check(offsets, group, groups, offsets_file, write, at, topics, reverse=reverse)
@@ -99,7 +90,7 @@ def translate(
         if wanted:
             found = translate_groups(one, clusters, wanted, at_ms)
         elif at_ms is not None:
-            found = translate_time(one, clusters, at_ms, parse_topics(topics))
+            found = translate_time(one, clusters, at_ms, options.parse_topics(topics))
         else:
             found = translated(one, clusters, Standing(tuple(_asks(document, offsets)), back=reverse))
         words = tuple(_asks_for_names(document)) if document is not None and write is not None else ()
@@ -146,7 +137,7 @@ def _check(
 
 def _past(text: str) -> int:
     """Read --at; where a group will stand, or which record will come first, nobody knows yet."""
-    at_ms = parse_moment(text, "--at")
+    at_ms = options.parse_moment(text, "--at")
     if at_ms > clock.now_ms():
         raise UsageError(f"--at: {text} has not come yet", hint="give a time that has passed")
     return at_ms
@@ -200,7 +191,7 @@ def _with_a_copy(answers: Sequence[Answer], path: Path) -> Sequence[Answer]:
     return answers
 
 
-def _show(found: Translated, output: Output) -> None:
+def _show(found: Translated, output: options.Output) -> None:
     times = found.as_of_ms or (None,) * len(found.answers)
     rows: list[dict[str, Any]] = []
     for answer, as_of in zip(found.answers, times, strict=True):

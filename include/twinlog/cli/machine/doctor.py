@@ -69,7 +69,7 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
     import psutil
 
     from twinlog.batches.plain.library import LIBRARY
-    from twinlog.spark.classes.use import spark_classes, spark_java
+    from twinlog.spark.classes import spark_classes, spark_java
 
     java, archive = spark_java(os.environ), spark_classes(os.environ)
     temporary = tempfile.gettempdir()

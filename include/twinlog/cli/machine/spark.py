@@ -160,7 +160,7 @@ def cds(output: OutputOption = Output.TABLE) -> int:
     It takes half a minute and 170 MB of the user's cache, once; twinlog uses it by itself from then on, and asks for a
     new one (twinlog doctor) when Java or PySpark change. Another spark-submit uses it by the options that are shown.
     """
-    from twinlog.spark.classes.make import make
+    from twinlog.spark.classes import make
     from twinlog.spark.server import run_once
 
     say("starting a Spark to see which classes it loads")

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    parse_topics,
-)
 from twinlog.cli.render import Grid, notes_grid, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
@@ -70,20 +62,20 @@ Work = Callable[["FlowSettings", "Clusters", str], "TakeoverReport"]
 
 def takeover(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
     connector: ConnectorOption = "",
     offsets_topic: OffsetsTopicOption = "",
     worker_group: WorkerGroupOption = "",
     source_group: SourceGroupOption = "",
-    topics: TopicsOption = None,
+    topics: options.TopicsOption = None,
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there."""
-    chosen, names = parse_topics(topics), (connector, offsets_topic, worker_group)
+    chosen, names = options.parse_topics(topics), (connector, offsets_topic, worker_group)
     if source_group and any(names):
         raise UsageError(
             "--source-group is of a program that is no MM2",
@@ -104,15 +96,15 @@ def takeover(
 
 def handover(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
     connector: ConnectorOption = "",
     offsets_topic: OffsetsTopicOption = "",
     worker_group: WorkerGroupOption = "",
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
     names = connector, offsets_topic, worker_group
@@ -129,7 +121,7 @@ def handover(
 
 
 def _each(
-    flows: tuple[FlowSettings, ...], names: tuple[str, ...], depth: int, work: Work, output: Output
+    flows: tuple[FlowSettings, ...], names: tuple[str, ...], depth: int, work: Work, output: options.Output
 ) -> int:
     if depth < 1:
         raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")

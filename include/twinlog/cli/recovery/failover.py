@@ -11,22 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import load_flow_or_way_home
-from twinlog.cli.options import (
-    ConfigOption,
-    DryRunOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    parse_moment,
-)
 from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import say, say_step
-from twinlog.gate.suites.suites import Mode
+from twinlog.gate.suites import Mode
 
 if TYPE_CHECKING:
     from twinlog.gate.evidence import Seal
@@ -58,17 +50,17 @@ YesOption = Annotated[
 
 def failover(
     *,
-    config: ConfigOption,
+    config: options.ConfigOption,
     mode: ModeOption,
-    flow: OneFlowOption = None,
-    dry_run: DryRunOption = False,
+    flow: options.OneFlowOption = None,
+    dry_run: options.DryRunOption = False,
     yes: YesOption = False,
     groups_at: GroupsAtOption = None,
     consistent_cut: ConsistentCutOption = None,
     sign_with: SignOption = None,
     master: MasterOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Promote the target of a flow, so that clients can work there; run again, it goes on where it stopped.
 
@@ -81,7 +73,7 @@ def failover(
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
 
-    at_ms = None if groups_at is None else parse_moment(groups_at, "--groups-at")
+    at_ms = None if groups_at is None else options.parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
     if not dry_run:

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
+from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
-from twinlog.cli.options import (
-    ByOption,
-    ConfigOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    parse_duration,
-    parse_moment,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import warn
 from twinlog.errors import TerminalError, UsageError
@@ -51,18 +43,18 @@ def add(
     reason: Annotated[
         str, typer.Option("--reason", help="Why a failover may begin although this check fails.")
     ],
-    by: ByOption,
+    by: options.ByOption,
     until: Annotated[
         str, typer.Option("--until", metavar="TIME", help="2026-01-31T12:00:00Z, or a span such as 4h.")
     ],
     subject: SubjectOption = "",
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Waive a check until a time; a waiver of the same check and subject is replaced."""
     from twinlog.formats.ledger.gate import Waiver
-    from twinlog.gate.suites.suites import refuse_unknown
+    from twinlog.gate.suites import refuse_unknown
     from twinlog.state.ledger import write_ledger
 
     now_ms = clock.now_ms()
@@ -82,7 +74,10 @@ def add(
 
 @app.command("list")
 def list_waivers(
-    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+    *,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """List waivers, expired ones too."""
     from twinlog.state.ledger import read_ledger
@@ -99,9 +94,9 @@ def remove(
     check: CheckArgument,
     *,
     subject: SubjectOption = "",
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete a waiver: the check counts again."""
     from twinlog.state.ledger import forget, read_ledger
@@ -123,7 +118,7 @@ def remove(
 
 def _until(text: str, now_ms: int) -> int:
     spans = text[-1:] in {"s", "m", "h", "d"}
-    until_ms = now_ms + 1000 * parse_duration(text, "--until") if spans else _moment(text)
+    until_ms = now_ms + 1000 * options.parse_duration(text, "--until") if spans else _moment(text)
     if until_ms <= now_ms:
         raise UsageError(f"--until: {text} has passed", hint="a waiver needs a time to come")
     if until_ms > now_ms + LONGEST_MS:
@@ -161,12 +156,12 @@ def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, subject: str
 
 def _moment(text: str) -> int:
     try:
-        return parse_moment(text)
+        return options.parse_moment(text)
     except UsageError as error:
         raise UsageError(error.message, hint="write 2026-01-31T12:00:00Z, or a span such as 4h") from None
 
 
-def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Output) -> None:
+def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: options.Output) -> None:
     from twinlog.gate.answer import waived_by
     from twinlog.gate.record import moment
 

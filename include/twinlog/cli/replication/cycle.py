@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
-    from twinlog.cycle.begin import Begun
-    from twinlog.cycle.conclude import GroupsRun
+    from twinlog.cycle import Begun, GroupsRun
     from twinlog.duties.plan import DutyReport
     from twinlog.duties.run import Duties
     from twinlog.monitoring.cycle_report import FlowReport
@@ -137,8 +136,7 @@ def run_cycle(
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
-    from twinlog.cycle.begin import begin
-    from twinlog.cycle.issues import not_copied, not_synced
+    from twinlog.cycle import begin, not_copied, not_synced
     from twinlog.follow.leading import live_leader
     from twinlog.monitoring import heartbeats
     from twinlog.monitoring.exporter import Board
@@ -210,9 +208,9 @@ def conclude(
 
     `board` gets the numbers.  `refused`: some of `failures` are about topics that have no place on the target.
     """
-    from twinlog.cycle import conclude as cycle
+    from twinlog.cycle import conclude as conclude_cycle
 
-    done = cycle.conclude(
+    done = conclude_cycle(
         flow,
         clusters,
         request.run_id,
@@ -250,7 +248,7 @@ def _say_planned(flow: FlowSettings, begun: Begun) -> None:
 
 def follow_failures(copied: CopyResult) -> tuple[PartitionIssue, ...]:
     """Return the problems that a followed flow met, each once."""
-    from twinlog.cycle.issues import not_copied
+    from twinlog.cycle import not_copied
 
     problems = (PartitionIssue(it.code, it.topic, it.message, it.hint) for it in copied.problems)
     refused = (PartitionIssue(it.code, it.name, it.message, it.hint) for it in copied.refused)

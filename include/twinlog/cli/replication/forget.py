@@ -6,16 +6,8 @@ from typing import Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    DryRunOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    SourceTopicOption,
-    StrictOption,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import confirm
 from twinlog.errors import ExitCode
@@ -25,13 +17,13 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: what is forg
 
 def forget(
     *,
-    config: ConfigOption,
-    topic: SourceTopicOption,
-    flow: OneFlowOption = None,
-    dry_run: DryRunOption = False,
+    config: options.ConfigOption,
+    topic: options.SourceTopicOption,
+    flow: options.OneFlowOption = None,
+    dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete the state of a topic that was deleted on both clusters.
 

@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    ExecuteOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    PartitionOption,
-    ReasonOption,
-    SourceTopicOption,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
@@ -37,7 +28,10 @@ app = typer.Typer(
 
 @app.command("show")
 def show_offsets(
-    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+    *,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show the next upstream offset of each partition, the source's log, the map's end, and what holds it up."""
     from twinlog.lifecycle import positions
@@ -54,19 +48,19 @@ def show_offsets(
 @app.command("alter")
 def alter(
     *,
-    topic: SourceTopicOption,
-    partition: PartitionOption,
+    topic: options.SourceTopicOption,
+    partition: options.PartitionOption,
     to: Annotated[
         str,
         typer.Option(
             "--to", metavar="OFFSET", help="The next upstream offset to copy, or earliest, or latest."
         ),
     ],
-    reason: ReasonOption = "",
-    execute: ExecuteOption = False,
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
+    reason: options.ReasonOption = "",
+    execute: options.ExecuteOption = False,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Let the copy of a paused partition go on at another upstream offset; what it leaves out becomes a gap.
 

@@ -7,17 +7,8 @@ from typing import Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    ExecuteOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    PartitionOption,
-    ReasonOption,
-    SourceTopicOption,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
@@ -32,7 +23,10 @@ app = typer.Typer(
 
 @app.command("list")
 def list_quarantined(
-    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+    *,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """List what was written aside: from where, why, since when, where its bytes are, where it was replayed to."""
     from twinlog.gate.record import moment
@@ -59,16 +53,16 @@ def list_quarantined(
 @app.command("skip")
 def skip(
     *,
-    topic: SourceTopicOption,
-    partition: PartitionOption,
+    topic: options.SourceTopicOption,
+    partition: options.PartitionOption,
     offset: Annotated[
         int, typer.Option("--offset", metavar="OFFSET", help="An upstream offset of the damaged batch.")
     ],
-    reason: ReasonOption = "",
-    execute: ExecuteOption = False,
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
+    reason: options.ReasonOption = "",
+    execute: options.ExecuteOption = False,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Write a damaged batch of the source aside, byte by byte, and let its paused partition go on behind it."""
     from twinlog.quarantine import skip as skipping
@@ -99,9 +93,9 @@ def replay(
     to: Annotated[
         str, typer.Option("--to", metavar="TOPIC", help="A topic of your own on the target; it must exist.")
     ],
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Write every record that the copy lacks to a topic that has not got it yet, each exactly once.
 

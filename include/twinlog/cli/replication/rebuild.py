@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    DryRunOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    ReasonOption,
-    SourceTopicOption,
-    StrictOption,
-)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import confirm, say, warn
 from twinlog.errors import ExitCode
@@ -33,14 +24,14 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: the copy is 
 
 def rebuild(
     *,
-    config: ConfigOption,
-    topic: SourceTopicOption,
-    flow: OneFlowOption = None,
-    reason: ReasonOption = "by hand",
-    dry_run: DryRunOption = False,
+    config: options.ConfigOption,
+    topic: options.SourceTopicOption,
+    flow: options.OneFlowOption = None,
+    reason: options.ReasonOption = "by hand",
+    dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
     from twinlog.lifecycle import rebuild as step

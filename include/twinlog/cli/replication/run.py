@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog import clock
-from twinlog.cli.flows import read_configuration, select_flows, to_clusters
-from twinlog.cli.options import (
-    ConfigOption,
-    FlowOption,
-    Output,
-    OutputOption,
-    StrictOption,
-    TopicsOption,
-    UntilOption,
-    parse_duration,
-    parse_moment,
-    parse_topics,
-)
-from twinlog.cli.render import Grid, show
+from twinlog.cli import options
+from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
+from twinlog.cli.render import Grid, show, shown
 from twinlog.cli.replication.config_watch import ConfigWatch
-from twinlog.cli.replication.cycle import FlowRun, Request, say_failures
+from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
-from twinlog.cli.replication.once import run_once
-from twinlog.errors import UsageError
+from twinlog.cli.say import say
+from twinlog.errors import TransientError, UsageError
 
 if TYPE_CHECKING:
+    from twinlog.cli.failure import Failure
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.rounds import LaneRunner
+    from twinlog.lane.spec import LaneReport, LaneSpec
     from twinlog.monitoring.cycle_report import FlowReport
 
 MOST_ROWS = 200
@@ -59,17 +53,17 @@ MasterOption = Annotated[
 
 def run(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
     once: OnceOption = False,
     duration: ForOption = None,
     follow: FollowOption = False,
     clusters: ClustersOption = "",
-    topics: TopicsOption = None,
-    until: UntilOption = None,
+    topics: options.TopicsOption = None,
+    until: options.UntilOption = None,
     master: MasterOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
 
@@ -81,7 +75,9 @@ def run(
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
-    asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
+    asked = Request(
+        new_run_id(), options.parse_topics(topics), options.parse_moment(until) if until else None
+    )
     configuration = read_configuration(config, strict=strict)
     flows = select_flows(configuration, flow)
     if clusters:
@@ -115,7 +111,7 @@ def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
         return math.inf
     if duration is None:
         raise UsageError("run needs --once, --for or --follow", hint="such as: twinlog run --once")
-    if not (seconds := parse_duration(duration)):
+    if not (seconds := options.parse_duration(duration)):
         raise UsageError(f"--for: {duration} is no time to follow", hint="--once runs one cycle")
     return seconds
 
@@ -183,3 +179,67 @@ def _not_said(report: FlowReport) -> str:
     undecided = f", {report.undecided_records:,} undecided" if report.undecided_records else ""
     unseen = f", {report.unseen_partitions:,} partitions not seen" if report.unseen_partitions else ""
     return undecided + unseen
+
+
+AT_ONCE = 8
+"""The most cycles at the same time: they wait for brokers most of the time.  Their lanes wait for slots."""
+
+
+def run_once(
+    flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None
+) -> Done[FlowRun]:
+    """Run one cycle of each flow; flows on different Spark masters one after the other, as there is one session.
+
+    Ctrl-C kills the lanes and ends the cycles that have begun; what is committed counts.
+    """
+    from twinlog.cluster.open import open_clusters
+
+    interrupted = threading.Event()
+
+    def runner(flow: FlowSettings) -> LaneRunner:
+        return Interruptible(spark.runner(master or flow.copy.spark_master), interrupted)
+
+    def cycle(flow: FlowSettings) -> FlowRun:
+        with open_clusters(flow) as clusters:
+            return run_cycle(flow, clusters, asked, lambda: runner(flow), on_progress)
+
+    def failed(flow: FlowSettings, failure: Failure) -> FlowRun:
+        return FlowRun(flow.name, asked.run_id, error=failure)
+
+    def interrupt() -> None:
+        say("ending on Ctrl-C; what is committed counts")
+        interrupted.set()
+        spark.cancel()
+
+    with shown() as on_progress:
+        if len(flows) == 1 or len({master or flow.copy.spark_master for flow in flows}) > 1:
+            return each_flow(flows, cycle, failed)
+        return flows_at_once(flows, cycle, failed, AT_ONCE, interrupt)
+
+
+@dataclass(frozen=True, slots=True)
+class Interruptible:
+    """A runner whose lanes are not run again once `interrupted` is set: a copy would begin another round."""
+
+    runner: LaneRunner
+    interrupted: threading.Event
+
+    @property
+    def slots(self) -> int:
+        """Return how many lanes can run at once."""
+        return self.runner.slots
+
+    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+        """Run every lane to its end.  Raises KeyboardInterrupt in place of any error after an interruption."""
+        if self.interrupted.is_set():
+            raise KeyboardInterrupt
+        try:
+            return self.runner.run(lanes)
+        except TransientError:
+            if self.interrupted.is_set():
+                raise KeyboardInterrupt from None
+            raise
+
+    def cancel(self) -> None:
+        """Kill all running lanes, from another thread."""
+        self.runner.cancel()

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import (
-    ConfigOption,
-    OneFlowOption,
-    Output,
-    OutputOption,
-    SourceTopicOption,
-    StrictOption,
-)
 from twinlog.cli.render import Cell, Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode
@@ -35,12 +28,12 @@ SampleOption = Annotated[
 
 def transform(
     *,
-    config: ConfigOption,
-    topic: SourceTopicOption,
+    config: options.ConfigOption,
+    topic: options.SourceTopicOption,
     sample: SampleOption = 20,
-    flow: OneFlowOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = Output.TABLE,
+    flow: options.OneFlowOption = None,
+    strict: options.StrictOption = False,
+    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show the newest records of a topic before and after the flow's transforms; nothing is changed.
 

@@ -20,6 +20,7 @@ from twinlog.cluster.admin.groups import (
 from twinlog.cluster.session import requests
 from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -101,10 +102,7 @@ def fetch(
 
 
 def _asked(topic: Callable[..., Any], places: Iterable[TopicPartition]) -> list[Any]:
-    partitions: dict[str, list[int]] = {}
-    for it in places:
-        partitions.setdefault(it.topic, []).append(it.partition)
-    return [topic(name=name, partition_indexes=numbers) for name, numbers in partitions.items()]
+    return [topic(name=name, partition_indexes=numbers) for name, numbers in grouped(places).items()]
 
 
 def committed_in(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
@@ -290,15 +288,19 @@ def _commit(
 
 def _commit_request(group: str, changes: Mapping[TopicPartition, OffsetChange]) -> dict[str, Any]:
     request = kafka_python.OFFSET_COMMIT.request
-    topics: dict[str, list[Any]] = {}
-    for it, change in changes.items():
-        entry = request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
-            partition_index=it.partition,
-            committed_offset=change.offset,
-            committed_leader_epoch=-1,
-            committed_metadata=change.metadata,
+    entry = request.OffsetCommitRequestTopic.OffsetCommitRequestPartition
+    topics = grouped(
+        (
+            it.topic,
+            entry(
+                partition_index=it.partition,
+                committed_offset=change.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=change.metadata,
+            ),
         )
-        topics.setdefault(it.topic, []).append(entry)
+        for it, change in changes.items()
+    )
     return {
         "group_id": group,
         "generation_id_or_member_epoch": -1,

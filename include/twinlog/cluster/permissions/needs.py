@@ -21,6 +21,7 @@ from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.config.flow.copying import Guarantee, PoisonPolicy, RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings
+from twinlog.grouped import grouped
 
 
 class Kind(StrEnum):
@@ -318,10 +319,7 @@ def _judged(need: Need, rights: Rights) -> Finding:
 
 
 def _by_operations(by_name: Mapping[str, set[str]]) -> dict[tuple[str, ...], list[str]]:
-    grouped: dict[tuple[str, ...], list[str]] = {}
-    for name, operations in by_name.items():
-        grouped.setdefault(tuple(sorted(operations)), []).append(name)
-    return grouped
+    return grouped((tuple(sorted(operations)), name) for name, operations in by_name.items())
 
 
 def _acl_line(

@@ -155,18 +155,8 @@ def _topics(
 
 
 Futures = Mapping[Any, Future[Any]]
-TOPIC_OPERATIONS = frozenset({
-    "READ",
-    "WRITE",
-    "CREATE",
-    "DELETE",
-    "ALTER",
-    "DESCRIBE",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-})
-
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
+TOPIC_OPERATIONS = CLUSTER_OPERATIONS | {"READ", "WRITE", "CREATE", "DELETE"}
 
 _LISTS_OPERATIONS = 8
 _DESCRIBED = Rights(granted=frozenset({"DESCRIBE"}))

@@ -12,7 +12,7 @@ from twinlog.config.file.origin import Property
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.values import BOOLEAN, Value, choice, read_filter, section, setting
-from twinlog.config.security.registry import Registries, RegistrySettings
+from twinlog.config.security.connection import Registries, RegistrySettings
 from twinlog.errors import ConfigError
 from twinlog.policy.selection import NameFilter
 

@@ -12,8 +12,7 @@ from twinlog.errors import ConfigError
 from twinlog.transforms.chain import NO_CHAIN, Chain, Step
 from twinlog.transforms.connect import PREDICATES, TRANSFORMS, read_steps
 from twinlog.transforms.function import Function, NoFunctionError, read_function
-from twinlog.transforms.mistake import Mistake
-from twinlog.transforms.rule_keys import KNOWN, LISTS, RULES, SECRET, names_in, read_rules, split
+from twinlog.transforms.rule_keys import KNOWN, LISTS, RULES, SECRET, Mistake, names_in, read_rules, split
 from twinlog.transforms.rules import Rule
 
 FUNCTION, FUNCTION_TOPICS = "twinlog.transform", "twinlog.transform.topics"

@@ -1,4 +1,6 @@
-"""Reach and log in to one cluster: what both client libraries need of Java's client properties.
+"""Reach and log in to one cluster, and to the schema registry beside it.
+
+A connection is what both client libraries need of Java's client properties.
 
 `twinlog.config.security.client_properties` makes these from the resolved properties.  They are picklable (they travel
 to Spark tasks) and print no secret.  `${airflow:...}` values of a Spark job were looked up by the Airflow task that
@@ -156,3 +158,34 @@ def handed_over(environ: Mapping[str, str] = os.environ) -> AirflowResolver | No
             ) from error
 
     return look_up
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """One schema registry that speaks Confluent's REST API.
+
+    `alias` is its cluster's, for messages.  `urls` are asked in their order until one answers.  At most one of
+    `user_info` (`name:password`) and `token` is given.  `ca`, `certificate` and `key` are paths of PEM files, "" for
+    the system's certificates and for no certificate of one's own.
+    """
+
+    alias: str
+    urls: tuple[str, ...] = field(repr=False)
+    user_info: Secret | None = None
+    token: Secret | None = None
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return how messages call it."""
+        return f"the schema registry of {self.alias}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registries:
+    """The schema registries of a flow's two clusters."""
+
+    source: RegistrySettings
+    target: RegistrySettings

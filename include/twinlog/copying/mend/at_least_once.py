@@ -21,17 +21,7 @@ from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap, group_segments
 from twinlog.lane.copy.state_records import StateRecord, map_record
-from twinlog.lane.fence.fence import (
-    FenceLogs,
-    Grant,
-    GrantedLane,
-    init_writer,
-    lanes_ever,
-    last_fence,
-    own_progress,
-    read_owned,
-    write_own,
-)
+from twinlog.lane.fence import fence
 from twinlog.lane.fence.ownership import Identity, require_claimed, require_ours
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
@@ -46,7 +36,9 @@ _BEYOND: Final = 1 << 62
 """More than any offset."""
 
 
-def grant(target: Brokers, flow: str, state: StateTopics, run_id: str, lanes: int, logs: FenceLogs) -> Grant:
+def grant(
+    target: Brokers, flow: str, state: StateTopics, run_id: str, lanes: int, logs: fence.FenceLogs
+) -> fence.Grant:
     """Tell another driver to stop, read progress, and return writers without transactions.
 
     Lanes of `run_id` itself may still be about to write. Its driver waits for their end, and then takes a new grant.
@@ -57,13 +49,13 @@ def grant(target: Brokers, flow: str, state: StateTopics, run_id: str, lanes: in
     flow, and as `StateLog.read`, `init_writer` and `write_own`.
     """
     ledger = _ours(target, Identity(flow, state.source_cluster_id, state.target_cluster_id), state, logs)
-    before = last_fence(ledger)
+    before = fence.last_fence(ledger)
     # If the guarantee is changed back later, the next fence has to reach the lanes from before.
-    called = LaneFence(run_id, max(lanes_ever(ledger)), clock.now_ms())
+    called = LaneFence(run_id, max(fence.lanes_ever(ledger)), clock.now_ms())
     _write(target, [StateRecord.of_ledger(state.ledger_topic, called)])
     if before is not None and before.run_id != run_id:
         time.sleep(LAST_WORD_SECONDS)
-    holder = last_fence(logs.ledger.read(target))
+    holder = fence.last_fence(logs.ledger.read(target))
     mark = FenceMark(run_id, called.at_ms, logs.ledger.position(0))
     if holder is not None and not mark.is_of(holder):
         raise FencedError(
@@ -71,25 +63,25 @@ def grant(target: Brokers, flow: str, state: StateTopics, run_id: str, lanes: in
             hint="let one of them run; this one copied nothing",
             run_id=holder.run_id,
         )
-    progress = own_progress(logs.progress.read(target).committed, state)
-    granted = tuple(GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes))
-    return Grant(run_id, granted, progress, mark)
+    progress = fence.own_progress(logs.progress.read(target).committed, state)
+    granted = tuple(fence.GrantedLane(n, fence.init_writer(target, None, 0)) for n in range(lanes))
+    return fence.Grant(run_id, granted, progress, mark)
 
 
-def _ours(target: Brokers, identity: Identity, state: StateTopics, logs: FenceLogs) -> LogState:
+def _ours(target: Brokers, identity: Identity, state: StateTopics, logs: fence.FenceLogs) -> LogState:
     """Read the ledger, and claim it if no flow has claimed it (lane/fence/ownership.py)."""
     ledger = logs.ledger.read(target)
-    owned = read_owned(logs, ledger)
+    owned = fence.read_owned(logs, ledger)
     require_ours(identity, owned)
     if identity.known and not owned.claims:
         claim = identity.claim(clock.now_ms())
         _write(target, [StateRecord(state.ledger_topic, 0, claim.key(), claim.value())])
         ledger = logs.ledger.read(target)
-        require_claimed(identity, read_owned(logs, ledger))
+        require_claimed(identity, fence.read_owned(logs, ledger))
     return ledger
 
 
-def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], logs: FenceLogs) -> None:
+def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], logs: fence.FenceLogs) -> None:
     """Cut the maps of `ranges` where the ranges begin; call this while no lane of the flow writes.
 
     Raises as `StateLog.read` and `write_own`.
@@ -101,7 +93,7 @@ def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], l
 
 
 def _write(target: Brokers, records: list[StateRecord]) -> None:
-    write_own(Lane(target, init_writer(target, None, 0)), records)
+    fence.write_own(Lane(target, fence.init_writer(target, None, 0)), records)
 
 
 def beyond(
@@ -116,7 +108,7 @@ def beyond(
     grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
     with suppress(FormatError):
         grouped = group_segments(stored.items())
-    starts = {MapKey(it.topic, it.topic_id, it.partition, 0): it.start for it in ranges}
+    starts = {MapKey(*it.life, 0): it.start for it in ranges}
     for key, start in starts.items():
         with suppress(UnreadableMap):
             yield from _cut(state, key, PackedMap.of(grouped.get(key, {})), start)
@@ -131,7 +123,7 @@ def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iter
     for row, end in enumerate(ends[rows].tolist()):
         one = pieces.piece(row)
         left = cut(one, end)
-        name = MapKey(key.topic, key.topic_id, key.partition, one.first_upstream)
+        name = MapKey(*key.life, one.first_upstream)
         yield map_record(state, name, None if left is None else encode_segment(left))
 
 

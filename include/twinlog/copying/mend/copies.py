@@ -8,7 +8,6 @@ aborted with the next transaction of the same lane (lane/open_transactions.py). 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -17,7 +16,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome, of_copy
 from twinlog.copying.mend.tails import lost_tails
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
-from twinlog.kafka_types import TopicPartition
+from twinlog.grouped import grouped
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO
@@ -26,7 +26,7 @@ from twinlog.lane.producer import Lane
 from twinlog.lane.spec import RangeSpec
 from twinlog.lane.transaction import Writer
 from twinlog.protocol.brokers import Brokers
-from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.state.progress import read_packed
 from twinlog.topics.discovery import DiscoveredTopic
 
 log = logging.getLogger(__name__)
@@ -56,9 +56,7 @@ def without_lost_markers(
     of `topics` that had an open transaction at discovery. Progress and map must be whole already. Raises
     TransientError and ClusterRefused.
     """
-    incarnations = {
-        it.remote: SourceIncarnation(it.topic, it.topic_id, it.partition) for it in resolved.ranges
-    }
+    incarnations = {it.remote: it.life for it in resolved.ranges}
     copies = incarnations | {
         it.at_target(number): it.life(number) for it in topics for number in it.in_transaction
     }
@@ -92,10 +90,11 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
     out an EndTxn that it did not acknowledge: that would end records written next in the same epoch.
     """
     by_id = {it.producer_id: it for it in writers}
-    places: dict[tuple[int, Outcome], list[TopicPartition]] = defaultdict(list)
-    for (place, producer_id), verdict in endings.items():
-        if verdict is not Outcome.UNKNOWN and producer_id in by_id:
-            places[producer_id, verdict].append(place)
+    places = grouped(
+        ((producer_id, verdict), place)
+        for (place, producer_id), verdict in endings.items()
+        if verdict is not Outcome.UNKNOWN and producer_id in by_id
+    )
     for (producer_id, verdict), found in places.items():
         lane = Lane(target, by_id[producer_id])
         if lane.add(found):

@@ -26,7 +26,7 @@ from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.logs.committed_after import first_committed_after
 from twinlog.protocol.brokers import LATEST, Brokers
-from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.state.progress import read_packed
 
 LOST_TAIL = "lost-tail"
 """Code of a partition whose copy lost its newest records."""
@@ -125,7 +125,7 @@ def _with_a_map(
         return
     maps = read_packed(flow, clusters.target)
     for it in ranges:
-        if maps.seen(SourceIncarnation(it.topic, it.topic_id, it.partition)) is not None:
+        if maps.seen(it.life) is not None:
             why = (
                 f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of"
                 f" {it.topic}-{it.partition}, but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}"

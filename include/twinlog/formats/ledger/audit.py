@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation
 
 KEPT_DIFFERENCES = 50
 """The most differences that a ledger record names; `difference_count` counts all of them."""
@@ -72,7 +72,7 @@ class FoundDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionAudit(OfPartition, LedgerEntry):
+class PartitionAudit(OfIncarnation, LedgerEntry):
     """The findings of audits about upstream offsets [start, end) of one partition; newest for its topic's incarnation.
 
     The next incremental audit continues at `end` upstream and `downstream_end` downstream, as long as
@@ -105,7 +105,7 @@ class PartitionAudit(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class SampleAudit(OfPartition, LedgerEntry):
+class SampleAudit(OfIncarnation, LedgerEntry):
     """The last sample of one partition: `share` of its copied records, chosen by `seed`; newest only.
 
     Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved.  Its differences, and those

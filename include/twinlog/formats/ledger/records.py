@@ -19,13 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger.drill import DrillRun
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
-from twinlog.formats.ledger.recovery import PromotionPlan, RecoveryRun, TailExported
+from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
     Beginning,
     CopiedThrough,
@@ -41,7 +40,7 @@ from twinlog.formats.ledger.topics import (
 )
 from twinlog.formats.ledger.writers import CopyOutcome, FlowClaim, LaneWriter, MapHole, ReverseFlow, TakenOver
 from twinlog.formats.mm2.connect_offset import parsed_json
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation
 
 __all__ = [
     "CycleReport",
@@ -134,7 +133,7 @@ class CycleReport(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine(OfPartition, LedgerEntry):
+class Quarantine(OfIncarnation, LedgerEntry):
     """The source record at `offset` was not copied because the target cannot hold it."""
 
     KIND: ClassVar[str] = "quarantine"
@@ -148,7 +147,7 @@ class Quarantine(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantineReplayed(OfPartition, LedgerEntry):
+class QuarantineReplayed(OfIncarnation, LedgerEntry):
     """Note that a record, or the records of a damaged batch, from `offset` (upstream) were replayed.
 
     They were written aside before; a person (`by`) let them be written to `to_topic` on the target.

@@ -1,16 +1,17 @@
-"""Define what a failover keeps in the ledger: its run with a journal, and the plan of rights for the day it is needed.
+"""Define what a failover keeps in the ledger: its run with a journal, the plan of rights it needs, and drills of it.
 
 A run is written behind the flow's fence, in one transaction with the flow's state.  Its journal is bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.kafka_types import OfIncarnation
 
 FAILBACK = "failback"
 """The mode of a run that brings a promoted flow home; a failover's are those of the gate."""
@@ -105,7 +106,7 @@ class RecoveryRun(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class TailExported(LedgerEntry):
+class TailExported(OfIncarnation, LedgerEntry):
     """How far the never copied records of a source partition were exported after the failover `run`.
 
     It is written in the transaction of the exported records: upstream offsets from `first` to `next_offset`, of which
@@ -131,3 +132,47 @@ class PromotionPlan(LedgerEntry):
     KIND: ClassVar[str] = "promotion-plan"
     at_ms: int
     document: Mapping[str, Any]
+
+
+class DrillState(StrEnum):
+    """Name how a drill ended.
+
+    `waiting`: nothing was proved, since nothing was there to be read; `killed`: its process died, and a later drill
+    has deleted its groups.
+    """
+
+    OPEN = "open"
+    PASSED = "passed"
+    FAILED = "failed"
+    WAITING = "waiting"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True)
+class DrillRun(LedgerEntry):
+    """One drill, begun by `by`; `at_ms` is when its process was last heard of.
+
+    `clones` are the groups that it may have left on the target: all of them are written here before the first is
+    committed, and none once they are deleted.  `groups` counts the groups that were read on the target.  `driver`
+    names what drills, such as a Dag run: the next try of it knows that this one is over.
+    """
+
+    KIND: ClassVar[str] = "drill"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    state: DrillState
+    by: str
+    started_ms: int
+    at_ms: int
+    clones: tuple[str, ...] = ()
+    groups: int = 0
+    rto_seconds: float | None = None
+    rpo_seconds: float | None = None
+    message: str = ""
+    driver: str = ""
+
+
+def last_proof(drills: Iterable[DrillRun]) -> DrillRun | None:
+    """Return the newest drill that has proved something, one way or the other.  Pure."""
+    ended = (it for it in drills if it.state in {DrillState.PASSED, DrillState.FAILED})
+    return max(ended, key=lambda it: it.at_ms, default=None)

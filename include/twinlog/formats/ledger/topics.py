@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation
 
 
 class GapCause(StrEnum):
@@ -89,7 +89,7 @@ class Beginning(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderEpoch(OfPartition, LedgerEntry):
+class LeaderEpoch(OfIncarnation, LedgerEntry):
     """The source's leader epoch of the last copied batch at or after upstream offset `since_offset` (KIP-101).
 
     If progress ends in an offset gap, this is the epoch of the batch behind the gap.  The source's answer about this
@@ -106,7 +106,7 @@ class LeaderEpoch(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedThrough(OfPartition, LedgerEntry):
+class CopiedThrough(OfIncarnation, LedgerEntry):
     """Records from upstream offset `since_offset` on are copied through the chain of transforms with this print.
 
     "" is the print of no transforms.  Only the newest is kept: of records before `since_offset` nothing is known but
@@ -123,7 +123,7 @@ class CopiedThrough(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(OfPartition, LedgerEntry):
+class Gap(OfIncarnation, LedgerEntry):
     """A lost range: upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
 
     `records_estimate` is an upper bound of the records in it.  The lost records lie between `first_ms` (timestamp of
@@ -155,7 +155,7 @@ class Gap(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class GapAcknowledged(OfPartition, LedgerEntry):
+class GapAcknowledged(OfIncarnation, LedgerEntry):
     """`by` accepts that the copy goes on without the records of a lost range, or a quarantined one, for `reason`.
 
     The range is the one that begins at `first_offset`; the part of it behind `last_offset` is not acknowledged.
@@ -174,7 +174,7 @@ class GapAcknowledged(OfPartition, LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsAltered(OfPartition, LedgerEntry):
+class OffsetsAltered(OfIncarnation, LedgerEntry):
     """A person moved the copy of a partition from upstream offset `from_offset` to `to_offset`, the next to be copied.
 
     `by` names the person, `reason` is theirs, `run_id` the fence behind which it was written.

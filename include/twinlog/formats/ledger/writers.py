@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class TakenOver(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class MapHole(OfPartition, LedgerEntry):
+class MapHole(OfIncarnation, LedgerEntry):
     """Upstream offsets [`start`, `end`) that the offset map leaves out on purpose: MirrorMaker 2 copied there."""
 
     KIND: ClassVar[str] = "map-hole"

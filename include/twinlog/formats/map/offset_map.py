@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader, int32, int64, string
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfIncarnation
 from twinlog.offsets.segments import Column, Extent, MapSegment, SegmentTable
 
 __all__ = [
@@ -40,7 +40,7 @@ _MOST_BYTES = 9
 
 
 @dataclass(frozen=True, slots=True)
-class MapKey(OfPartition):
+class MapKey(OfIncarnation):
     """The key of a segment; `topic` and `topic_id` (as Kafka prints it) are the source's."""
 
     topic: str

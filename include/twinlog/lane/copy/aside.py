@@ -12,6 +12,7 @@ from twinlog.batches import quarantine, routed
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.routed import Origin, RoutedRecord
 from twinlog.errors import FormatError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.spec import RangeSpec, StateTopics
@@ -60,11 +61,12 @@ def _routed(state: StateTopics, copy: RangeCopy) -> Aside:
 def by_place(spec: RangeSpec, records: Iterable[RoutedRecord]) -> dict[TopicPartition, list[RoutedRecord]]:
     """Group records by the partition that their route gives them, each group in their order."""
     partitions = {it.topic: it.partitions for it in spec.routed}
-    found: dict[TopicPartition, list[RoutedRecord]] = {}
-    for it in records:
+
+    def place(it: RoutedRecord) -> TopicPartition:
         number = it.route.place(it.key, spec.partition) % partitions[it.route.to]
-        found.setdefault(TopicPartition(it.route.to, number), []).append(it)
-    return found
+        return TopicPartition(it.route.to, number)
+
+    return grouped((place(it), it) for it in records)
 
 
 def first_routed(copies: Iterable[RangeCopy], place: TopicPartition) -> list[tuple[RangeCopy, int]]:

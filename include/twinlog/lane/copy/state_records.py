@@ -14,14 +14,7 @@ from twinlog.formats.ledger.parts import in_parts
 from twinlog.formats.ledger.records import Quarantine
 from twinlog.formats.ledger.topics import CopiedThrough, LeaderEpoch
 from twinlog.formats.map.offset_map import MapKey, encode_map_key
-from twinlog.formats.mm2.connect_offset import (
-    SourceOffsetKey,
-    copy_end_header,
-    offset_value,
-    parse_source_key,
-    partition_for,
-    source_offset_key,
-)
+from twinlog.formats.mm2 import connect_offset
 from twinlog.formats.transactions import PARTITION as TRANSACTIONS_PARTITION
 from twinlog.formats.transactions import Seen
 from twinlog.kafka_types import OfPartition, TopicPartition
@@ -59,13 +52,13 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
         yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
         # Also without extents: the segment then says that nothing was there to copy, so the map knows its range.
         for first_upstream, piece in copy.map_pieces():
-            key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
+            key = MapKey(*spec.life, first_upstream)
             yield map_record(state, key, piece)
         if copy.epoch != copy.committed_epoch:
-            known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, copy.epoch, copy.committed)
+            known = LeaderEpoch(*spec.life, copy.epoch, copy.committed)
             yield StateRecord.of_ledger(state.ledger_topic, known)
         if copy.notes_chain:
-            chain = CopiedThrough(spec.topic, spec.topic_id, spec.partition, spec.chain.print, spec.start)
+            chain = CopiedThrough(*spec.life, spec.chain.print, spec.start)
             yield StateRecord.of_ledger(state.ledger_topic, chain)
         yield from _seen_transactions(state, copy)
         for offset, reason in copy.newly_quarantined():
@@ -78,7 +71,7 @@ def _seen_transactions(state: StateTopics, copy: RangeCopy) -> Iterator[StateRec
         return
     noted = copy.transactions
     spec, events = copy.spec, tuple(noted.events)
-    seen = Seen(spec.topic, spec.topic_id, spec.partition, noted.recording, copy.committed, copy.sent, events)
+    seen = Seen(*spec.life, noted.recording, copy.committed, copy.sent, events)
     for part in seen.split():
         yield StateRecord(state.transactions_topic, TRANSACTIONS_PARTITION, part.key(), part.value())
 
@@ -92,9 +85,9 @@ def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartit
     return progress | maps | {TopicPartition(state.transactions_topic, TRANSACTIONS_PARTITION)}
 
 
-def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
+def own_key(state: StateTopics, key: bytes) -> connect_offset.SourceOffsetKey | None:
     """Read a key of the progress topic if it belongs to this flow, else None: other connectors may share the topic."""
-    return parse_source_key(key, state.connector_name, state.source_alias)
+    return connect_offset.parse_source_key(key, state.connector_name, state.source_alias)
 
 
 def progress_record(
@@ -105,8 +98,8 @@ def progress_record(
     `copy_end` is the end of the copy at that progress (downstream), None if it is not known.
     """
     key, number = _progress_place(state, topic, partition)
-    value = None if last_upstream is None else offset_value(last_upstream)
-    return StateRecord(state.offsets_topic, number, key, value, copy_end_header(copy_end))
+    value = None if last_upstream is None else connect_offset.offset_value(last_upstream)
+    return StateRecord(state.offsets_topic, number, key, value, connect_offset.copy_end_header(copy_end))
 
 
 def map_record(state: StateTopics, key: MapKey, piece: bytes | None) -> StateRecord:
@@ -125,14 +118,14 @@ def _progress_place(state: StateTopics, topic: str, partition: int) -> tuple[byt
 def _key_and_partition(
     connector_name: str, alias: str, topic: str, partition: int, partitions: int
 ) -> tuple[bytes, int]:
-    key = source_offset_key(connector_name, alias, partition, topic)
-    return key, partition_for(key, partitions)
+    key = connect_offset.source_offset_key(connector_name, alias, partition, topic)
+    return key, connect_offset.partition_for(key, partitions)
 
 
 @cache
 def map_partition(topic: str, partition: int, partitions: int) -> int:
     """Return the partition of the map topic that holds all segments of a source partition: they are read together."""
-    return partition_for(f"{topic}-{partition}".encode(), partitions)
+    return connect_offset.partition_for(f"{topic}-{partition}".encode(), partitions)
 
 
 def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, list[Outgoing]]:

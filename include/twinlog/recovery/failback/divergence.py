@@ -21,7 +21,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.logs.partition_reader import Lost
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.monitoring.survey import positions, source_end
@@ -29,7 +29,7 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.recovery.failback.left_copies import LeftCopy, known_to_be_gone, left_copies
 from twinlog.recovery.one_sided.read import Read, Side, Stretch
-from twinlog.state.progress import SourceIncarnation, read_progress
+from twinlog.state.progress import read_progress
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,

@@ -18,7 +18,7 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.policy.selection import is_internal
 from twinlog.recovery.journal import Journal
@@ -26,7 +26,7 @@ from twinlog.recovery.reverse import Way, with_homes
 from twinlog.recovery.transitions import Actor, Move, PassedOver
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
-from twinlog.state.progress import SourceIncarnation, read_progress
+from twinlog.state.progress import read_progress
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.topics.incarnations import differ, sources_of_copies
 from twinlog.topics.own_topics import ensure_topics

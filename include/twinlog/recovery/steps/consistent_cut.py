@@ -20,14 +20,14 @@ from twinlog.cut.read import read
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.groups.translate import never_copied, positions
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Side, Stretch, opened_logs
 from twinlog.recovery.report import CutReport, Outcome, PartitionAtRisk, TopicAtRisk, done, waiting
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import SourceIncarnation, read_packed
+from twinlog.state.progress import read_packed
 from twinlog.topics.incarnations import differ
 from twinlog.visible import and_more
 

@@ -17,11 +17,11 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.policy.state_topics import is_known_heartbeats
 from twinlog.recovery.report import PartitionAtRisk, TopicAtRisk, at_risk, estimated
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import SourceIncarnation, read_packed, read_progress
+from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.discovery import remote_name
 from twinlog.visible import listed
 

@@ -14,13 +14,13 @@ from twinlog.formats.ledger.gate import Waiver, counting
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.gate.groups import left_behind, of_this_incarnation
 from twinlog.groups.translate import never_copied, positions
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
+from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.incarnations import sources_of_copies
 from twinlog.visible import and_more, listed
 

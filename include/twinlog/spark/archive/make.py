@@ -1,7 +1,8 @@
 """Make an archive: the running twinlog, and the packages that its tasks need, as they are installed here.
 
 Native code stays what it is, so an archive fits this Python and machines of this platform only.  (venv-pack would take
-the whole environment, Airflow and all, and a link to its Python, which nodes need at the same place.)
+the whole environment, Airflow and all, and a link to its Python, which nodes need at the same place.)  Airflow, Great
+Expectations and pandas are left out: no task of a lane imports them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,9 +18,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NoReturn
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 import twinlog
 from twinlog.errors import ConfigError, UsageError
-from twinlog.spark.archive.contents import needed
 from twinlog.spark.archive.manifest import MANIFEST, Manifest, running_python, this_platform
 from twinlog.spark.build import BUILD
 
@@ -116,3 +119,59 @@ def _refuse(name: str, why: str) -> NoReturn:
         hint=f"pip install --force-reinstall {name}, without -e",
         code="spark-archive",
     )
+
+
+TASKS_NEED: Final = (
+    "cramjam",
+    "crc32c",
+    "javaproperties",
+    "kafka-python",
+    "numpy",
+    "platformdirs",
+    "pyarrow",
+    "pydantic",
+    "regex",
+    "requests",
+    "tenacity",
+)
+"""The modules that a task of a copy, an audit or a sample reaches import these."""
+
+_THERE_ALREADY: Final = frozenset({"twinlog", "pyspark", "pyspark-client", "py4j"})
+"""Twinlog is packed by itself, and a node's Spark has a PySpark."""
+
+
+def needed(also: Iterable[str]) -> Mapping[str, str]:
+    """Return the versions of all distributions that tasks need, by name: those installed here.
+
+    Raises UsageError if one of `also` is not installed here, ConfigError (`spark-archive`) if another one is not.
+    """
+    wished = {canonicalize_name(it) for it in also}
+    found: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [(name, "") for name in (*map(canonicalize_name, TASKS_NEED), *wished)]
+    while waiting:
+        name, extra = waiting.pop()
+        if name in _THERE_ALREADY or (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        here = _distribution(name, wished)
+        found[name] = here.version
+        for it in map(Requirement, here.requires or ()):
+            if it.marker is None or it.marker.evaluate({"extra": extra}):
+                waiting.extend((canonicalize_name(it.name), more) for more in ("", *it.extras))
+    return dict(sorted(found.items()))
+
+
+def _distribution(name: str, wished: Iterable[str]) -> metadata.Distribution:
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        if name in wished:
+            raise UsageError(
+                f"--with: {name} is not installed here", hint="pip install it here first, or correct its name"
+            ) from None
+        raise ConfigError(
+            f"{name}, which tasks need, is not installed here",
+            hint=f"pip install {name}",
+            code="spark-archive",
+        ) from None

@@ -9,8 +9,8 @@ from twinlog.audit.request import AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.spark.request import OnStart
 from twinlog.spark.runner import AUDIT, SparkRunner
-from twinlog.spark.running import OnStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

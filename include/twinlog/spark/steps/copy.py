@@ -11,9 +11,8 @@ from twinlog.copying import copy
 from twinlog.copying.progress import Lines
 from twinlog.copying.result import CopyResult, keep_outcome
 from twinlog.recovery.reverse import as_noted
-from twinlog.spark.request import CopyRequest
+from twinlog.spark.request import CopyRequest, OnStart
 from twinlog.spark.runner import COPY, SparkRunner
-from twinlog.spark.running import OnStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

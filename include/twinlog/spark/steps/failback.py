@@ -12,8 +12,7 @@ from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.ways_home import way_home
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import FailbackRequest
-from twinlog.spark.running import OnStart
+from twinlog.spark.request import FailbackRequest, OnStart
 from twinlog.spark.steps.failover import opened_tools
 
 

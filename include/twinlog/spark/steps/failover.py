@@ -13,7 +13,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
+from twinlog.gate.suites import Mode
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.procedure import StepName
@@ -21,9 +21,8 @@ from twinlog.recovery.report import FailoverReport, Outcome
 from twinlog.recovery.reverse import Way, opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import FailoverRequest
+from twinlog.spark.request import FailoverRequest, OnStart
 from twinlog.spark.runner import open_runner
-from twinlog.spark.running import OnStart
 
 log = logging.getLogger(__name__)
 

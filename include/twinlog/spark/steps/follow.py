@@ -13,9 +13,8 @@ from twinlog.errors import TwinlogError
 from twinlog.follow import follow
 from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
 from twinlog.follow.report import RunState
-from twinlog.spark.request import CopyRequest
+from twinlog.spark.request import CopyRequest, OnStart
 from twinlog.spark.runner import COPY, SparkRunner
-from twinlog.spark.running import OnStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

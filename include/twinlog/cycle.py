@@ -1,22 +1,94 @@
-"""Conclude a cycle after its copy: look after the groups, write heartbeats, judge the copies, report."""
+"""One whole cycle of a flow around its copy.
+
+Before: give every topic its place on the target, and plan what there is to copy.  After: look after the groups, write
+heartbeats, judge the copies, report.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.checks.check import CheckResult
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import RangePlan, StoppedPartition, what_to_do
+from twinlog.copying.result import CopyResult
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
 from twinlog.jsonable import Json
+from twinlog.kafka_types import PartitionIssue
+from twinlog.lifecycle.sync_topics import SyncTopicsResult, as_left
 from twinlog.monitoring import heartbeats, publish, samples, validate
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
-from twinlog.steps import checkpoints, offset_syncs
+from twinlog.steps import checkpoints, offset_syncs, plan_ranges, sync_topics
+from twinlog.topics.discovery import refuse_unknown_topics
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import first_few
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Hold what a cycle found before its copy; `snapshot` is what both clusters had once topics were synced."""
+
+    snapshot: FlowSnapshot
+    synced: SyncTopicsResult
+    planned: RangePlan
+
+    @property
+    def has_work(self) -> bool:
+        """Say whether there is something to copy, or a transaction that an earlier copy left open."""
+        return bool(self.planned.ranges or self.planned.unended)
+
+
+def begin(
+    flow: FlowSettings,
+    clusters: Clusters,
+    topics: Collection[str] | None,
+    until_ms: int | None,
+    *,
+    hint: str,
+) -> Begun:
+    """Sync the topics and plan the copy, of `topics` (None: all of the flow), up to `until_ms` (epoch ms).
+
+    Raises UsageError with `hint` for a topic that the flow does not replicate, and errors of clusters that cannot be
+    reached or refuse.
+    """
+    snapshot = FlowSnapshot(flow, clusters)
+    refuse_unknown_topics(snapshot.discovery, topics, hint)
+    synced = sync_topics.run(flow, clusters, snapshot=snapshot)
+    snapshot = as_left(snapshot, synced)
+    planned = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics, snapshot=snapshot)
+    return Begun(snapshot, synced, planned)
+
+
+def not_synced(synced: SyncTopicsResult) -> Iterator[PartitionIssue]:
+    """Return the topics that have no place on the target."""
+    for problem in synced.problems:
+        if problem.blocking:
+            yield PartitionIssue(problem.code, problem.topic, problem.message, problem.hint)
+    for refusal in synced.refused:
+        yield PartitionIssue(refusal.code, refusal.name, refusal.message, refusal.hint)
+
+
+def not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[PartitionIssue]:
+    """Return the partitions that were not copied; what ended the copy as a whole is told once."""
+    for it in stopped:
+        yield PartitionIssue(it.code, it.topic, it.message, it.hint, it.partition)
+    if copied is None:
+        return
+    carried = False
+    for partition in copied.partitions:
+        code, message = partition.error_code, partition.error
+        if message and f"{copied.error}; ".startswith(f"{message}; "):  # this problem is what ended the copy
+            carried, code, message = True, copied.error_code, copied.error
+        if message:
+            hint = what_to_do(code, partition.topic)
+            yield PartitionIssue(code, partition.topic, message, hint, partition.partition)
+    if copied.error and not carried:  # tasks that died report no partition, and others may be at their end
+        yield PartitionIssue(copied.error_code, "", copied.error)
+
 
 SHOWN = 10
 """Positions of groups that are warned of one by one."""
