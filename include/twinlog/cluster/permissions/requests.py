@@ -6,7 +6,7 @@ tests try each row on real brokers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -85,62 +85,137 @@ class Use:
 
 SOURCE, TARGET = "source", "target"
 
+_WRITE = "write MM2's offset syncs, and beat for the way back"
+_POSITIONS = "read the positions of groups"
+_PLACE = "sync the positions of groups"
+_NEW_LEADER = "after a restart, or with a new leader"
+_ELSEWHERE = "`status`, the gate"
 
-def _uses(side: str, rows: str) -> Iterator[Use]:
-    """Read the rows of a table: key | name | needed to | cost | says | only."""
-    for row in rows.strip().splitlines():
-        key, name, needed_to, cost, says, only, *_ = [*map(str.strip, row.split("|")), "", ""]
-        yield Use(int(key), name, side, needed_to, Cost[cost], (says,) * bool(says), only)
-
-
-_OF_SOURCE = """
-    0 | Produce | write MM2's offset syncs, and beat for the way back | SYNCS_AND_BEATS | no offset syncs on
-    1 | Fetch | read records | NOTHING | to read topic
-    2 | ListOffsets | know where logs begin and end | NOTHING
-    3 | Metadata | know topics and their leaders | NOTHING | to describe topic
-    9 | OffsetFetch | read the positions of groups | GROUPS | positions of group
-    10 | FindCoordinator | read the positions of groups | GROUPS | positions of group
-    16 | ListGroups | know the groups | GROUPS
-    19 | CreateTopics | create the topics of offset syncs and heartbeats | SYNCS_AND_BEATS | no offset syncs on \
-       | until they exist
-    22 | InitProducerId | write MM2's offset syncs, and beat for the way back | SYNCS_AND_BEATS | no offset syncs on
-    23 | OffsetForLeaderEpoch | notice that the source lost records which were copied | SEEN_IF_SHORTER
-    29 | DescribeAcls | sync ACLs | ACLS | ACLs of
-    32 | DescribeConfigs | make copies with their topics' settings, and sync these | NEW_TOPICS \
-       | read the configuration of topic
-    35 | DescribeLogDirs | assign lanes by the bytes of logs | LANES
-    48 | DescribeClientQuotas | sync client quotas | QUOTAS | quotas of
-    61 | DescribeProducers | name the producer of a transaction that stays open | OWNER |  | `status`, the gate
-    66 | ListTransactions | name the application of a transaction that stays open | APPLICATION |  | `status`, the gate
-"""
-
-_OF_TARGET = """
-    0 | Produce | write copies and state | NOTHING | to records of
-    1 | Fetch | read state | NOTHING | to read topic
-    2 | ListOffsets | know where copies and state end | NOTHING | the question for offsets
-    3 | Metadata | know topics and their leaders | NOTHING | to see topic
-    8 | OffsetCommit | sync the positions of groups | GROUPS | commit offsets of | if a group moved
-    9 | OffsetFetch | sync the positions of groups | GROUPS | the offsets of
-    10 | FindCoordinator | write in transactions, sync the positions of groups | NOTHING | who coordinates
-    16 | ListGroups | see which groups are in use there | GUARDED
-    19 | CreateTopics | create copies and twinlog's topics | NEW_TOPICS | to create topic | for new topics
-    22 | InitProducerId | write in transactions, and state | NOTHING | to write to topic
-    23 | OffsetForLeaderEpoch | read only what is new of its state | STATE_ANEW | \
-       | after a restart, or with a new leader
-    24 | AddPartitionsToTxn | write in transactions | NO_TRANSACTIONS
-    26 | EndTxn | write in transactions | NO_TRANSACTIONS
-    29 | DescribeAcls | sync ACLs | ACLS | ACLs of
-    30 | CreateAcls | sync ACLs | ACLS | to create the ACL | for new ACLs
-    32 | DescribeConfigs | sync settings, and see that state is kept | CONFIGS | the configuration of topic
-    35 | DescribeLogDirs | see how full disks are | DISKS |  | the gate
-    37 | CreatePartitions | add partitions when the source does | NEW_PARTITIONS | to add partitions \
-       | for new partitions
-    44 | IncrementalAlterConfigs | sync settings | CONFIGS | topic_configs: | for other settings
-    48 | DescribeClientQuotas | sync client quotas | QUOTAS | quotas of
-    49 | AlterClientQuotas | sync client quotas | QUOTAS | quotas: | for other quotas
-"""
-
-USES: tuple[Use, ...] = (*_uses(SOURCE, _OF_SOURCE), *_uses(TARGET, _OF_TARGET))
+USES: tuple[Use, ...] = (
+    Use(0, "Produce", SOURCE, _WRITE, Cost.SYNCS_AND_BEATS, ("no offset syncs on",)),
+    Use(1, "Fetch", SOURCE, "read records", Cost.NOTHING, ("to read topic",)),
+    Use(2, "ListOffsets", SOURCE, "know where logs begin and end", Cost.NOTHING),
+    Use(3, "Metadata", SOURCE, "know topics and their leaders", Cost.NOTHING, ("to describe topic",)),
+    Use(9, "OffsetFetch", SOURCE, _POSITIONS, Cost.GROUPS, ("positions of group",)),
+    Use(10, "FindCoordinator", SOURCE, _POSITIONS, Cost.GROUPS, ("positions of group",)),
+    Use(16, "ListGroups", SOURCE, "know the groups", Cost.GROUPS),
+    Use(
+        19,
+        "CreateTopics",
+        SOURCE,
+        "create the topics of offset syncs and heartbeats",
+        Cost.SYNCS_AND_BEATS,
+        ("no offset syncs on",),
+        only="until they exist",
+    ),
+    Use(22, "InitProducerId", SOURCE, _WRITE, Cost.SYNCS_AND_BEATS, ("no offset syncs on",)),
+    Use(
+        23,
+        "OffsetForLeaderEpoch",
+        SOURCE,
+        "notice that the source lost records which were copied",
+        Cost.SEEN_IF_SHORTER,
+    ),
+    Use(29, "DescribeAcls", SOURCE, "sync ACLs", Cost.ACLS, ("ACLs of",)),
+    Use(
+        32,
+        "DescribeConfigs",
+        SOURCE,
+        "make copies with their topics' settings, and sync these",
+        Cost.NEW_TOPICS,
+        ("read the configuration of topic",),
+    ),
+    Use(35, "DescribeLogDirs", SOURCE, "assign lanes by the bytes of logs", Cost.LANES),
+    Use(48, "DescribeClientQuotas", SOURCE, "sync client quotas", Cost.QUOTAS, ("quotas of",)),
+    Use(
+        61,
+        "DescribeProducers",
+        SOURCE,
+        "name the producer of a transaction that stays open",
+        Cost.OWNER,
+        only=_ELSEWHERE,
+    ),
+    Use(
+        66,
+        "ListTransactions",
+        SOURCE,
+        "name the application of a transaction that stays open",
+        Cost.APPLICATION,
+        only=_ELSEWHERE,
+    ),
+    Use(0, "Produce", TARGET, "write copies and state", Cost.NOTHING, ("to records of",)),
+    Use(1, "Fetch", TARGET, "read state", Cost.NOTHING, ("to read topic",)),
+    Use(
+        2,
+        "ListOffsets",
+        TARGET,
+        "know where copies and state end",
+        Cost.NOTHING,
+        ("the question for offsets",),
+    ),
+    Use(3, "Metadata", TARGET, "know topics and their leaders", Cost.NOTHING, ("to see topic",)),
+    Use(8, "OffsetCommit", TARGET, _PLACE, Cost.GROUPS, ("commit offsets of",), "if a group moved"),
+    Use(9, "OffsetFetch", TARGET, _PLACE, Cost.GROUPS, ("the offsets of",)),
+    Use(
+        10, "FindCoordinator", TARGET, f"write in transactions, {_PLACE}", Cost.NOTHING, ("who coordinates",)
+    ),
+    Use(16, "ListGroups", TARGET, "see which groups are in use there", Cost.GUARDED),
+    Use(
+        19,
+        "CreateTopics",
+        TARGET,
+        "create copies and twinlog's topics",
+        Cost.NEW_TOPICS,
+        ("to create topic",),
+        "for new topics",
+    ),
+    Use(
+        22, "InitProducerId", TARGET, "write in transactions, and state", Cost.NOTHING, ("to write to topic",)
+    ),
+    Use(
+        23,
+        "OffsetForLeaderEpoch",
+        TARGET,
+        "read only what is new of its state",
+        Cost.STATE_ANEW,
+        only=_NEW_LEADER,
+    ),
+    Use(24, "AddPartitionsToTxn", TARGET, "write in transactions", Cost.NO_TRANSACTIONS),
+    Use(26, "EndTxn", TARGET, "write in transactions", Cost.NO_TRANSACTIONS),
+    Use(29, "DescribeAcls", TARGET, "sync ACLs", Cost.ACLS, ("ACLs of",)),
+    Use(30, "CreateAcls", TARGET, "sync ACLs", Cost.ACLS, ("to create the ACL",), "for new ACLs"),
+    Use(
+        32,
+        "DescribeConfigs",
+        TARGET,
+        "sync settings, and see that state is kept",
+        Cost.CONFIGS,
+        ("the configuration of topic",),
+    ),
+    Use(35, "DescribeLogDirs", TARGET, "see how full disks are", Cost.DISKS, only="the gate"),
+    Use(
+        37,
+        "CreatePartitions",
+        TARGET,
+        "add partitions when the source does",
+        Cost.NEW_PARTITIONS,
+        ("to add partitions",),
+        "for new partitions",
+    ),
+    Use(
+        44,
+        "IncrementalAlterConfigs",
+        TARGET,
+        "sync settings",
+        Cost.CONFIGS,
+        ("topic_configs: ",),
+        "for other settings",
+    ),
+    Use(48, "DescribeClientQuotas", TARGET, "sync client quotas", Cost.QUOTAS, ("quotas of",)),
+    Use(
+        49, "AlterClientQuotas", TARGET, "sync client quotas", Cost.QUOTAS, ("quotas: ",), "for other quotas"
+    ),
+)
 
 
 def table() -> str:
