@@ -55,5 +55,5 @@ def test_a_table_gives_its_checks():
 )
 def test_a_check_that_is_written_in_another_way_is_refused(broken):
     """No check is lost in silence."""
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is not written as the others"):
         read_checks(broken)

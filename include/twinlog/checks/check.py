@@ -7,11 +7,10 @@ Expectations if a person looks at the result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-
-from twinlog.paragraphs import paragraphs
 
 Cell = str | int | float | None
 Row = Mapping[str, Cell]
@@ -62,19 +61,33 @@ class Check:
 
 
 def read_checks(text: str, *, needs: bool = False) -> tuple[Check, ...]:
-    """Read checks from a table: `severity name: left relation right`, what is said if it `holds`, and what `else`.
+    """Read checks from their table: `severity name: left relation right`, what is said if it `holds`, and what `else`.
 
-    They all have the same `needs`, but for those whose severity ends in a question mark.
+    They all have the same `needs`, but for those whose severity ends in a question mark.  A longer text goes on in
+    lines that are indented further.  Raises ValueError for a check that is written in another way.
     """
-    return tuple(_check(*found, needs=needs) for found in paragraphs(text, "holds", "else"))
+    found = _CHECK.findall(text)
+    if len(found) != len(re.findall(r"^\S", text, re.MULTILINE)):
+        raise ValueError(
+            f"one of the checks behind {found[-1][2] if found else 'none'} is not written as the others"
+        )
+    return tuple(_check(*it, needs=needs) for it in found)
 
 
-def _check(head: str, meaning: str, advice: str, *, needs: bool) -> Check:
-    severity, name, left, relation, right = head.split()
+_CHECK = re.compile(
+    r"^(critical|warning)(\??) (\S+): (\S+) (\S+) (\S+)\n  holds: ((?:.+\n)+?)  else: (.+(?:\n    .+)*)$",
+    re.MULTILINE,
+)
+
+
+def _check(
+    severity: str, not_needed: str, name: str, left: str, relation: str, right: str, *texts: str, needs: bool
+) -> Check:
     side = int(right) if right.isdecimal() else right
-    needs = needs and not severity.endswith("?")
-    kind, told = Severity(severity.removesuffix("?")), name.removesuffix(":")
-    return Check(told, kind, left, Relation(relation), side, meaning, advice, needs)
+    meaning, advice = (" ".join(it.split()) for it in texts)
+    return Check(
+        name, Severity(severity), left, Relation(relation), side, meaning, advice, needs and not not_needed
+    )
 
 
 @dataclass(frozen=True, slots=True)

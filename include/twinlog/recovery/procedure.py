@@ -8,14 +8,12 @@ only the steps behind it are left.  There is no state "failed": a step that fail
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.formats.ledger.recovery import FAILBACK as HOMEWARD
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
 from twinlog.gate.suites import Mode
-from twinlog.paragraphs import paragraphs
 
 
 class StepName(StrEnum):
@@ -64,195 +62,262 @@ class Step:
         return re.sub(r"\b[AB]\b", lambda found: {"A": source, "B": target}[found[0]], self.does)
 
 
-def read_steps(text: str, known: Iterable[Step] = ()) -> tuple[Step, ...]:
-    """Read steps from a table: `name: does`, what is `expected`, and what to do `otherwise`.
-
-    One that is only named is that of `known`.  Raises KeyError if there is none.
-    """
-    by_name = {it.name.value: it for it in known}
-    found = ((head.partition(": "), texts) for head, *texts in paragraphs(text, "expected", "otherwise"))
-    return tuple(
-        Step(StepName(name), does, *texts) if texts else by_name[name] for (name, _, does), texts in found
-    )
-
-
-_SHARED = read_steps("""
-begin: takes the flow's fence and writes the state `failing-over`: every cycle, follow run and Dag stands by
-  expected: `failing-over` in `twinlog status`
-  otherwise: another failover is under way: `twinlog recovery status` says whose
-approve: asks a person; `--yes` answers beforehand
-  expected: yes
-  otherwise: no: nothing is promoted; run it again, or `twinlog recovery abort`
-rights: gives producers their rights on the target: the metadata plan of profile `promoted`
-  expected: every change made, or nothing to change
-  otherwise: planned: the step fails and names the change; make it by hand and run it again. Source-dead: it goes
-    on, and names what is missing
-promote: looks once more, and writes the state `promoted` behind the fence; there is no way back after this
-  expected: `promoted` in `twinlog status`
-  otherwise: something moved since it was checked: run it again
-schemas: lets clients register on the target's schema registry (`twinlog.schemas.subjects`): the copied subjects
-    become READWRITE
-  expected: every copied subject is READWRITE, or the flow copies none
-  otherwise: it goes on, and names what is not set: set it by hand ([schema
-    registries](../schema-registry.md#failover))
-switch-clients: runs the hook of `twinlog.failover.hook.*`
-  expected: the hook answers well within its time-out
-  otherwise: the flow stays promoted; mend the hook and run the command again: only this and what follows is done
-canary: writes a heartbeat to the target and reads it back
-  expected: the target takes writes
-  otherwise: see why the target refuses writes; run it again
-report: writes the evidence, signed if there is a key
-  expected: a file below `twinlog.reports.folder`
-  otherwise: make the folder writable and run it again
-""")
-"""Steps of both modes of a failover."""
-
-PLANNED = read_steps(
-    """
-begin
-fence-producers: copies what there is; denies WRITE on the source if it keeps ACLs; watches that the ends of its
-    partitions stand still
-  expected: nothing is written to the source any more
-  otherwise: waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it
-    again
-drain: copies until nothing is left, and reports a cycle; with unchanged names both ways `B->A` passes over what
-    came
-  expected: 0 records left in every partition
-  otherwise: a partition that cannot be copied is named, with what to do
-groups: writes offset syncs and checkpoints, and commits the position of every group on the target
-  expected: every group exactly placed
-  otherwise: a group is active on the target, or still reads on the source: stop it and run it again
-audit: compares what no audit has compared yet, record by record
-  expected: equal
-  otherwise: differences are named: `twinlog audit`; copy the topic anew, or waive them (`twinlog waiver add
-    audit-equal`)
-gate: asks the readiness gate, mode planned
-  expected: ready
-  otherwise: do what the check says, or waive it (`twinlog waiver add`), and run it again
-approve
-rights
-promote
-schemas
-switch-clients
-canary
-report
-""",
-    _SHARED,
+_BEGIN = Step(
+    StepName.BEGIN,
+    "takes the flow's fence and writes the state `failing-over`: every cycle, follow run and Dag stands by",
+    "`failing-over` in `twinlog status`",
+    "another failover is under way: `twinlog recovery status` says whose",
+)
+_APPROVE = Step(
+    StepName.APPROVE,
+    "asks a person; `--yes` answers beforehand",
+    "yes",
+    "no: nothing is promoted; run it again, or `twinlog recovery abort`",
+)
+_RIGHTS = Step(
+    StepName.RIGHTS,
+    "gives producers their rights on the target: the metadata plan of profile `promoted`",
+    "every change made, or nothing to change",
+    "planned: the step fails and names the change; make it by hand and run it again. Source-dead: it goes on, and names"
+    " what is missing",
+)
+_PROMOTE = Step(
+    StepName.PROMOTE,
+    "looks once more, and writes the state `promoted` behind the fence; there is no way back after this",
+    "`promoted` in `twinlog status`",
+    "something moved since it was checked: run it again",
+)
+_SCHEMAS = Step(
+    StepName.SCHEMAS,
+    "lets clients register on the target's schema registry (`twinlog.schemas.subjects`): the copied subjects become"
+    " READWRITE",
+    "every copied subject is READWRITE, or the flow copies none",
+    "it goes on, and names what is not set: set it by hand ([schema registries](../schema-registry.md#failover))",
+)
+_SWITCH = Step(
+    StepName.SWITCH_CLIENTS,
+    "runs the hook of `twinlog.failover.hook.*`",
+    "the hook answers well within its time-out",
+    "the flow stays promoted; mend the hook and run the command again: only this and what follows is done",
+)
+_CANARY = Step(
+    StepName.CANARY,
+    "writes a heartbeat to the target and reads it back",
+    "the target takes writes",
+    "see why the target refuses writes; run it again",
+)
+_REPORT = Step(
+    StepName.REPORT,
+    "writes the evidence, signed if there is a key",
+    "a file below `twinlog.reports.folder`",
+    "make the folder writable and run it again",
 )
 
-SOURCE_DEAD = read_steps(
-    """
-begin
-loss: says what is lost with the source: known from the last cycle, and estimated by the recent rate
-  expected: records and seconds, by partition
-  otherwise: without a report of a cycle the loss is unknown, and the gate says no
-gate: asks the readiness gate, mode source-dead
-  expected: ready
-  otherwise: the source answers: use mode planned. Otherwise decide, waive what you accept, and run it again
-approve
-groups: commits on the target the position of every group that has a checkpoint, also of groups never synced
-  expected: every group placed
-  otherwise: a group is active on the target: stop it and run it again
-rights
-promote
-schemas
-switch-clients
-canary
-report
-""",
-    _SHARED,
+PLANNED = (
+    _BEGIN,
+    Step(
+        StepName.FENCE_PRODUCERS,
+        "copies what there is; denies WRITE on the source if it keeps ACLs; watches that the ends of its partitions"
+        " stand still",
+        "nothing is written to the source any more",
+        "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
+    ),
+    Step(
+        StepName.DRAIN,
+        "copies until nothing is left, and reports a cycle; with unchanged names both ways `B->A` passes over what"
+        " came",
+        "0 records left in every partition",
+        "a partition that cannot be copied is named, with what to do",
+    ),
+    Step(
+        StepName.GROUPS,
+        "writes offset syncs and checkpoints, and commits the position of every group on the target",
+        "every group exactly placed",
+        "a group is active on the target, or still reads on the source: stop it and run it again",
+    ),
+    Step(
+        StepName.AUDIT,
+        "compares what no audit has compared yet, record by record",
+        "equal",
+        "differences are named: `twinlog audit`; copy the topic anew, or waive them (`twinlog waiver add audit-equal`)",
+    ),
+    Step(
+        StepName.GATE,
+        "asks the readiness gate, mode planned",
+        "ready",
+        "do what the check says, or waive it (`twinlog waiver add`), and run it again",
+    ),
+    _APPROVE,
+    _RIGHTS,
+    _PROMOTE,
+    _SCHEMAS,
+    _SWITCH,
+    _CANARY,
+    _REPORT,
 )
 
-_SAVING = read_steps("""
-compare: counts the records that are on one side alone: on the source behind what was copied, on the target behind
-    the copies
-  expected: every partition looked at
-  otherwise: a partition that cannot be compared, or an open transaction on the source, is named; the others are
-    exported. Mend it, or wait until the transaction ends, and run it again
-export-tail: writes what is on the source alone to topics `mm2-tail.A.TOPIC.internal` on the target, behind the
-    flow's fence: each record once
-  expected: as many records as were counted
-  otherwise: run it again: it goes on behind the last transaction
-write-files: writes the same records to Parquet files, and what clients wrote to copies on the target that no flow
-    brings home
-  expected: as many records as in the topics
-  otherwise: make the folder writable and run it again; if the source has deleted records meanwhile, the topics
-    still hold them
-""")
-
-FAILBACK = (*_SAVING, _SHARED[-1])
-
-HOME = read_steps(
-    """
-begin: takes the fences of both flows and writes the states: `A->B` is `failing-back`, `B->A` copies for it alone
-  expected: `failing-back` in `twinlog status --flow 'A->B'`
-  otherwise: it says which flow is in the way: paused, or failing over itself
-compare
-export-tail
-write-files
-bring-home: removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written
-    on B, and to B what A alone has, while clients work on B; notes on A how far records and groups have come,
-    lest B is lost
-  expected: little is left to copy
-  otherwise: A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do
-fence-producers: copies what there is; denies WRITE on B if it keeps ACLs; watches that the ends of its partitions
-    stand still
-  expected: nothing is written to B any more
-  otherwise: waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it
-    again
-drain: copies home until nothing is left, and reports a cycle of `B->A`; `A->B` passes over what came home
-  expected: 0 records left in every partition
-  otherwise: a partition that cannot be copied is named, with what to do
-groups: writes offset syncs and checkpoints, and commits the position of every group on A, by the maps of both
-    flows
-  expected: every group exactly placed
-  otherwise: a group is active on A, or still reads on B: stop it and run it again
-audit: compares what no audit of either flow has compared yet, record by record
-  expected: equal, both ways
-  otherwise: differences are named: `twinlog audit`; copy the topic anew, or waive them (`twinlog waiver add
-    audit-equal`)
-gate: asks the readiness gate of `B->A`, mode planned
-  expected: ready
-  otherwise: do what the check says, or waive it (`twinlog waiver add --flow 'B->A'`), and run it again
-approve: asks a person; `--yes` answers beforehand
-  expected: yes
-  otherwise: no: clients stay on B; run it again, or `twinlog recovery abort`
-promote: looks once more, and writes behind the fence that `A->B` follows; there is no way back after this
-  expected: `active` in `twinlog status --flow 'A->B'`
-  otherwise: something moved since it was checked: run it again
-schemas: lets clients register on the schema registry of A, and not on that of B any more
-    (`twinlog.schemas.subjects`)
-  expected: the copied subjects are READWRITE on A, READONLY on B, or no flow copies any
-  otherwise: mend what the message names, such as a registry that does not answer, and run it again
-follow: lets `B->A` follow by itself again; takes the rights of producers on B away, and the denials there
-  expected: nothing is left over
-  otherwise: a right that stays is named: take it away by hand
-switch-clients: runs the hook of `B->A`, `twinlog.failover.hook.*`
-  expected: the hook answers well within its time-out
-  otherwise: A stays promoted; mend the hook and run the command again: only this and what follows is done
-canary: writes a heartbeat to A and reads it back
-  expected: A takes writes
-  otherwise: see why A refuses writes; run it again
-report
-""",
-    FAILBACK,
+_LOSS = Step(
+    StepName.LOSS,
+    "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
+    "records and seconds, by partition",
+    "without a report of a cycle the loss is unknown, and the gate says no",
 )
 
-(GROUPS_AT,) = read_steps("""
-groups-at: with `--groups-at` alone: puts every group where it stood at that time, by the looks in the ledger
-  expected: every position of that time placed, and how many records are read again
-  otherwise: a group whose place is not known, or that has members on the target, is named: see to it and run it
-    again, or waive it (`twinlog waiver add group-covered`)
-""")
+SOURCE_DEAD = (
+    _BEGIN,
+    _LOSS,
+    Step(
+        StepName.GATE,
+        "asks the readiness gate, mode source-dead",
+        "ready",
+        "the source answers: use mode planned. Otherwise decide, waive what you accept, and run it again",
+    ),
+    _APPROVE,
+    Step(
+        StepName.GROUPS,
+        "commits on the target the position of every group that has a checkpoint, also of groups never synced",
+        "every group placed",
+        "a group is active on the target: stop it and run it again",
+    ),
+    _RIGHTS,
+    _PROMOTE,
+    _SCHEMAS,
+    _SWITCH,
+    _CANARY,
+    _REPORT,
+)
+
+_SAVING = (
+    Step(
+        StepName.COMPARE,
+        "counts the records that are on one side alone: on the source behind what was copied, on the target behind the"
+        " copies",
+        "every partition looked at",
+        "a partition that cannot be compared, or an open transaction on the source, is named; the others are exported."
+        " Mend it, or wait until the transaction ends, and run it again",
+    ),
+    Step(
+        StepName.EXPORT_TAIL,
+        "writes what is on the source alone to topics `mm2-tail.A.TOPIC.internal` on the target, behind the flow's"
+        " fence: each record once",
+        "as many records as were counted",
+        "run it again: it goes on behind the last transaction",
+    ),
+    Step(
+        StepName.WRITE_FILES,
+        "writes the same records to Parquet files, and what clients wrote to copies on the target that no flow brings"
+        " home",
+        "as many records as in the topics",
+        "make the folder writable and run it again; if the source has deleted records meanwhile, the topics still hold"
+        " them",
+    ),
+)
+
+FAILBACK = (*_SAVING, _REPORT)
+
+HOME = (
+    Step(
+        StepName.BEGIN,
+        "takes the fences of both flows and writes the states: `A->B` is `failing-back`, `B->A` copies for it alone",
+        "`failing-back` in `twinlog status --flow 'A->B'`",
+        "it says which flow is in the way: paused, or failing over itself",
+    ),
+    *_SAVING,
+    Step(
+        StepName.BRING_HOME,
+        "removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written on B,"
+        " and to B what A alone has, while clients work on B; notes on A how far records and groups have come, lest B"
+        " is lost",
+        "little is left to copy",
+        "A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do",
+    ),
+    Step(
+        StepName.FENCE_PRODUCERS,
+        "copies what there is; denies WRITE on B if it keeps ACLs; watches that the ends of its partitions stand still",
+        "nothing is written to B any more",
+        "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
+    ),
+    Step(
+        StepName.DRAIN,
+        "copies home until nothing is left, and reports a cycle of `B->A`; `A->B` passes over what came home",
+        "0 records left in every partition",
+        "a partition that cannot be copied is named, with what to do",
+    ),
+    Step(
+        StepName.GROUPS,
+        "writes offset syncs and checkpoints, and commits the position of every group on A, by the maps of both flows",
+        "every group exactly placed",
+        "a group is active on A, or still reads on B: stop it and run it again",
+    ),
+    Step(
+        StepName.AUDIT,
+        "compares what no audit of either flow has compared yet, record by record",
+        "equal, both ways",
+        "differences are named: `twinlog audit`; copy the topic anew, or waive them (`twinlog waiver add audit-equal`)",
+    ),
+    Step(
+        StepName.GATE,
+        "asks the readiness gate of `B->A`, mode planned",
+        "ready",
+        "do what the check says, or waive it (`twinlog waiver add --flow 'B->A'`), and run it again",
+    ),
+    Step(
+        StepName.APPROVE,
+        "asks a person; `--yes` answers beforehand",
+        "yes",
+        "no: clients stay on B; run it again, or `twinlog recovery abort`",
+    ),
+    Step(
+        StepName.PROMOTE,
+        "looks once more, and writes behind the fence that `A->B` follows; there is no way back after this",
+        "`active` in `twinlog status --flow 'A->B'`",
+        "something moved since it was checked: run it again",
+    ),
+    Step(
+        StepName.SCHEMAS,
+        "lets clients register on the schema registry of A, and not on that of B any more"
+        " (`twinlog.schemas.subjects`)",
+        "the copied subjects are READWRITE on A, READONLY on B, or no flow copies any",
+        "mend what the message names, such as a registry that does not answer, and run it again",
+    ),
+    Step(
+        StepName.FOLLOW,
+        "lets `B->A` follow by itself again; takes the rights of producers on B away, and the denials there",
+        "nothing is left over",
+        "a right that stays is named: take it away by hand",
+    ),
+    Step(
+        StepName.SWITCH_CLIENTS,
+        "runs the hook of `B->A`, `twinlog.failover.hook.*`",
+        "the hook answers well within its time-out",
+        "A stays promoted; mend the hook and run the command again: only this and what follows is done",
+    ),
+    Step(
+        StepName.CANARY,
+        "writes a heartbeat to A and reads it back",
+        "A takes writes",
+        "see why A refuses writes; run it again",
+    ),
+    _REPORT,
+)
+
+GROUPS_AT = Step(
+    StepName.GROUPS_AT,
+    "with `--groups-at` alone: puts every group where it stood at that time, by the looks in the ledger",
+    "every position of that time placed, and how many records are read again",
+    "a group whose place is not known, or that has members on the target, is named: see to it and run it again, or"
+    " waive it (`twinlog waiver add group-covered`)",
+)
 """The step before the promotion, if groups are to go back to a time."""
 
-(CONSISTENT_CUT,) = read_steps("""
-consistent-cut: with `--consistent-cut` alone: finds up to where no transaction of the source is split, over all
-    partitions, and writes the records behind it to files; groups are placed before them
-  expected: when the cut was seen, and how many records lie behind it
-  otherwise: there is no such cut, and why: a partition is far behind, or the flow has not noted transactions;
-    `--no-consistent-cut` goes on without
-""")
+CONSISTENT_CUT = Step(
+    StepName.CONSISTENT_CUT,
+    "with `--consistent-cut` alone: finds up to where no transaction of the source is split, over all partitions, and"
+    " writes the records behind it to files; groups are placed before them",
+    "when the cut was seen, and how many records lie behind it",
+    "there is no such cut, and why: a partition is far behind, or the flow has not noted transactions; "
+    "`--no-consistent-cut` goes on without",
+)
 """The step behind the loss, if groups are to go on where no transaction is split."""
 
 _STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
@@ -264,11 +329,10 @@ def steps_of(mode: str, *, groups_at: bool = False, cut: bool = False) -> tuple[
     With `groups_at` groups go back to a time, with `cut` they go on before the consistent cut.
     """
     steps = list(_STEPS[mode])
-    names = [step.name for step in steps]
     if groups_at:
-        steps.insert(names.index(StepName.PROMOTE), GROUPS_AT)
+        steps.insert(steps.index(_PROMOTE), GROUPS_AT)
     if cut:
-        steps.insert(names.index(StepName.LOSS) + 1, CONSISTENT_CUT)
+        steps.insert(steps.index(_LOSS) + 1, CONSISTENT_CUT)
     return tuple(steps)
 
 
