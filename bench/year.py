@@ -44,7 +44,7 @@ from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.garbage import collect_rarely
 from twinlog.gate import ask, record
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition

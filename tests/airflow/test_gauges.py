@@ -9,7 +9,7 @@ from twinlog.checks.check import Severity
 from twinlog.checks.risk import TopicAtRisk
 from twinlog.config.flow.tiers import Tier
 from twinlog.gate.answer import GateCheck, GateResult
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.monitoring import metrics
 

@@ -32,7 +32,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import CopyResult, PartitionCopy, keep_outcome
 from twinlog.errors import TwinlogError
 from twinlog.gate.answer import CoverageOf, GateCheck, GateResult, GroupAtRisk
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import validate

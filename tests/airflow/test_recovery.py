@@ -14,7 +14,7 @@ from twinlog.airflow.recovery import (
 )
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.recovery import StepState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport, State, StepReport

@@ -24,7 +24,7 @@ from twinlog.formats.ledger.topics import GapAcknowledged, GroupPosition, Rebuil
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites import Mode, suites
+from twinlog.gate.suites.suites import Mode, suites
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition

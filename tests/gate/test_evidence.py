@@ -30,7 +30,7 @@ from twinlog.gate.evidence import (
     read_public_key,
     verify,
 )
-from twinlog.gate.suites import Fact, Mode
+from twinlog.gate.suites.suites import Fact, Mode
 from twinlog.jsonable import to_json
 
 VERIFIER = Path(__file__).parent / "verify_evidence.py"

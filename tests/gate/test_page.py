@@ -7,7 +7,7 @@ from twinlog.checks.risk import TopicAtRisk
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.gate.answer import CoverageOf, GateResult, GroupAtRisk, is_ready, waived_by, weigh
 from twinlog.gate.record import duration, page_of, share
-from twinlog.gate.suites import Fact, Mode
+from twinlog.gate.suites.suites import Fact, Mode
 
 NOW = 1_700_000_000_000
 

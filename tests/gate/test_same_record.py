@@ -10,7 +10,7 @@ import pytest
 from twinlog.cluster.prints import Fingerprint
 from twinlog.gate import ask, same_record
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics

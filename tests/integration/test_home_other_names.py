@@ -36,7 +36,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import publish

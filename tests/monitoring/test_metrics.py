@@ -28,7 +28,7 @@ from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.formats.ledger.topics import Gap, Incarnation
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.gate.answer import GateResult
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import exporter, metrics, publish

@@ -10,7 +10,7 @@ from recovery_world import World
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring import publish
 from twinlog.recovery import abort, approved, failover
 from twinlog.recovery.approved import Approval, last_ended

@@ -23,7 +23,7 @@ from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.formats.transactions import PARTITION, Event, EventKind, Look, Seen, parse
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.recovery.report import FailoverReport, State

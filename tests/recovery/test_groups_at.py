@@ -15,7 +15,7 @@ from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.groups import GroupLook, Stand
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.groups.time_machine import Stood, past
 from twinlog.policy.selection import NameFilter

@@ -17,7 +17,7 @@ from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, Usage
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import abort, failover, history
 from twinlog.recovery.failback import export, failback
 from twinlog.recovery.report import FailoverReport, State, at_risk

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.procedure import FAILBACK, HOME, Step, steps_of
 
 STEPS = dict.fromkeys((*FAILBACK, *HOME, *steps_of(Mode.PLANNED), *steps_of(Mode.SOURCE_DEAD)))

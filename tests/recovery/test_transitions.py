@@ -17,7 +17,7 @@ from twinlog.formats.ledger.recovery import (
     RunState,
     StepState,
 )
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.procedure import StepName, left, steps_of
 from twinlog.recovery.transitions import Actor, Move

@@ -19,7 +19,7 @@ from twinlog.cycle import begin, conclude
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import as_left

@@ -12,7 +12,7 @@ from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json
 
 MODES = ("planned", "source-dead")
-"""The gate's modes, as twinlog.gate.suites.Mode, which Dag files do not import."""
+"""The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
 
 WHOLE = "the evidence, and `twinlog recovery status`"
 """Where all of the report of a failover or a failback is that Airflow's database has no room for."""

@@ -11,7 +11,7 @@ from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.risk import TopicAtRisk
 from twinlog.formats.ledger.gate import Waiver, counting, covering
-from twinlog.gate.suites import AGES, Fact, Mode
+from twinlog.gate.suites.suites import AGES, Fact, Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from twinlog.gate import facts as gate_facts
 from twinlog.gate import groups as gate_groups
 from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.at_source import fly, moving_topics
-from twinlog.gate.checks import FENCED, SCHEMAS
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.suites import Fact, Mode, raised, refuse_unknown, suites
+from twinlog.gate.suites.checks import FENCED, SCHEMAS
+from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import topic_facts

@@ -13,7 +13,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.recovery import RunState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover
 from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.reverse import as_noted

@@ -18,7 +18,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.groups.time_machine import require_known
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal

@@ -11,7 +11,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.recovery import lost_target
 from twinlog.recovery.procedure import left

@@ -15,7 +15,7 @@ from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile

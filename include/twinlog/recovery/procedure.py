@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from twinlog.formats.ledger.recovery import FAILBACK as HOMEWARD
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 
 
 class StepName(StrEnum):

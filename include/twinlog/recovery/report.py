@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.procedure import StepName

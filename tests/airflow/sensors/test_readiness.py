@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 
 pytestmark = pytest.mark.airflow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.report import (
     FailoverReport,
     PartitionAtRisk,

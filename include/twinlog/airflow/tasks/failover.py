@@ -62,7 +62,7 @@ def preview(flow_name: str) -> Json:
     Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do, and UsageError for a
     time at which nobody knows where groups stood.
     """
-    from twinlog.gate.suites import Mode
+    from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import failover
     from twinlog.recovery.approved import last_ended
     from twinlog.recovery.report import at_risk

@@ -82,7 +82,7 @@ class Asked:
 def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateRequest:
     """Return what is asked of the gate.  Raises UsageError for an unknown mode."""
     from twinlog.gate.ask import GateRequest
-    from twinlog.gate.suites import Mode
+    from twinlog.gate.suites.suites import Mode
 
     if mode not in MODES:
         raise UsageError(f"the gate has no mode {mode!r}", hint="use planned or source-dead")

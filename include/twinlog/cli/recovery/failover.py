@@ -18,7 +18,7 @@ from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import say, say_step
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 
 if TYPE_CHECKING:
     from twinlog.gate.evidence import Seal

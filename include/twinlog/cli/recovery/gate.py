@@ -14,7 +14,7 @@ from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOptio
 from twinlog.cli.render import Grid, refuse_unwritable, show, written
 from twinlog.cli.say import say
 from twinlog.errors import ExitCode, UsageError
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def add(
 ) -> int:
     """Waive a check until a time; a waiver of the same check and subject is replaced."""
     from twinlog.formats.ledger.gate import Waiver
-    from twinlog.gate.suites import refuse_unknown
+    from twinlog.gate.suites.suites import refuse_unknown
     from twinlog.state.ledger import write_ledger
 
     now_ms = clock.now_ms()

@@ -18,7 +18,7 @@ from twinlog.cluster.open import awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover, homeward, preview, transitions
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home

@@ -17,7 +17,7 @@ from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest, source_answers
 from twinlog.gate.record import keep
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery import evidence, transitions
 from twinlog.recovery.procedure import StepName

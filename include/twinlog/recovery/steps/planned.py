@@ -22,7 +22,7 @@ from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.formats.ledger.gate import Waiver, counting, covering
 from twinlog.gate.at_source import moving_topics, produced_topics
-from twinlog.gate.checks import AUDIT_EQUAL
+from twinlog.gate.suites.checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason, SyncState
 from twinlog.jsonable import to_json

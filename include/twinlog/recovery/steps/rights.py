@@ -7,7 +7,7 @@ from dataclasses import replace
 from twinlog.checks.risk import iso
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import MetadataPlan

@@ -14,7 +14,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName

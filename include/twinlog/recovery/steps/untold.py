@@ -17,7 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.procedure import StepName, steps_of
 from twinlog.recovery.report import (

@@ -13,7 +13,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites import Mode
+from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.procedure import StepName

@@ -7,7 +7,7 @@ import pytest
 
 from twinlog.checks.check import Severity
 from twinlog.errors import ConfigError
-from twinlog.gate.suites import (
+from twinlog.gate.suites.suites import (
     AGES,
     NOTHING_BLOCKED,
     Mode,
@@ -17,7 +17,7 @@ from twinlog.gate.suites import (
     suites,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text()
 ROWS = [
     (re.findall(r"`([a-z-]+)`", names), severity, modes)
     for names, severity, modes in re.findall(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from twinlog.checks.check import Check, Severity, Suite
 from twinlog.checks.cycle_suites import FLOW_CHECKS, PARTITION_CHECKS, TOPIC_CHECKS
 from twinlog.errors import ConfigError
-from twinlog.gate.checks import CHECKS
+from twinlog.gate.suites.checks import CHECKS
 
 
 class Mode(StrEnum):

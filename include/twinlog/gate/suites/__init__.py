@@ -1,0 +1,1 @@
+"""The gate's checks, as data."""
