@@ -7,9 +7,8 @@ Expectations if a person looks at the result.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 Cell = str | int | float | None
@@ -60,34 +59,16 @@ class Check:
         return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
 
 
-def read_checks(text: str, *, needs: bool = False) -> tuple[Check, ...]:
-    """Read checks from their table: `severity name: left relation right`, what is said if it `holds`, and what `else`.
-
-    They all have the same `needs`, but for those whose severity ends in a question mark.  A longer text goes on in
-    lines that are indented further.  Raises ValueError for a check that is written in another way.
-    """
-    found = _CHECK.findall(text)
-    if len(found) != len(re.findall(r"^\S", text, re.MULTILINE)):
-        raise ValueError(
-            f"one of the checks behind {found[-1][2] if found else 'none'} is not written as the others"
-        )
-    return tuple(_check(*it, needs=needs) for it in found)
-
-
-_CHECK = re.compile(
-    r"^(critical|warning)(\??) (\S+): (\S+) (\S+) (\S+)\n  holds: ((?:.+\n)+?)  else: (.+(?:\n    .+)*)$",
-    re.MULTILINE,
-)
-
-
-def _check(
-    severity: str, not_needed: str, name: str, left: str, relation: str, right: str, *texts: str, needs: bool
-) -> Check:
+def critical(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
+    """Make a check that forbids relying on the copy if it fails; `expected` is like `left >= right`."""
+    left, relation, right = expected.split()
     side = int(right) if right.isdecimal() else right
-    meaning, advice = (" ".join(it.split()) for it in texts)
-    return Check(
-        name, Severity(severity), left, Relation(relation), side, meaning, advice, needs and not not_needed
-    )
+    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice, needs)
+
+
+def warning(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
+    """Make a check that asks for a look if it fails."""
+    return replace(critical(name, expected, meaning, advice, needs=needs), severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

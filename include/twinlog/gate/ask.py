@@ -27,7 +27,7 @@ from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.at_source import fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.suites.checks import FENCED, SCHEMAS
+from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
@@ -195,8 +195,8 @@ def _with_source(
     )
     judged = named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
     writers = [who for _, who in sorted((moving or {}).items()) if who]
-    judged = with_lines(judged, {FENCED}, writers, "topics")
-    judged = with_lines(judged, {SCHEMAS}, schemas or (), "schemas")
+    judged = with_lines(judged, {FENCED.name}, writers, "topics")
+    judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
     return _Judged(
         results=(nothing_blocked(seen.discovery), *judged),
         state=state,

@@ -5,14 +5,15 @@ If a critical check needs a fact that is unknown, it fails: the gate never says 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
 from twinlog.checks.check import Check, Severity, Suite
 from twinlog.checks.cycle_suites import FLOW_CHECKS, PARTITION_CHECKS, TOPIC_CHECKS
 from twinlog.errors import ConfigError
-from twinlog.gate.suites.checks import CHECKS
+from twinlog.gate.suites import copy_checks as copy
+from twinlog.gate.suites import flow_checks as whole
 
 
 class Mode(StrEnum):
@@ -34,35 +35,27 @@ class Fact(StrEnum):
 RAISED = frozenset(it.name for it in TOPIC_CHECKS)
 """Checks of topics that only warn in a cycle; in the gate they forbid a failover, and fail if unknown."""
 
-ON_THE_TARGET = ("can-be-written", "every-partition-led")
+ON_THE_TARGET = frozenset({"can-be-written", "every-partition-led"})
 """Those of the raised checks that do not ask the source."""
 
-WITHOUT_SOURCE = (
-    *("nothing-copied-twice", "downstream-counted-once", "map-not-beyond-progress", "map-whole"),
-    *("copy-not-cut-off", "progress-never-goes-back"),
-)
+WITHOUT_SOURCE = frozenset({
+    "nothing-copied-twice",
+    "downstream-counted-once",
+    "map-not-beyond-progress",
+    "map-whole",
+    "copy-not-cut-off",
+    "progress-never-goes-back",
+})
 """Checks of partitions that do not ask the source."""
 
-_KNOWN = {
-    it.name: replace(it, severity=Severity.CRITICAL, needs=True) if it.name in RAISED else it
-    for it in (*PARTITION_CHECKS, *TOPIC_CHECKS, *FLOW_CHECKS, *CHECKS.values())
-}
-_PARTITIONS, _TOPICS = ([it.name for it in checks] for checks in (PARTITION_CHECKS, TOPIC_CHECKS))
-_FLOW = ("flow-has-run", "last-cycle-succeeded", "state-age", "flow-in-service", "has-topics")
-_METADATA = (
-    "acl-parity",
-    "principal-parity",
-    "quota-parity",
-    "config-drift",
-    "metadata-known",
-    "schema-parity",
+_GATE_TOPICS = tuple(
+    replace(check, severity=Severity.CRITICAL, needs=True) if check.name in RAISED else check
+    for check in TOPIC_CHECKS
 )
-_AT_LAST = ("known-drift", "known-partitions-seen", "known-rpo", "known-lag", "known-transactions-end")
-"""Checks of topics by what the last cycle saw of the source."""
-
-_AUDIT = ("audit-equal", "audit-age", "audit-promised", "audit-coverage")
-_GROUPS = ("group-same-record", "group-not-rewound", "group-not-ahead", "group-all-there")
-_GROUP_RANGES = ("group-in-log", "group-lag-not-negative")
+_AUDIT = (copy.AUDIT_EQUAL, copy.AUDIT_AGE, copy.AUDIT_PROMISED, copy.AUDIT_COVERAGE)
+_HEARTBEAT = tuple(check for check in FLOW_CHECKS if check.name == "heartbeat-age")
+_FLOW = (whole.HAS_RUN, whole.LAST_CYCLE, whole.STATE_AGE, whole.IN_SERVICE, whole.HAS_TOPICS)
+_GROUP_RANGES = (copy.GROUP_NOT_BELOW, copy.GROUP_NOT_BEYOND)
 
 
 def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> tuple[Suite, ...]:
@@ -73,42 +66,59 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
     """
     if mode is Mode.SOURCE_DEAD:
         return _suites(
-            (*_FLOW, "source-silent", "free-disk", "metadata-known"),
-            (*ON_THE_TARGET, "survives-a-broker", "copy-there", *_AT_LAST, "no-gaps", *_AUDIT),
-            (*WITHOUT_SOURCE, "map-known", "known-deleted-early"),
-            ("group-covered", *_GROUP_RANGES),
+            (
+                *(it for it in PARTITION_CHECKS if it.name in WITHOUT_SOURCE),
+                copy.MAP_KNOWN,
+                copy.KNOWN_WHOLE,
+            ),
+            (
+                *(it for it in _GATE_TOPICS if it.name in ON_THE_TARGET),
+                *(
+                    copy.SURVIVES,
+                    copy.COPY_THERE,
+                    copy.KNOWN_DRIFT,
+                    copy.KNOWN_READ,
+                    copy.KNOWN_RPO,
+                    copy.KNOWN_LAG,
+                    copy.KNOWN_UNDECIDED,
+                    copy.NO_GAPS,
+                ),
+                *_AUDIT,
+            ),
+            (copy.GROUP_COVERED, *_GROUP_RANGES),
+            (*_FLOW, whole.SOURCE_SILENT, whole.FREE_DISK, whole.METADATA),
         )
-    left_out = {"source-fenced", "lag-records", "final-group-pass"} if still_writing else set()
-    if not canary:
-        left_out.add("canary")
+    after_producers = (whole.FENCED,) if not still_writing else ()
     return _suites(
+        (*PARTITION_CHECKS, copy.MAP_KNOWN, *(() if still_writing else (copy.LAG,))),
+        (*_GATE_TOPICS, copy.SURVIVES, copy.ALL_READ, copy.NO_GAPS, *_AUDIT),
         (
-            *(*_FLOW, "flow-not-paused", "source-answers", "source-fenced", "heartbeat-age", "free-disk"),
-            *(*_METADATA, "canary"),
+            *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD, copy.GROUP_NOT_REWOUND, copy.GROUP_NOT_AHEAD),
+            copy.GROUP_ALL_THERE,
+            *(() if still_writing else (copy.GROUP_CURRENT,)),
+            *_GROUP_RANGES,
         ),
-        (*_TOPICS, "survives-a-broker", "every-partition-seen", "no-gaps", *_AUDIT),
-        (*_PARTITIONS, "map-known", "lag-records"),
-        ("group-covered", *_GROUPS, "final-group-pass", *_GROUP_RANGES),
-        left_out,
+        (
+            *_FLOW,
+            whole.NOT_PAUSED,
+            whole.SOURCE_ANSWERS,
+            *after_producers,
+            *_HEARTBEAT,
+            whole.FREE_DISK,
+            *(whole.ACLS, whole.USERS, whole.QUOTAS, whole.CONFIGS, whole.METADATA, whole.SCHEMAS),
+            *((whole.CANARY,) if canary else ()),
+        ),
     )
 
 
 def _suites(
-    flow: Iterable[str],
-    topics: Iterable[str],
-    partitions: Iterable[str],
-    groups: Iterable[str],
-    left_out: Collection[str] = (),
+    partitions: Iterable[Check], topics: Iterable[Check], groups: Iterable[Check], flow: Iterable[Check]
 ) -> tuple[Suite, ...]:
-    """Make the suites of the names of their checks."""
-    return tuple(
-        Suite(name, noun, identity, tuple(_KNOWN[it] for it in names if it not in left_out))
-        for name, noun, identity, names in (
-            ("flow", "flow", ("flow",), flow),
-            ("topics", "topic", ("topic",), topics),
-            ("partitions", "partition", ("topic", "partition"), partitions),
-            ("groups", "group's partition", ("group", "topic", "partition"), groups),
-        )
+    return (
+        Suite("flow", "flow", ("flow",), tuple(flow)),
+        Suite("topics", "topic", ("topic",), tuple(topics)),
+        Suite("partitions", "partition", ("topic", "partition"), tuple(partitions)),
+        Suite("groups", "group's partition", ("group", "topic", "partition"), tuple(groups)),
     )
 
 
@@ -152,9 +162,15 @@ NOTHING_BLOCKED = "nothing-blocked"
 """The one check that belongs to no suite: its message is made from the problems of topics."""
 
 AGES: Mapping[str, Fact] = {
-    **dict.fromkeys(("flow-has-run", "last-cycle-succeeded", "state-age", *_AT_LAST), Fact.CYCLE),
+    **dict.fromkeys(("flow-has-run", "last-cycle-succeeded", "state-age"), Fact.CYCLE),
+    **dict.fromkeys(
+        ("known-drift", "known-partitions-seen", "known-rpo", "known-lag", "known-transactions-end"),
+        Fact.CYCLE,
+    ),
     "progress-never-goes-back": Fact.CYCLE,
-    **dict.fromkeys((*_AUDIT, "known-deleted-early"), Fact.AUDIT),
+    **dict.fromkeys(
+        ("audit-equal", "audit-age", "audit-promised", "audit-coverage", "known-deleted-early"), Fact.AUDIT
+    ),
     "group-covered": Fact.CHECKPOINT,
 }
 """The age of each check's facts; a check that is not named here uses facts seen when the gate asks."""

@@ -22,7 +22,7 @@ from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.formats.ledger.gate import Waiver, counting, covering
 from twinlog.gate.at_source import moving_topics, produced_topics
-from twinlog.gate.suites.checks import AUDIT_EQUAL
+from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason, SyncState
 from twinlog.jsonable import to_json
@@ -347,7 +347,7 @@ def _waived(scene: Scene, result: AuditResult) -> str:
 
 def _waivers(scene: Scene) -> tuple[Waiver, ...]:
     waivers = read_ledger(scene.flow, scene.clusters.target).waivers
-    return counting(waivers, AUDIT_EQUAL, clock.now_ms())
+    return counting(waivers, AUDIT_EQUAL.name, clock.now_ms())
 
 
 def answering(*scenes: Scene) -> tuple[str, ...]:
@@ -359,7 +359,7 @@ def told_lost(*scenes: Scene) -> str:
     """Say what is lost if everything was drained and audited: nothing, or what was waived."""
     people = answering(*scenes)
     return (
-        f"nothing is lost but what {listed(people)} has waived ({AUDIT_EQUAL})"
+        f"nothing is lost but what {listed(people)} has waived ({AUDIT_EQUAL.name})"
         if people
         else "nothing is lost"
     )
