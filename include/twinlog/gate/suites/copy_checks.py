@@ -64,7 +64,7 @@ AUDIT_AGE = critical(
 AUDIT_PROMISED = critical(
     "audit-promised",
     "audited_percent >= audit_wanted_percent",
-    "of what both sides still hold, as much has been proved equal as is asked for (twinlog.audit.percent)",
+    "of what both sides still hold, as much has been compared as is asked for (twinlog.audit.percent)",
     "run `twinlog audit`: it says by count and reason what it cannot prove; 0 means that nothing was ever compared",
     needs=False,
 )
