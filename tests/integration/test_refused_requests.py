@@ -33,8 +33,8 @@ RIGHTS = {3: "DESCRIBE", 10: "DESCRIBE", 22: "IDEMPOTENT_WRITE"}
 ASKED = {*QUESTIONS, *RIGHTS}
 """Requests that `twinlog check` sends; of others it knows only whether brokers offer them, and what rights say."""
 
-FEATURES_AT_MOST = 3
-"""The most features that one request is for; each has a line."""
+FEATURES_AT_MOST = 4
+"""The most features that one request is for; each has a line.  Metadata: heartbeats, syncs, groups and checks."""
 
 UNSEEN = {Cost.GUARDED, Cost.STATE_ANEW}
 """Costs of which a cycle says nothing."""
