@@ -225,8 +225,8 @@ def _lost_without_records(
 ) -> Iterator[Issue]:
     """Report what is lost of a map that holds no record: there is nothing to compare, but there may have been."""
     life = topic.life(partition.partition)
-    offset_map = state.maps.get(life)
-    if offset_map is not None and not offset_map.records and partition.target is not None:
+    offset_map = state.maps.seen(life)
+    if isinstance(offset_map, OffsetMap) and not offset_map.records and partition.target is not None:
         copy = f"{topic.remote_topic}-{life.partition}"
         yield from map_lost(life.topic, copy, _lost(life, offset_map, partition.target, state))
 

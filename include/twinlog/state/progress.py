@@ -36,6 +36,10 @@ class Maps(Mapping[SourceIncarnation, M], Generic[M]):
             raise self.broken[life]
         return self._readable[life]
 
+    def __contains__(self, life: object) -> bool:
+        """Say whether there is a map that can be read; unlike `maps[life]` it raises nothing."""
+        return life in self._readable
+
     def seen(self, life: SourceIncarnation) -> M | UnreadableMap | None:
         """Return the map, the reason why it cannot be read, or None without a map; for callers that decide later."""
         return self.broken.get(life) or self._readable.get(life)
