@@ -173,7 +173,7 @@ def test_a_drill_that_fails_is_told_with_its_reason(configure, heard, caplog) ->
 
 
 def test_a_mistake_in_the_form_of_a_drill_wakes_nobody(configure, heard) -> None:
-    """Who filled it in sees the task fail; a scheduled drill has no form, and always sounds the alarm."""
+    """The person who filled it in sees the task fail; a scheduled drill has no form, and always sounds the alarm."""
     url, taken = heard
     configure(f"twinlog.alert.url={url}/hook")
     runs = ("manual__2026-11-27T00:00:00+00:00", "scheduled__2026-11-27T00:00:00+00:00")

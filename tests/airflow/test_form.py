@@ -1,4 +1,4 @@
-"""What a Dag shows people, and what it takes from them."""
+"""Show a form to people, and refuse what is no field of it."""
 
 from dataclasses import replace
 from types import SimpleNamespace

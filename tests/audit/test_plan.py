@@ -121,7 +121,7 @@ def test_at_least_once_leaves_the_tail_alone():
 
 @pytest.mark.parametrize("phase", [FlowPhase.PROMOTED, FlowPhase.FAILING_BACK])
 def test_behind_the_copies_of_a_promoted_flow_clients_write(phase):
-    """Nobody looks there, and nothing is noted as looked at there; the way home asks for it by name."""
+    """Audits neither look there nor note that they did; the way home asks for it by name."""
     served = PartitionOffsets(0, 150, 150)
     promoted, again = FlowState(phase, 5, "jo", "why"), FlowState(FlowPhase.ACTIVE, 9, "jo", "why")
     decided = plan(FLOW, state(ledger_from([promoted]), target=served), AuditRequest())

@@ -23,6 +23,17 @@ def copy_result(**changes):
     } | changes
 
 
+GAP = {
+    "topic": "orders",
+    "partition": 0,
+    "code": "gap",
+    "message": "m",
+    "first_offset": 1,
+    "last_offset": 2,
+}
+"""A partition that waits for a person, as a copy answers."""
+
+
 @pytest.fixture
 def started() -> int:
     return int(time.time() * 1000) - 2_000
@@ -94,16 +105,8 @@ def test_a_blocked_topic_fails_the_cycle(flow, clusters, orders, started, target
 
 def test_stopped_partitions_are_reported(flow, clusters, orders, started):
     """With the reason the copy gave."""
-    stopped = {
-        "topic": "orders",
-        "partition": 0,
-        "code": "gap",
-        "message": "m",
-        "first_offset": 1,
-        "last_offset": 2,
-    }
-    report = publish.run(flow, clusters, "run", copy_result(state="failed", stopped=[stopped]), started)
-    assert [stopped] == to_json(report)["stopped"]
+    report = publish.run(flow, clusters, "run", copy_result(state="failed", stopped=[GAP]), started)
+    assert [GAP] == to_json(report)["stopped"]
 
 
 @pytest.mark.parametrize(("transient", "expected"), [(False, 2), (True, 1)])
@@ -111,19 +114,11 @@ def test_partitions_whose_copy_ended_with_an_error_are_stopped_too(
     flow, clusters, orders, started, transient: bool, expected: int
 ) -> None:
     """A poisonous record is found by the copy alone; one that may go away by itself waits for no person."""
-    gap = {
-        "topic": "orders",
-        "partition": 0,
-        "code": "gap",
-        "message": "m",
-        "first_offset": 1,
-        "last_offset": 2,
-    }
     places = [
         {"topic": "orders", "partition": number, "copied_records": 0, "error": error}
         for number, error in ((0, "gap"), (1, "too large"), (2, ""))
     ]
-    result = copy_result(state="failed", stopped=[gap], partitions=places, transient=transient)
+    result = copy_result(state="failed", stopped=[GAP], partitions=places, transient=transient)
     board = Board(flow)
     report = publish.run(flow, clusters, "run", result, started, board=board)
     assert expected == report.stopped_partitions

@@ -170,7 +170,7 @@ class Done(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Told(Generic[R]):
-    """What a command found about one flow, or the reason why it found nothing."""
+    """Hold what a command found about one flow, or the reason why it found nothing."""
 
     flow: str
     found: R | None = None

@@ -27,10 +27,10 @@ def require_taken_over(flow: FlowSettings, clusters: Clusters, discovery: Discov
     known = latest_or_empty(clusters.target, flow.ledger_topic)
     if discovery.stands_by or flow.homes is not None or next(iter(of_kind(known, LaneFence)), None):
         return
-    group = f"{flow.source.alias}-mm2"
-    if tasks := _tasks(flow, clusters, group):
+    if tasks := _tasks(flow, clusters):
         raise TerminalError(
-            f"MirrorMaker copies {flow.name}: its workers of {group} run {tasks} task(s) of {flow.connector_name}",
+            f"MirrorMaker copies {flow.name}: its workers of {flow.worker_group} run {tasks} task(s) of"
+            f" {flow.connector_name}",
             hint="stop it; then `twinlog takeover` goes on behind the last record that it has copied",
             code="mm2-running",
             flow=flow.name,
@@ -53,9 +53,9 @@ def require_taken_over(flow: FlowSettings, clusters: Clusters, discovery: Discov
             )
 
 
-def _tasks(flow: FlowSettings, clusters: Clusters, group: str) -> int:
+def _tasks(flow: FlowSettings, clusters: Clusters) -> int:
     try:
-        return clusters.target.connect_workers(group).tasks.get(flow.connector_name, 0)
+        return clusters.target.connect_workers(flow.worker_group).tasks.get(flow.connector_name, 0)
     except (ClusterRefused, FormatError):
         return 0
 

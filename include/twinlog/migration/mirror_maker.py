@@ -39,12 +39,11 @@ class Origin:
         cls, flow: FlowSettings, connector: str = "", offsets_topic: str = "", worker_group: str = ""
     ) -> Origin:
         """Use the names given, and dedicated mode's names for the others."""
-        own = f"{flow.source.alias}-mm2"
         return cls(
             connector or flow.connector_name,
             offsets_topic or flow.offsets_topic,
-            worker_group or own,
-            dedicated=worker_group in {"", own},
+            worker_group or flow.worker_group,
+            dedicated=worker_group in {"", flow.worker_group},
         )
 
     def positions(self, flow: FlowSettings, clusters: Clusters) -> dict[TopicPartition, int]:

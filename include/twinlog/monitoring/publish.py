@@ -58,9 +58,11 @@ def run(
     """
     facts = facts or see(FlowSnapshot(flow, clusters))
     seen = facts.seen
+    # For a copy of many partitions, the ledger holds what the result had no room for.
+    copy_result = completed(copy_result, seen.ledger)
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
     _alarm(flow, report.undecided)
-    stopped = _stopped(completed(copy_result, seen.ledger), seen)
+    stopped = _stopped(copy_result, seen)
     cycle = CycleReport(run_id, summary(report, seen, stopped), seen.at_ms)
     records = [cycle, *_at_risk(flow, clusters, facts), *_promotion(flow, clusters, seen)]
     write_ledger(flow, clusters.target, records)
@@ -119,11 +121,7 @@ def make_report(
     *,
     failed: bool,
 ) -> FlowReport:
-    """Join the copy's result with the present state.  Pure.
-
-    For a copy of many partitions, the ledger holds what the result had no room for.
-    """
-    copy_result = completed(copy_result, seen.ledger)
+    """Join the copy's result with the present state.  Pure."""
     copied = {
         TopicPartition(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())
     }

@@ -69,7 +69,7 @@ def test_a_scheduled_run_skips_a_flow_that_was_failed_over(monkeypatch, flow, ph
     from twinlog.airflow.operators import audit
 
     clusters = Clusters(FakeCluster("A"), FakeCluster("B"))
-    monkeypatch.setattr(audit, "opened_own", lambda _flow: nullcontext(clusters))
+    monkeypatch.setattr(audit, "opened", lambda _flow: nullcontext(clusters))
     scheduled = {"params": {}, "dag_run": run_of("scheduled")}
     clusters.target.add_topic(flow.ledger_topic)
     write_ledger(flow, clusters.target, [FlowState(FlowPhase.ACTIVE, 1, "jo", "why")])

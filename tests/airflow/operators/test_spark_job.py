@@ -97,7 +97,7 @@ class TestExecute:
         assert ({"cut": 1}, {}, None) == self.executed(job, monkeypatch, {"n": 1})
 
     def test_a_result_is_in_the_log(self, job, monkeypatch, capsys) -> None:
-        """Whoever looks at the task sees what it did, also if it failed."""
+        """The log says what the task did, also if it failed."""
         self.executed(job, monkeypatch, {"n": 1})
         self.executed(job, monkeypatch, {"n": -1})
         assert ["cut=1", "cut=-1"] == re.findall("cut=-?1", capsys.readouterr().out)

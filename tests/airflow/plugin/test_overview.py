@@ -46,7 +46,7 @@ def test_age_that_nobody_knows() -> None:
 
 
 def test_without_the_source_the_age_is_a_bound() -> None:
-    """Nobody knows whether a record came since the last cycle."""
+    """Records may have come since the last cycle, so the page calls the age a bound."""
     behind = card(seen_flow(replace(STATUS, source_reachable=False))).facts[1]
     assert "at most: nothing is known of what came since the last cycle; RPO 60 s" == behind.note
 

@@ -115,7 +115,7 @@ def test_a_form_that_cannot_be_used_is_no_failed_cycle(monkeypatch: pytest.Monke
 
 
 def test_a_log_says_of_a_plan_what_people_ask(caplog: pytest.LogCaptureFixture) -> None:
-    """What lanes need to know besides is in the XCom."""
+    """The log names ranges; the XCom also has what lanes need to know."""
     part = RangeSpec("orders", "id", "A.orders", 1, 5, 9, 1_000_000)
     plan = RangePlan("A->B", None, (part,), (), (("orders-1",),), 4)
     with caplog.at_level("INFO"):

@@ -1,4 +1,4 @@
-"""What the form of a drill asks for."""
+"""Read the form of a drill, and refuse groups that there are not."""
 
 from types import SimpleNamespace
 from typing import Any

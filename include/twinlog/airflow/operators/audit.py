@@ -17,7 +17,7 @@ from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import SCHEDULED
 from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
 from twinlog.airflow.retries import with_retries
-from twinlog.airflow.tasks.frame import opened_own
+from twinlog.airflow.tasks.frame import opened, skip_out_of_service
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
@@ -114,7 +114,10 @@ def _audit(flow: FlowSettings, context: Context) -> Request:
     from twinlog.spark.request import AuditStepRequest
 
     if context["dag_run"].run_type.value == SCHEDULED:
-        _skip_out_of_service(flow)
+        with opened(
+            flow
+        ) as clusters:  # before Spark is started, and without asking a source that may be lost
+            skip_out_of_service(flow, clusters, "nothing is copied that could be audited")
     return AuditStepRequest(
         config=configuration_path(), flow=flow.name, audit=audit_request(context["params"])
     )
@@ -126,16 +129,6 @@ def _rules(flow: FlowSettings, _context: Context) -> Request:
     if flow.data_rules.suite is None:
         raise AirflowSkipException("twinlog.data.quality.suite names no suite")
     return DataRulesRequest(config=configuration_path(), flow=flow.name)
-
-
-def _skip_out_of_service(flow: FlowSettings) -> None:
-    """Skip a flow that was failed over: nothing is copied, and a lost source could not be read."""
-    from twinlog.state.ledger import read_ledger
-
-    with opened_own(flow) as clusters:
-        phase = read_ledger(flow, clusters.target).phase
-    if phase.out_of_service:
-        raise AirflowSkipException(f"{flow.name} is {phase.value}: nothing is copied that could be audited")
 
 
 AUDIT = Step(_audit, for_xcom, not_equal)

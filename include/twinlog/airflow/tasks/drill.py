@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.assets import drilled
 from twinlog.airflow.recovery import driver_of
-from twinlog.airflow.tasks.frame import flow_of, log_step, opened
+from twinlog.airflow.tasks.frame import flow_of, log_step, opened, skip_out_of_service
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.errors import ConfigError, TerminalError, UsageError
 from twinlog.jsonable import Json
@@ -50,15 +50,14 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     from twinlog.drill.application import application
     from twinlog.drill.reading import reader
     from twinlog.formats.ledger.recovery import DrillState
-    from twinlog.state.ledger import read_ledger, require_ledger
+    from twinlog.state.ledger import require_ledger
 
     context = get_current_context()
     params = context["params"]
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters.target)
-        if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
-            raise AirflowSkipException(f"{flow.name} is {phase}: a drill is for a flow that follows")
+        skip_out_of_service(flow, clusters, "a drill is for a flow that follows")
         run = context["dag_run"]
         request = drill.Request(who(run), _groups(params["groups"]), params["most"], driver_of(run))
         tools = drill.Tools(reader(flow.target), time.sleep, application(flow), log_step)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
@@ -53,6 +55,14 @@ def opened_own(flow: FlowSettings) -> Iterator[Clusters]:
     collect_rarely()
     with open_own_clusters(flow) as clusters:
         yield clusters
+
+
+def skip_out_of_service(flow: FlowSettings, clusters: Clusters, why: str) -> None:
+    """Skip the task if the flow was failed over.  Raises AirflowSkipException with `why`."""
+    from twinlog.state.ledger import read_ledger
+
+    if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
+        raise AirflowSkipException(f"{flow.name} is {phase.value}: {why}")
 
 
 def log_step(name: StrEnum, outcome: Outcome | None) -> None:

@@ -312,6 +312,11 @@ class FlowSettings:
         return self.offset_storage_topic or f"mm2-offsets.{self.state_alias}.internal"
 
     @property
+    def worker_group(self) -> str:
+        """Return the group of the workers that a dedicated MirrorMaker 2 runs for the flow (workerConfig)."""
+        return f"{self.source.alias}-mm2"
+
+    @property
     def progress_topics(self) -> frozenset[str]:
         """Return the names under which flows keep their progress, on either side: such topics are never copied."""
         return self.progress_on_source | {self.offsets_topic}
