@@ -104,14 +104,14 @@ release: $(READY) ## Write wheel, sdist, bill of materials (CycloneDX) and check
 			--pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json
 	cd dist && sha256sum * > SHA256SUMS
 
-# `uv export` names no package index, unlike uv.lock, which is therefore not kept.  It resolves anew.
-lock: $(READY) ## Resolve pyproject.toml anew and write requirements.lock
-	rm -f uv.lock
-	$(BIN)/uv export --quiet --format requirements.txt --all-extras --no-emit-project --no-annotate --no-header \
-		--output-file requirements.lock > /dev/null
+# What is locked stays as it is, as far as pyproject.toml lets it; without requirements.lock everything is chosen anew.
+# A lock of this form names no package index, unlike uv.lock.
+lock: $(READY) ## Write requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --all-extras \
+		--output-file requirements.lock pyproject.toml > /dev/null
 
 clean: ## Remove .venv and everything that tools leave behind; the cache of Kafka's jars stays
-	rm -rf .venv $(LIBRARY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock
+	rm -rf .venv $(LIBRARY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml

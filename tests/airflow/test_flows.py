@@ -97,6 +97,7 @@ def test_environment_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 TLS = {"security.protocol": "SSL"}
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+JKS = str(Path(__file__).parents[1] / "config/security/java_stores/client.jks")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "properties",
     [
         TLS | {"ssl.keystore.location": "STORES/client.p12", "ssl.keystore.password": "${airflow:ka}"},
-        TLS | {"ssl.keystore.location": "STORES/client.jks", "ssl.keystore.password": "${airflow:ka}"},
+        TLS | {"ssl.keystore.location": JKS, "ssl.keystore.password": "${airflow:ka}"},
         TLS | {"ssl.truststore.location": "STORES/truststore.p12", "ssl.truststore.password": "${airflow:ka}"},
         TLS | {"ssl.truststore.certificates": "${airflow:ka:ca}"},
         TLS | {"ssl.keystore.type": "PEM", "ssl.keystore.key": "${airflow:ka:key}"},

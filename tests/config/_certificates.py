@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from functools import cache
 
-import jks
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -66,21 +65,3 @@ def pkcs12_key_store(name: str) -> bytes:
 def pkcs12_trust_store(*names: str) -> bytes:
     certificates = [pkcs12.PKCS12Certificate(pair(name)[1], name.encode()) for name in names]
     return pkcs12.serialize_java_truststore(certificates, BestAvailableEncryption(PASSWORD.encode()))
-
-
-def jks_trust_store(*names: str) -> bytes:
-    entries = [jks.TrustedCertEntry.new(name, pair(name)[1].public_bytes(Encoding.DER)) for name in names]
-    return bytes(jks.KeyStore.new("jks", entries).saves(PASSWORD))
-
-
-def jks_key_store(*names: str, key_password: str = PASSWORD) -> bytes:
-    entries = []
-    for name in names:
-        key, certificate = pair(name)
-        der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-        entry = jks.PrivateKeyEntry.new(
-            name, [certificate.public_bytes(Encoding.DER)], der, key_format="pkcs8"
-        )
-        entry.encrypt(key_password)
-        entries.append(entry)
-    return bytes(jks.KeyStore.new("jks", entries).saves(PASSWORD))

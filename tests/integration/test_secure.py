@@ -6,6 +6,7 @@ Costs about 70 s: two more brokers are started.
 from __future__ import annotations
 
 import random
+import subprocess
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,9 @@ from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.certificates import Certificates
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
+from twinlog.lab.kafka.java import find_java
 
 RECORDS = [Seen(b"%d" % n, b"v" * 40, 1_700_000_000_000 + n) for n in range(200)]
 # Other tests' heartbeats lie on the shared clusters: a flow that copies them counts more than its topic.
@@ -41,6 +44,24 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 def alice(module: str) -> str:
     """A JAAS line for alice."""
     return f'{module} required username="alice" password="wonder land!";'
+
+
+def jks_of(files: Certificates) -> Path:
+    """The authority as a JKS, made by Java's own keytool."""
+    if not (store := files.folder / "truststore.jks").exists():
+        keytool = Path(find_java().path).resolve().with_name("keytool")
+        made = [
+            "-importcert",
+            "-noprompt",
+            "-storetype",
+            "JKS",
+            "-keystore",
+            store,
+            "-storepass",
+            files.password,
+        ]
+        subprocess.run([keytool, *made, "-file", files.ca], capture_output=True, check=True)
+    return store
 
 
 def security(kind: str, cluster: Any) -> tuple[str, dict[str, str]]:
@@ -61,7 +82,7 @@ def security(kind: str, cluster: Any) -> tuple[str, dict[str, str]]:
         case "SSL, JKS trust":
             return "SSL", {
                 "ssl.truststore.type": "JKS",
-                "ssl.truststore.location": str(files.truststore_jks),
+                "ssl.truststore.location": str(jks_of(files)),
                 "ssl.truststore.password": files.password,
             }
         case "SASL_SSL, SCRAM-SHA-512":

@@ -254,7 +254,7 @@ def test_what_cannot_be_followed_is_refused(properties: dict[str, str | Secret],
 
 def test_tls(certificates: ModuleType, tmp_path: Path) -> None:
     """A trust store and a key store arrive as PEM, and librdkafka accepts them."""
-    (tmp_path / "t").write_bytes(certificates.jks_trust_store("ca"))
+    (tmp_path / "t").write_bytes(certificates.pkcs12_trust_store("ca"))
     (tmp_path / "k").write_bytes(certificates.pkcs12_key_store("client"))
     password = Secret(certificates.PASSWORD)
     properties = BASE | {

@@ -6,7 +6,6 @@ import ssl
 import subprocess
 from pathlib import Path
 
-import jks
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -59,17 +58,11 @@ def test_another_host_is_refused(certificates):
         handshake(*contexts(certificates), "kafka.example")
 
 
-def test_all_stores_hold_the_same_key_and_authority(certificates):
-    """PEM, PKCS#12 and JKS are one identity in three forms."""
-    password = certificates.password
+def test_both_stores_hold_the_same_key(certificates):
+    """PEM and PKCS#12 are one identity in two forms."""
     pem_key = serialization.load_pem_private_key(certificates.client_key.read_bytes(), None)
-    p12 = pkcs12.load_pkcs12(certificates.client_pkcs12.read_bytes(), password.encode())
-    store = jks.KeyStore.load(str(certificates.client_jks), password)
-    jks_key = serialization.load_der_private_key(next(iter(store.private_keys.values())).pkey_pkcs8, None)
-    assert [pem_key.private_numbers()] * 2 == [p12.key.private_numbers(), jks_key.private_numbers()]
-    trusted = jks.KeyStore.load(str(certificates.truststore_jks), password)
-    authority = ssl.PEM_cert_to_DER_cert(certificates.ca.read_text())
-    assert [authority] == [entry.cert for entry in trusted.certs.values()]
+    p12 = pkcs12.load_pkcs12(certificates.client_pkcs12.read_bytes(), certificates.password.encode())
+    assert pem_key.private_numbers() == p12.key.private_numbers()
 
 
 @pytest.mark.integration
@@ -78,9 +71,7 @@ def test_all_stores_hold_the_same_key_and_authority(certificates):
     [
         ("server.p12", "PrivateKeyEntry"),
         ("client.p12", "PrivateKeyEntry"),
-        ("client.jks", "PrivateKeyEntry"),
         ("truststore.p12", "trustedCertEntry"),
-        ("truststore.jks", "trustedCertEntry"),
     ],
 )
 def test_java_reads_the_stores(certificates, store, kind):

@@ -10,24 +10,27 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import jks
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    load_der_private_key,
     load_pem_private_key,
     pkcs12,
 )
 
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.security.connection import ClientProperties, wrong
+from twinlog.config.security.jks import MAGIC as JKS_MAGIC
+from twinlog.config.security.jks import JavaKeyStore, WrongPasswordError, read_jks
 from twinlog.errors import ConfigError
 
-JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-STORE_TYPES = frozenset({"JKS", "PKCS12", "PEM", "JCEKS"})
+JCEKS_MAGIC = b"\xce\xce\xce\xce"
+STORE_TYPES = frozenset({"JKS", "PKCS12", "PEM"})
+_TO_PKCS12 = (
+    "keytool -importkeystore -srckeystore OLD -srcstoretype JCEKS -destkeystore NEW -deststoretype PKCS12"
+)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _ARMOUR = re.compile(r"\s*(-----(?:BEGIN|END) [A-Z0-9 ]+-----)\s*")
@@ -51,13 +54,11 @@ def trusted_certificates(properties: ClientProperties) -> str | None:
         return _certificates_in(content.decode("latin-1"), key)
     if content.startswith(JKS_MAGIC):
         store = _jks(content, password, key, "ssl.truststore.password")
-        chains = [entry.cert_chain for entry in store.private_keys.values()]
-        found = [entry.cert for entry in store.certs.values()]
-        found += [certificate for chain in chains for _, certificate in chain[:1]]
-        return _joined((x509.load_der_x509_certificate(der) for der in found), key)
+        own = [certificate for entry in store.keys for certificate in entry.chain[:1]]
+        return _joined([*store.trusted, *own], key)
     bundle = _pkcs12(content, password, key, "ssl.truststore.password")
-    own = [bundle.cert] if bundle.cert else []
-    return _joined((entry.certificate for entry in [*own, *bundle.additional_certs]), key)
+    entries = [*([bundle.cert] if bundle.cert else []), *bundle.additional_certs]
+    return _joined((entry.certificate for entry in entries), key)
 
 
 def own_key(properties: ClientProperties) -> tuple[str, Secret] | None:
@@ -90,18 +91,17 @@ def own_key(properties: ClientProperties) -> tuple[str, Secret] | None:
 def _jks_pair(
     content: bytes, password: str | None, properties: ClientProperties, key: str
 ) -> tuple[str, Secret]:
-    store = _jks(content, password, key, "ssl.keystore.password")
-    entries = list(store.private_keys.values())
+    entries = _jks(content, password, key, "ssl.keystore.password").keys
     if len(entries) != 1:
         raise wrong(key, f"holds {len(entries)} private keys", "keep the one this client is to use")
     entry = entries[0]
-    if not entry.is_decrypted():
-        try:
-            entry.decrypt(_password(properties, "ssl.key.password") or password or "")
-        except jks.util.KeystoreException:
-            raise wrong("ssl.key.password", "does not open the private key of the store") from None
-    chain = _joined((x509.load_der_x509_certificate(der) for _, der in entry.cert_chain), key)
-    return chain, _key_pem(load_der_private_key(entry.pkey_pkcs8, password=None))
+    try:
+        private = entry.private_key(_password(properties, "ssl.key.password") or password or "")
+    except WrongPasswordError:
+        raise wrong("ssl.key.password", "does not open the private key of the store") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise wrong(key, "holds a private key that cannot be read") from None
+    return _joined(entry.chain, key), _key_pem(private)
 
 
 def _pem_pair(
@@ -131,13 +131,13 @@ def _key_pem(key: object) -> Secret:
     return Secret(text.decode())
 
 
-def _jks(content: bytes, password: str | None, key: str, password_key: str) -> jks.KeyStore:
+def _jks(content: bytes, password: str | None, key: str, password_key: str) -> JavaKeyStore:
     try:
-        return jks.KeyStore.loads(content, password)
-    except jks.util.KeystoreSignatureException:
+        return read_jks(content, password)
+    except WrongPasswordError:
         raise wrong(password_key, "does not open the store") from None
-    except (jks.util.KeystoreException, ValueError) as error:
-        raise wrong(key, f"is no JKS store that can be read ({type(error).__name__})") from None
+    except (ValueError, x509.InvalidVersion) as error:
+        raise wrong(key, f"is no JKS store that can be read: {error}") from None
 
 
 def _pkcs12(
@@ -147,7 +147,7 @@ def _pkcs12(
         return pkcs12.load_pkcs12(content, password.encode() if password is not None else None)
     except UnsupportedAlgorithm:
         raise wrong(key, "uses an encryption that cannot be read here", "export it again, with AES") from None
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         if "password" in str(error).lower():
             raise wrong(password_key, "does not open the store" if password else "is missing") from None
         raise wrong(key, "is neither PEM, PKCS12 nor JKS") from None
@@ -165,7 +165,7 @@ def _certificates_in(text: str, key: str) -> str:
         return _joined(
             (x509.load_pem_x509_certificate(pem.encode()) for pem in _CERTIFICATE.findall(text)), key
         )
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise wrong(key, "holds a PEM certificate that cannot be read") from None
 
 
@@ -185,6 +185,8 @@ def _is_pem(content: bytes, kind: str, key: str) -> bool:
 
 def _declared_type(properties: ClientProperties, key: str) -> str:
     kind = reveal(properties.get(key, "JKS")).strip().upper()
+    if kind == "JCEKS":
+        raise wrong(key, "names JCEKS, which is not read here", f"convert it: {_TO_PKCS12}")
     if kind not in STORE_TYPES:
         raise wrong(key, "names a store that cannot be read here", "use PEM, PKCS12 or JKS")
     return kind
@@ -193,7 +195,7 @@ def _declared_type(properties: ClientProperties, key: str) -> str:
 def _content(properties: ClientProperties, key: str) -> bytes:
     path = Path(reveal(properties[key]))
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigError(
             f"{key}: cannot be read: {error.strerror}",
@@ -201,6 +203,9 @@ def _content(properties: ClientProperties, key: str) -> bytes:
             key=key,
             elsewhere=True,
         ) from None
+    if content.startswith(JCEKS_MAGIC):
+        raise wrong(key, "is a JCEKS store, which is not read here", f"convert it: {_TO_PKCS12}")
+    return content
 
 
 def _password(properties: ClientProperties, key: str) -> str | None:

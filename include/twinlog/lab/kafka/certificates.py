@@ -1,4 +1,4 @@
-"""A small certificate authority for embedded brokers: CA, server and client, in every form stores come in.
+"""A small certificate authority for embedded brokers: CA, server and client, as PEM and PKCS#12.
 
 | file | what |
 |---|---|
@@ -8,7 +8,6 @@
 | client.encrypted.key | the client's key, PBES2 with the password |
 | server.p12 | the broker's key store, for brokers before 2.7, which read no PEM (KIP-651) |
 | client.p12, truststore.p12 | key store and trust store, PKCS#12, PBE-SHA1-3DES: every Java reads it |
-| client.jks, truststore.jks | the same two as JKS |
 
 The stores' password is in `Certificates.password`.  The authority's key is thrown away, so it can sign nothing else.
 Cost: about 0.5 s (three RSA keys).
@@ -55,7 +54,6 @@ class Certificates:
     client_encrypted_key = _File("client.encrypted.key")
     server_pkcs12 = _File("server.p12")
     client_pkcs12, truststore_pkcs12 = _File("client.p12"), _File("truststore.p12")
-    client_jks, truststore_jks = _File("client.jks"), _File("truststore.jks")
 
 
 @dataclass(frozen=True)
@@ -66,10 +64,6 @@ class _Identity:
     @property
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
-
-    @property
-    def der(self) -> bytes:
-        return self.certificate.public_bytes(serialization.Encoding.DER)
 
     def key_bytes(
         self, encoding: serialization.Encoding, encryption: serialization.KeySerializationEncryption
@@ -86,7 +80,6 @@ def make_certificates(folder: Path, hosts: Sequence[str] = ("localhost", "127.0.
     client = _issue("client", signer=authority)
     _write_pem(made, authority, server, client)
     _write_pkcs12(made, authority, server, client)
-    _write_jks(made, authority, client)
     return made
 
 
@@ -148,13 +141,3 @@ def _write_pkcs12(made: Certificates, authority: _Identity, server: _Identity, c
         file.write_bytes(keys)
     trusted = pkcs12.PKCS12Certificate(authority.certificate, _ALIAS.encode())
     made.truststore_pkcs12.write_bytes(pkcs12.serialize_java_truststore([trusted], encryption))
-
-
-def _write_jks(made: Certificates, authority: _Identity, client: _Identity) -> None:
-    import jks
-
-    key = client.key_bytes(serialization.Encoding.DER, serialization.NoEncryption())
-    entry = jks.PrivateKeyEntry.new(_ALIAS, [client.der, authority.der], key, "pkcs8")
-    trusted = jks.TrustedCertEntry.new(_ALIAS, authority.der)
-    jks.KeyStore.new("jks", [entry]).save(str(made.client_jks), made.password)
-    jks.KeyStore.new("jks", [trusted]).save(str(made.truststore_jks), made.password)
