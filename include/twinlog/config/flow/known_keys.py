@@ -1,4 +1,4 @@
-"""The keys twinlog knows: those of the settings' fields, and those of MM2 that have no effect here.
+"""The keys twinlog knows: those of the settings' fields, those of MM2 that have no effect here, and those that left.
 
 The names and defaults of MM2's keys are those of Kafka 4.3.1's MirrorSourceConfig, MirrorCheckpointConfig and
 MirrorHeartbeatConfig; ours start with `twinlog.`.
@@ -61,6 +61,10 @@ KNOWN_TO_CONNECTORS = frozenset(
     {"enabled"} | {key.name for key in KEYS.values() if key.home is Home.CONNECTOR}
 )
 """MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector."""
+
+
+LEFT: dict[str, str] = {}
+"""What to do instead of a setting that left twinlog, by the key as it was declared."""
 
 
 def is_named(name: str) -> bool:

@@ -17,10 +17,10 @@ from twinlog.config.file.java_keys import (
     SOURCE_CONNECTOR_KEYS,
     WORKER_KEYS,
 )
-from twinlog.config.file.keys import Home
+from twinlog.config.file.keys import Home, declared_name
 from twinlog.config.file.origin import Findings, Origin, Properties
 from twinlog.config.flow.copying import Guarantee
-from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, WHY_UNUSED, is_named
+from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, LEFT, RENAMED, WHY_UNUSED, is_named
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.flow.settings import FlowSettings
@@ -60,6 +60,17 @@ def lint(
     _synced_both_ways(flows, findings)
     if aliases and not any(flow.enabled for flow in flows):
         findings.warn(findings.missing(), "no flow is enabled", "add a line such as A->B.enabled = true")
+
+
+def refuse_left(raw: Properties, aliases: tuple[str, ...], findings: Findings) -> None:
+    """Raise ConfigError if a file has settings that left: one line for each, before the rest is judged."""
+    owners = (*(f"{source}->{target}" for source, target in permutations(aliases, 2)), *aliases)
+    left = {key: declared_name(key.removeprefix(f"{_prefix(key, owners)}.")) for key in raw}
+    for key, name in left.items():
+        if name in LEFT:
+            findings.error(raw[key].origin, "has left twinlog", LEFT[name])
+    if not LEFT.keys().isdisjoint(left.values()):
+        findings.raise_if_unusable(strict=False)
 
 
 def _prefix(key: str, names: Iterable[str]) -> str:

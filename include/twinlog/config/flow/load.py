@@ -17,7 +17,7 @@ from twinlog.config.flow.flows import (
     cluster_settings,
     resolve_flow,
 )
-from twinlog.config.flow.lint import lint, refuse_routes
+from twinlog.config.flow.lint import lint, refuse_left, refuse_routes
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
 from twinlog.config.flow.precedence import ROLES
@@ -95,6 +95,7 @@ def _resolution(
     for error in declaration_errors:
         findings.error(raw[str(error.data["key"])].origin, error.message, error.hint)
     aliases = clusters_of(raw, providers, findings)
+    refuse_left(raw, aliases, findings)
     clusters = {alias: cluster_by_itself(alias, raw, providers, findings) for alias in aliases}
     resolved = [
         resolve_flow(raw, pair.source, pair.target, providers, findings)
