@@ -67,11 +67,10 @@ format: $(READY) ## Rewrite the code as `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-reference: $(READY) ## Write docs/cli.md and the tables of docs/configuration.md, json.md, ledger.md, metrics.md and sizing.md from what the code declares
+reference: $(READY) ## Write docs/cli.md and the tables of docs/configuration.md, json.md, ledger.md and metrics.md from what the code declares
 	$(BIN)/python docs/configuration_tables.py
 	$(BIN)/python docs/command_pages.py
 	$(BIN)/python docs/metrics_tables.py
-	$(BIN)/python docs/sizing_tables.py
 	$(BIN)/python docs/shape_tables.py
 
 docs: $(READY) ## Write the pages as a site into site/, which works from that folder; a lost link is an error

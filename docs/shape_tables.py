@@ -133,7 +133,6 @@ ANSWERS = (
     ),
     Answer(["transform"], "audit.preview:Preview"),
     Answer(["commitments"], "transforms.commitments:Commitment", "[{}, ...]"),
-    Answer(["size"], "sizing.size:Sized"),
     Answer(["spark start", "spark status"], "cli.machine.spark:SparkStatus"),
     Answer(["spark cds"], "spark.classes:Made"),
     Answer(["spark package"], "cli.machine.spark:Package"),

@@ -112,12 +112,6 @@ def test_the_tables_of_metrics_are_those_of_the_code() -> None:
     assert sorted(it.exported for it in METRICS.values()) == sorted(rows)
 
 
-def test_the_tables_of_sizes_are_those_of_the_model() -> None:
-    """If they are not, `make reference` writes them."""
-    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
-    assert page == runpy.run_path(str(ROOT / "docs" / "sizing_tables.py"))["written"](page)
-
-
 @pytest.mark.parametrize("page", ["json.md", "ledger.md"])
 def test_the_shapes_of_documents_and_records_are_those_of_the_code(page: str) -> None:
     """If they are not, `make reference` writes them."""

@@ -26,7 +26,6 @@ from twinlog.cli.inspection.explain import explain
 from twinlog.cli.inspection.groups import groups
 from twinlog.cli.inspection.plan import plan
 from twinlog.cli.inspection.show import show as show_topic
-from twinlog.cli.inspection.size import size
 from twinlog.cli.inspection.status import status
 from twinlog.cli.inspection.translate import translate
 from twinlog.cli.machine import airflow_files, kafka, spark
@@ -98,7 +97,7 @@ COMMANDS: Mapping[str, tuple[Any, ...]] = {
         quarantine.app,
     ),
     "Look, plan and prove": (
-        *(check, explain, plan, size, status, show_topic, groups, translate, audit, commitments),
+        *(check, explain, plan, status, show_topic, groups, translate, audit, commitments),
         metadata.app,
         schemas.app,
     ),
