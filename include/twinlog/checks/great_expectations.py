@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from twinlog.checks.check import Check, CheckResult, Relation, Row, Suite
@@ -41,21 +39,6 @@ def require_installed() -> None:
             hint="pip install 'twinlog[gate]'",
             code="not-installed",
         )
-
-
-def load_early() -> None:
-    """Import Great Expectations in the background, for a command that waits for something else before it judges.
-
-    Raises UsageError if it is not installed.
-    """
-    require_installed()
-
-    def load() -> None:
-        os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
-        with suppress(ImportError):  # `validate` meets it again, and says it
-            import great_expectations.expectations  # noqa: F401
-
-    Thread(target=load, name="great-expectations", daemon=True).start()
 
 
 def validate(suite: Suite, rows: Sequence[Row]) -> Validated:

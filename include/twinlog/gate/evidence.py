@@ -16,9 +16,10 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,11 @@ class Seal:
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions of the software that judged, which stay while it runs."""
-    return {
-        "twinlog": __version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-    }
+    known = {"twinlog": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):  # a failover needs no Great Expectations
+            known[name] = version(name)
+    return known
 
 
 def plain(value: Any) -> Any:

@@ -32,7 +32,7 @@ class HeadStart:
 
     def import_modules(self, *modules: str) -> None:
         """Begin to import modules.  Whoever needs one imports it, and waits for this one."""
-        _begin(lambda: [importlib.import_module(module) for module in modules if module])
+        _begin(lambda: [importlib.import_module(module) for module in modules])
 
     def start_worker(self, context: SparkContext) -> None:
         """Begin to start a Python worker by a job without SQL, whose classes the JVM is still loading.
@@ -43,7 +43,13 @@ class HeadStart:
         self._jobs.append(_begin(lambda: context.range(1, numSlices=1).foreachPartition(_nothing)))
 
     def plan(self, spark: SparkSession) -> None:
-        """Begin to do a job like those of lanes: the JVM loads the classes of its plan, half a second."""
+        """Begin to do a job like those of lanes: the JVM loads the classes of its plan, half a second.
+
+        PySpark's modules import each other, so that two threads which load them may each find one half loaded.
+        """
+        import pyspark.sql.classic.dataframe  # noqa: F401  the job would load both
+        import pyspark.sql.pandas.map_ops  # noqa: F401
+
         self._jobs.append(
             _begin(lambda: spark.range(0, 1, 1, 1).mapInArrow(_no_rows, "lane int, report string").collect())
         )

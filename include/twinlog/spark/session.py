@@ -124,7 +124,8 @@ def session(
         check_master(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     beside = HeadStart()
-    beside.import_modules("pandas", meanwhile)  # PySpark needs pandas once the JVM is there
+    if meanwhile:
+        beside.import_modules("pandas", meanwhile)  # PySpark needs pandas once the JVM is there
     try:
         spark = (
             _on_connect_server(master)

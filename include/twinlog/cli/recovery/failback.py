@@ -89,7 +89,6 @@ def _home(
     yes: bool,
     strict: bool,
 ) -> int:
-    from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
@@ -100,8 +99,6 @@ def _home(
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
     back = way_home(configuration, chosen)
-    if not dry_run:
-        load_early()
     with (
         home.target_awaited(chosen, back),
         clusters_with_ledger(chosen) as clusters,

@@ -67,7 +67,6 @@ def failover(
     Exit 0: promoted, and all steps done. 1: the gate or a person says no, a step failed, or it waits for a person.
     3: a cluster cannot be reached or refuses, or another process goes on with this failover.
     """
-    from twinlog.checks.great_expectations import load_early
     from twinlog.cluster.open import open_clusters
     from twinlog.gate.evidence import Seal
     from twinlog.recovery import failover as recovery
@@ -76,8 +75,6 @@ def failover(
     at_ms = None if groups_at is None else options.parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
-    if not dry_run:
-        load_early()
     with (
         open_clusters(chosen) as clusters,
         opened_reverse(configuration, chosen) as reverse,

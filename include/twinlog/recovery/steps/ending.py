@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.checks.check import Row, Suite
-from twinlog.checks.evaluate import judge
-from twinlog.checks.great_expectations import Validated
+from twinlog.checks.great_expectations import validate_plainly
 from twinlog.checks.risk import iso
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import counting
@@ -36,7 +33,9 @@ def ask_gate(scene: Scene) -> Outcome:
     The suites are judged in plain Python: Great Expectations gives the same verdicts, after seconds that clients wait.
     """
     tools = scene.tools
-    answer = ask.run(scene.flow, scene.clusters, GateRequest(scene.mode), by=_plainly, sleep=tools.sleep)
+    answer = ask.run(
+        scene.flow, scene.clusters, GateRequest(scene.mode), by=validate_plainly, sleep=tools.sleep
+    )
     kept = keep(
         scene.flow,
         scene.clusters.target,
@@ -50,10 +49,6 @@ def ask_gate(scene: Scene) -> Outcome:
     first = next((it for it in result.checks if it.blocks), None)
     why = f": {first.message}" if first is not None else ""
     return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}", refused=True)
-
-
-def _plainly(suite: Suite, rows: Sequence[Row]) -> Validated:
-    return Validated(suite, len(rows), judge(suite, rows), None)
 
 
 def approve(scene: Scene) -> Outcome:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from twinlog.checks.great_expectations import load_early
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.rounds import LaneRunner
@@ -58,7 +57,6 @@ def opened_tools(
     """Give what a failover or a way home needs, for as long as it runs; a person has approved it beforehand."""
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
     seal = Seal.of(configuration, flow.gate.sign_with)
-    load_early()
     with ExitStack() as session:
 
         @functools.cache
