@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from threading import Event, Thread
@@ -25,8 +26,11 @@ from lab import Seen, ThreadRunner, commit_group, configure, create_topic, cycle
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cli.main import main
+from twinlog.cluster.admin.access_values import AclBinding
+from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
+from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import TransientError
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
@@ -45,13 +49,22 @@ IMPORTS_BESIDE = Path(__file__).parents[1] / "support" / "imports_beside.py"
 class Pair:
     """A flow between two clusters of its own, its file, and clients that work on both."""
 
-    def __init__(self, folder: Path, source: Any, target: Any, **properties: str) -> None:
+    def __init__(self, folder: Path, source: Any, target: Any, user: str = "", **properties: str) -> None:
         self.source, self.target = source, target
         east, west = (f"{side}{uuid.uuid4().hex[:4]}" for side in ("east", "west"))
+        clusters = {east: source, west: target}
+        if user:
+            plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+            clusters = {alias: it.address("SASL_PLAINTEXT") for alias, it in clusters.items()}
+            properties |= {
+                "security__protocol": "SASL_PLAINTEXT",
+                "sasl__mechanism": "PLAIN",
+                "sasl__jaas__config": f'{plain} required username="{user}" password="wonder";',
+            }
         names = ("heartbeats", "checkpoints", "offset-syncs")
         self.file = configure(
             folder,
-            {east: source, west: target},
+            clusters,
             [f"{east}->{west}"],
             **dict.fromkeys((f"{name}__topic__replication__factor" for name in names), "1"),
             **{
@@ -84,9 +97,9 @@ class Pair:
         with open_clusters(self.flow) as clusters:
             audit.run(self.flow, clusters, LocalAuditRunner())
 
-    def fail_over(self, mode: Mode, answer: Answer = Answer.YES) -> FailoverReport:
+    def fail_over(self, mode: Mode, asked: Callable[[str], Answer] = lambda _: Answer.YES) -> FailoverReport:
         """Fail over in this process, with lanes in threads."""
-        tools = Tools(ThreadRunner, lambda _: answer, time.sleep, Seal("mm2.properties", "sha"))
+        tools = Tools(ThreadRunner, asked, time.sleep, Seal("mm2.properties", "sha"))
         with open_clusters(self.flow) as clusters:
             return failover.run(self.flow, clusters, failover.Request(mode, "jo"), tools)
 
@@ -190,6 +203,11 @@ def start_again(cluster: Any) -> None:
 def steps_of(report: FailoverReport) -> str:
     """The steps, a line for each, for a test that failed."""
     return "\n".join(f"{it.name} {it.state} {it.seconds} {it.message}" for it in report.steps)
+
+
+def numbered(first: int, end: int) -> list[Seen]:
+    """Return records with these numbers, of now."""
+    return [Seen(b"k", b"%d" % number, int(time.time() * 1000)) for number in range(first, end)]
 
 
 def numbers_in(cluster: Any, topic: str) -> list[int]:
@@ -301,11 +319,11 @@ def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
     pair = new_pair(
         twinlog__failover__hook__file=str(tmp_path / "clients.yaml"), twinlog__gate__sign__with=str(key)
     )
-    produce(pair.source, "orders", [Seen(b"k", b"%d" % n, int(time.time() * 1000)) for n in range(20)])
+    produce(pair.source, "orders", numbered(0, 20))
     commit_group(pair.source, "billing", "orders", 7)
     pair.cycle()
     pair.audit()
-    produce(pair.source, "orders", [Seen(b"k", b"20", int(time.time() * 1000))])
+    produce(pair.source, "orders", numbered(20, 21))
 
     then = str(int(time.time() * 1000))
     code, past = pair.command("groups", "--at", then)
@@ -338,6 +356,56 @@ def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
     assert (1, "promoted") == (code, refused["error"]["code"])
     code, follows = pair.command("recovery", "follow", "--reason", "clients are back", "--yes")
     assert (0, "returned") == (code, follows["state"])
+
+
+def test_what_is_hidden_from_twinlog_is_never_nothing(tmp_path: Path) -> None:
+    """Rights are taken away on either side, before a dry run and while a person is asked: no sum is 0, B no leader."""
+    options: dict[str, Any] = {"listeners": ["SASL_PLAINTEXT"], "users": {"alice": "wonder"}}
+    with (
+        EmbeddedKafka("hideA", tmp_path / "a", **options) as a,
+        EmbeddedKafka("hideB", tmp_path / "b", **options) as b,
+    ):
+        pair = Pair(tmp_path, a, b, user="alice", sync__topic__acls__enabled="false")
+        may = AclBinding("TOPIC", "LITERAL", "orders", "User:*", "*", "ALL", "ALLOW")
+        on_a, on_b = administrator(a), administrator(b)
+        on_a.create_acls([may]).require()
+        on_b.create_acls([replace(may, name=pair.remote)]).require()
+        produce(a, "orders", numbered(0, 20), 1)
+        pair.cycle()
+        pair.audit()
+        for cluster, name, operation in (
+            (on_a, "orders", "DESCRIBE"),
+            (on_b, pair.remote, "DESCRIBE"),
+        ):
+            denial = AclBinding("TOPIC", "LITERAL", name, "User:alice", "*", operation, "DENY")
+            cluster.create_acls([denial]).require()
+            code, dry = pair.command("failover", "--mode", "planned", "--dry-run")
+            (drain,) = (it["message"] for it in dry["steps"] if it["name"] == "drain")
+            assert 0 == code and drain.startswith("at least 0 records are not on"), drain
+            assert drain.endswith("of orders could not be looked at"), drain
+            cluster.delete_acls([denial]).require()
+
+        denial = AclBinding("TOPIC", "LITERAL", "orders", "User:alice", "*", "DESCRIBE", "DENY")
+
+        def asked(_: str) -> Answer:
+            produce(a, "orders", numbered(20, 70), 1)
+            on_a.create_acls([denial]).require()
+            return Answer.YES
+
+        report = pair.fail_over(Mode.PLANNED, asked)
+        assert "refused" == report.state.value, steps_of(report)
+        assert "of orders could not be looked at" in steps_of(report)
+        on_a.delete_acls([denial]).require()
+        report = pair.fail_over(Mode.PLANNED)
+        assert "promoted" == report.state.value, steps_of(report)
+        assert list(range(70)) == numbers_in(b, pair.remote)
+
+
+def administrator(cluster: Any) -> KafkaCluster:
+    """Open a cluster as the user that may do everything."""
+    host, port = cluster.bootstrap_servers.split(":")
+    connection = ConnectionSettings("admin", ((host, int(port)),))
+    return KafkaCluster(ClusterSettings("admin", cluster.bootstrap_servers, connection))
 
 
 def state_of(report: dict, step: str) -> str:

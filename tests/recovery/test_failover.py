@@ -428,7 +428,8 @@ class TestSourceDead:
         delete_topic(world)
         world.clusters.source.add_topic("temp")
         found = history.status(world.flow, world.clusters)
-        assert (4, 1) == (at_risk(found.left_on_source), found.unseen_on_source)
+        left = at_risk(found.left_on_source)
+        assert (4, None, 1) == (left.known, left.records, found.unseen_on_source)
 
     def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world):
         """As a planned one."""

@@ -511,6 +511,21 @@ class TestWaits:
         assert State.FOLLOWING is world.home().state
         require_home(world, unread=0)
 
+    def test_a_partition_that_cannot_be_seen_before_the_promotion(self, world: BothWays):
+        """Nobody goes home over it: what clients wrote there last may be on B alone."""
+        topic = world.copied.topic
+
+        def away() -> Answer:
+            world.b.refuse("offsets", topic, ClusterRefused("it has no leader"))
+            return Answer.YES
+
+        report = world.home(away)
+        assert State.REFUSED is report.state
+        assert f"one partition of {topic} could not be looked at on B" in said(report, "promote")
+        world.b.allow("offsets", topic)
+        assert State.FOLLOWING is world.home().state
+        require_home(world)
+
     def test_clients_that_write_to_a_too_early(self, world: BothWays):
         """They are on A in order, come to B once it is allowed there, and nothing is read twice or left out."""
 

@@ -288,19 +288,19 @@ def _at_risk(work: _Work) -> Outcome:
     try:
         seen = survey(FlowSnapshot(flow, clusters))
         work.topics, work.rpo_seconds = seen_topics(flow, clusters, seen), seen.rpo_seconds(flow)
-        unseen = f"; {seen.unseen:,} partitions could not be looked at" if seen.unseen else ""
+        since = ""
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
         loss = read_loss(flow, clusters.target)
         work.topics, work.rpo_seconds = loss.topics, loss.seconds
-        unseen = f"; {loss.estimate}"
+        since = f"; {loss.estimate}"
     age = (
         f"the oldest for {work.rpo_seconds:,.3f} s"
         if work.rpo_seconds is not None
         else "for how long is unknown"
     )
-    return done(f"{at_risk(work.topics):,} records are not on {flow.target.alias}, {age}{unseen}")
+    return done(f"{at_risk(work.topics).told(f'are not on {flow.target.alias}')}, {age}{since}")
 
 
 _DEEDS: Mapping[DrillStep, Callable[[_Work], Outcome]] = {

@@ -94,11 +94,15 @@ class Survey:
         return sum(row.undecided_records for row in self.rows)
 
     @property
+    def undescribed(self) -> frozenset[str]:
+        """Return the topics that could not even be described."""
+        known = {topic.topic for topic in self.discovery.topics}
+        return frozenset(it.topic for it in self.discovery.problems if it.blocking) - known
+
+    @property
     def unseen(self) -> int:
         """Count partitions that could not be looked at; a topic that cannot even be described counts as one."""
-        known = {topic.topic for topic in self.discovery.topics}
-        undescribed = {it.topic for it in self.discovery.problems if it.blocking} - known
-        return len(undescribed) + sum(unseen_of(topic) for topic in self.discovery.topics)
+        return len(self.undescribed) + sum(unseen_of(topic) for topic in self.discovery.topics)
 
     def rpo_seconds(self, flow: FlowSettings) -> float | None:
         """Return the age of the oldest record that is not on the target, as `oldest_seconds` computes it."""

@@ -91,7 +91,7 @@ def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -
     """Raise TerminalError if more is lost than the person who approved was shown."""
     if is_untold(flow, read_ledger(flow, clusters.target)):
         return  # no loss is known
-    known = at_risk(read_loss(flow, clusters.target).topics)
+    known = at_risk(read_loss(flow, clusters.target).topics).known
     if known > approval.at_risk_records:
         raise TerminalError(
             f"{known:,} records are known to be lost, {approval.by} approved {approval.at_risk_records:,}",

@@ -129,7 +129,7 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
             else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
         )
         + f", and watch for {flow.gate.fence_seconds} s",
-        StepName.DRAIN: f"{at_risk(topics):,} records are not on {flow.target.alias} now",
+        StepName.DRAIN: at_risk(topics).told(f"are not on {flow.target.alias} now"),
         StepName.GROUPS: f"{len({it.group for it in rows}):,} groups, {len(rows):,} positions"
         + (f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}" if wrong else ""),
         StepName.RIGHTS: f"{changes} changes on {flow.target.alias}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.procedure import StepName
+from twinlog.visible import listed
 
 Name = TypeVar("Name", bound=StrEnum)
 
@@ -41,18 +43,20 @@ class StepReport(Generic[Name]):
 class PartitionAtRisk:
     """One partition: its end on the source, that of its copy, and what is, or would be, lost.
 
-    `upstream_end` is as last seen if the source is lost, None if it was never seen.  `at_risk_records` are known not
-    to be on the target.  `estimated_records` adds what may have been written after the source was last seen, by the
-    rate of the last minute before; None if nothing is to be estimated.  `behind_cut` are records of the copy behind the
-    consistent cut, which lies at `cut_upstream` and `cut_downstream`; None if there is no cut.  `unseen`: the last
-    cycle could not look at it, so how many records are at risk is not known.
+    `upstream_end` is as last seen if the source is lost, None if it was never seen.  `known` records are known not to
+    be on the target; `at_risk_records` are all of them, None if there may be more.  `estimated_records` adds what may
+    have been written after the source was last seen, by the rate of the last minute before; None if nothing is to be
+    estimated.  `behind_cut` are records of the copy behind the consistent cut, which lies at `cut_upstream` and
+    `cut_downstream`; None if there is no cut.  `unseen`: it could not be looked at; if the source is lost, the last
+    cycle could not.
     """
 
     partition: int
     upstream_end: int | None
     downstream_end: int | None
-    at_risk_records: int
+    known: int
     estimated_records: int | None = None
+    at_risk_records: int | None = None
     cut_upstream: int | None = None
     cut_downstream: int | None = None
     behind_cut: int | None = None
@@ -61,7 +65,7 @@ class PartitionAtRisk:
 
 @dataclass(frozen=True, slots=True)
 class TopicAtRisk:
-    """The partitions of one topic."""
+    """The partitions of one topic; it has none if the topic could not even be described."""
 
     topic: str
     remote_topic: str
@@ -186,9 +190,42 @@ class FailoverReport(Documented):
     """Running it again may be all that is needed; not in the document."""
 
 
-def at_risk(topics: tuple[TopicAtRisk, ...]) -> int:
-    """Add up the records known to be at risk."""
-    return sum(part.at_risk_records for topic in topics for part in topic.partitions)
+@dataclass(frozen=True, slots=True)
+class AtRisk:
+    """A sum that keeps its doubt: at least `known` records, `records` if there are no more, None if that is not known.
+
+    `unseen` says by topic how many partitions could not be looked at, and are in no number.
+    """
+
+    known: int
+    records: int | None
+    unseen: Mapping[str, int]
+
+    @property
+    def blind(self) -> str:
+        """Name the partitions that could not be looked at; "" if there are none."""
+        count = sum(self.unseen.values())
+        many = "one partition" if count == 1 else f"{count:,} partitions"
+        return f"{many} of {listed(sorted(self.unseen))} could not be looked at" if count else ""
+
+    def told(self, what: str) -> str:
+        """Say how many records `what` is true of, and what is not known."""
+        least = "at least " if self.records is None else ""
+        return "; ".join(filter(None, [f"{least}{self.known:,} records {what}", self.blind]))
+
+
+def at_risk(topics: Iterable[TopicAtRisk]) -> AtRisk:
+    """Add up the records at risk; a topic that could not be described counts as one partition.  Pure."""
+    every = list(topics)
+    parts = [part for it in every for part in it.partitions]
+    unseen = {
+        it.topic: count
+        for it in every
+        if (count := sum(part.unseen for part in it.partitions) if it.partitions else 1)
+    }
+    known = sum(it.known for it in parts)
+    certain = not unseen and all(it.at_risk_records is not None for it in parts)
+    return AtRisk(known, known if certain else None, unseen)
 
 
 def estimated(topics: tuple[TopicAtRisk, ...]) -> int | None:

@@ -17,10 +17,11 @@ pytestmark = pytest.mark.airflow
 
 
 def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
-    """Largest losses first; what is unknown is called so."""
+    """Largest losses first; what is unknown is called so, and makes no sum smaller."""
     from twinlog.airflow.tasks.failover import note_lines
 
-    parts = tuple(PartitionAtRisk(n, 10, 10 - n, n) for n in range(3))
+    parts = tuple(PartitionAtRisk(n, 10, 10 - n, n, at_risk_records=n) for n in range(3))
+    unseen = PartitionAtRisk(3, None, None, 0, unseen=True)
     groups = (
         PlacedGroup("billing", "orders", 0, 5, 4, 1),
         PlacedGroup("billing", "orders", 1, 5, None, None),
@@ -33,12 +34,12 @@ def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
         State.FOLLOWING,
         True,
         (),
-        (TopicAtRisk("orders", "A.orders", parts),),
+        (TopicAtRisk("orders", "A.orders", (*parts, unseen)),),
         groups,
     )
     assert [
         "A->B: failover, planned; the flow is following now",
-        "not on the target now: 3 records",
+        "at least 3 records are not on the target now; one partition of orders could not be looked at",
         "  2 of orders-2, copy A.orders",
         "  1 of orders-1, copy A.orders",
         "groups: 2, positions: 3",

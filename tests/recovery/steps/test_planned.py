@@ -10,11 +10,13 @@ from recovery_world import World
 
 from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
+from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.kafka_types import Issue
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
+from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)
@@ -50,8 +52,12 @@ def waive(world: World, subject: str, *, until_ms: int = NOW + 10**7) -> None:
     write_ledger(world.flow, world.clusters.target, [waiver])
 
 
+def said(report: FailoverReport, step: str) -> str:
+    return next(it.message for it in report.steps if it.name.value == step)
+
+
 def audited(report: FailoverReport) -> str:
-    return next(it.message for it in report.steps if it.name.value == "audit")
+    return said(report, "audit")
 
 
 def test_a_difference_stops_it_and_the_line_says_what_can_be_done(
@@ -101,3 +107,45 @@ def test_a_waiver_that_does_not_cover_all_waives_nothing(
     report = world.fail_over()
     assert State.REFUSED is report.state
     assert "the copy is not proved equal" in audited(report)
+
+
+class TestWhatIsNotSeenBeforeThePromotion:
+    """A partition that cannot be looked at is no partition of which nothing is missing."""
+
+    @pytest.mark.parametrize(
+        ("side", "verb", "name"),
+        [
+            ("source", "offsets", "orders"),
+            ("source", "describe_topics", "orders"),
+            ("target", "describe_topics", "A.orders"),
+        ],
+        ids=["no leader on A", "no rights on A", "no DESCRIBE on B"],
+    )
+    def test_it_is_not_promoted_over_it(self, world: World, side: str, verb: str, name: str) -> None:
+        """It went away after all was proved, while a person was asked; the report has it, and no number for it."""
+        cluster = getattr(world.clusters, side)
+
+        def away() -> Answer:
+            cluster.refuse(verb, name, ClusterRefused(f"{name} cannot be looked at"))
+            return Answer.YES
+
+        report = world.fail_over(answer=away)
+        assert State.REFUSED is report.state, [(it.name, it.message) for it in report.steps]
+        assert "one partition of orders could not be looked at" in said(report, "promote")
+        (orders,) = report.topics
+        assert ("orders", {None}) == (
+            orders.topic,
+            {it.at_risk_records for it in orders.partitions} or {None},
+        )
+        cluster.allow(verb, name)
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_what_is_left_is_told_with_its_doubt(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A drain that cannot see one partition says at least how many records are left, and not 0."""
+        monkeypatch.setattr(planned, "moving_topics", lambda *_, **__: {})
+        world.clusters.source.refuse("offsets", "orders", ClusterRefused("it has no leader"))
+        report = world.fail_over()
+        assert State.FAILED is report.state
+        assert (
+            "at least 0 records are left after 10 passes; one partition of orders could not be looked at"
+        ) in said(report, "drain")

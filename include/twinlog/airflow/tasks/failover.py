@@ -84,7 +84,11 @@ def preview(flow_name: str) -> Json:
         request = failover.Request(mode, "", dry_run=True, groups_at_ms=at_ms, consistent_cut=cut)
         found = failover.look(flow, clusters, request, reverse)
     push_note(context, note_lines(found), WHOLE)
-    document = {**found.document, "at_risk_records": at_risk(found.topics), "last_ended": last_ended(ledger)}
+    document = {
+        **found.document,
+        "at_risk_records": at_risk(found.topics).known,
+        "last_ended": last_ended(ledger),
+    }
     told = shortened(document, WHOLE)
     if params["dry_run"]:
         context["ti"].xcom_push("return_value", told)
@@ -113,21 +117,26 @@ def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
 
 def note_lines(found: FailoverReport) -> Iterator[str]:
     """Yield what a person has to know before a yes: the steps, what is lost, and what is read again.  Pure."""
+    from twinlog.recovery.report import at_risk
+
     yield f"{found.flow}: failover, {found.mode.value}; the flow is {found.state.value} now"
     yield from (f"  {step.name.value}: {step.message}" for step in found.steps)
     waiting = sorted(
         (
-            (part.at_risk_records, topic.topic, part.partition, topic.remote_topic)
+            (part.known, topic.topic, part.partition, topic.remote_topic)
             for topic in found.topics
             for part in topic.partitions
-            if part.at_risk_records
+            if part.known
         ),
         reverse=True,
     )
-    if not found.topics or any(
-        it.upstream_end is not None for topic in found.topics for it in topic.partitions
+    lost = at_risk(found.topics)
+    if (
+        lost.unseen
+        or not found.topics
+        or any(it.upstream_end is not None for topic in found.topics for it in topic.partitions)
     ):
-        yield f"not on the target now: {sum(it[0] for it in waiting):,} records"
+        yield lost.told("are not on the target now")
     yield from (f"  {count:,} of {topic}-{number}, copy {copy}" for count, topic, number, copy in waiting)
     if found.estimate:
         yield f"estimate: {found.estimate}"

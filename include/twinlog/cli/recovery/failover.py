@@ -123,12 +123,12 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
             it.partition,
             it.upstream_end,
             it.downstream_end,
-            "not known" if it.unseen else it.at_risk_records,
+            "not known" if it.unseen else it.known,
             it.estimated_records,
         )
         for topic in report.topics
         for it in topic.partitions
-        if it.at_risk_records or it.estimated_records or it.unseen
+        if it.known or it.estimated_records or it.unseen
     ]
     columns = ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate")
     yield Grid(f"{report.flow}: not on the target", columns, rows)

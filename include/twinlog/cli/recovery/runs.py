@@ -28,6 +28,7 @@ app = typer.Typer(
 def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
     """Say where the flow's failover stands, and what can be done now."""
     from twinlog.recovery import history as step
+    from twinlog.recovery.report import at_risk
 
     _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
@@ -36,15 +37,11 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
     run = () if found.run is None else _journal(title, found.run)
     show(to_json(found), output, run or [Grid(title, ("",), [], empty="no failover is under way")])
     if found.left_on_source is not None:
-        left = sum(part.at_risk_records for topic in found.left_on_source for part in topic.partitions)
-        unseen = (
-            f"; {found.unseen_on_source:,} partitions could not be looked at"
-            if found.unseen_on_source
-            else ""
-        )
+        left = at_risk(found.left_on_source)
+        unseen = f"; {left.blind}" if left.unseen else ""
         say(
-            f"{found.flow}: the source answers again; up to {left:,} records are on it alone, by offsets (markers and"
-            f" aborted records count){unseen}"
+            f"{found.flow}: the source answers again; up to {left.known:,} records are on it alone, by offsets (markers"
+            f" and aborted records count){unseen}"
         )
     say(f"{found.flow}: {found.next}")
     return 0

@@ -50,7 +50,7 @@ class Loss:
     @property
     def known(self) -> int | None:
         """Count the records known to be lost; None if it is not known of all partitions."""
-        return None if self.at_ms is None or self.unread else at_risk(self.topics)
+        return None if self.at_ms is None or self.unread else at_risk(self.topics).known
 
     @property
     def cost(self) -> str:
@@ -60,7 +60,7 @@ class Loss:
         if self.at_ms is None:
             return f"how many records are lost is not known{about}"
         more = f", and what {self.unread} had besides is not known" if self.unread else ""
-        return f"{at_risk(self.topics):,} records are known to be lost{about}{more}"
+        return f"{at_risk(self.topics).known:,} records are known to be lost{about}{more}"
 
     @property
     def told(self) -> str:
@@ -245,6 +245,7 @@ def partition_loss(
         copy.end if copy is not None else None,
         known,
         None if more is None else known + more,
+        known,
     )
 
 

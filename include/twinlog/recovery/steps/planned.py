@@ -14,6 +14,7 @@ from twinlog.audit import audit
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.audit.verdict import AuditVerdict
+from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -29,7 +30,6 @@ from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, validate
-from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.offset_sync import emit
@@ -48,6 +48,7 @@ from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import clear_up, denied_to_everybody, deny_writes, plan_denials
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.discovery import remote_name
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
 
@@ -99,17 +100,15 @@ def drain(scene: Scene) -> Outcome:
         left = at_risk(scene.topics)
         if why:
             return failed(f"not everything could be copied: {why}")
-        if not left and not seen.unseen:
+        if left.records == 0:
             report = publish.run(
                 flow, scene.clusters, scene.journal.actor.holder, _json(copied), began_ms, facts
             )
             scene.proved_drained = True
             schemas = registries.bring_rest(scene)
             return done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
-    what = f"{left:,} records" if left else f"{seen.unseen:,} partitions that could not be looked at"
-    return failed(
-        f"{what} are left after {PASSES} passes: something still writes, or a partition stands still"
-    )
+    what = left.told(f"are left after {PASSES} passes")
+    return failed(f"{what}: something still writes, or a partition stands still")
 
 
 def drain_both(scene: Scene, other: Scene | None = None) -> Outcome:
@@ -203,22 +202,30 @@ def _failures(copied: CopyResult) -> Iterator[str]:
 
 def seen_topics(flow: FlowSettings, clusters: Clusters, seen: Survey) -> tuple[TopicAtRisk, ...]:
     """Return every partition with what of it is not on the target; heartbeats, which go on for ever, are left out."""
-    names = [topic.topic for topic in seen.discovery.topics]
-    beats = own_heartbeats(flow, clusters.source, names)
+    topics = {it.topic: it for it in seen.discovery.topics}
+    beats = own_heartbeats(flow, clusters.source, topics)
+    rows = {row.topic_partition: row for row in seen.rows}
     return tuple(
         TopicAtRisk(
-            topic,
-            rows[0].remote_topic,
+            name,
+            remote_name(flow, name),
             tuple(
-                PartitionAtRisk(
-                    row.partition, row.source_end, row.target_stable_end, max(0, row.missing_records)
-                )
-                for row in rows
-            ),
+                _partition_at_risk(at.partition, rows.get(at))
+                for at in map(topics[name].at_source, range(topics[name].partition_count))
+            )
+            if name in topics
+            else (),
         )
-        for topic, rows in rows_by_topic(seen.rows).items()
-        if topic not in beats
+        for name in sorted({*topics, *seen.undescribed})
+        if name not in beats
     )
+
+
+def _partition_at_risk(number: int, row: PartitionRow | None) -> PartitionAtRisk:
+    if row is None:
+        return PartitionAtRisk(number, None, None, 0, unseen=True)
+    missing = row.missing_records
+    return PartitionAtRisk(number, row.source_end, row.target_stable_end, missing, at_risk_records=missing)
 
 
 def place_groups(scene: Scene) -> Outcome:
@@ -379,8 +386,11 @@ def moved_since(scene: Scene) -> str:
     still = denied_to_everybody(scene.clusters.source, scene.shut)
     if open_again := [it for it in scene.shut if it not in still]:
         return f"{scene.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
-    if left := at_risk(scene.topics):
-        return f"{left:,} records were written to {scene.flow.source.alias} since"
+    left = at_risk(scene.topics)
+    if left.known:
+        return left.told(f"were written to {scene.flow.source.alias} since")
+    if left.records is None:
+        return f"{left.blind} on {scene.flow.source.alias}"
     result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
     others = [it for it in result.rows if not _put_back(scene, it)]
     rows = [it for it in others if it.reason is SyncReason.WRITTEN]
