@@ -15,8 +15,8 @@ LIBRARY := include/twinlog/batches/plain/_library
 KERNEL := $(LIBRARY)/.built
 NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 
-# Two processes, each with clusters of its own; files begin in the order of tests/conftest.py.
-TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# Each process has clusters of its own; files begin in the order of tests/conftest.py.
+PYTEST = $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 
 # What went wrong by the clock is tried once more, and named in the summary; a wrong answer never is.
 SECOND_TRY := --reruns 1 --only-rerun '^(TransientError|ClusterUnreachable|TimeoutError|TimeoutExpired): '
@@ -24,12 +24,12 @@ SECOND_TRY := --reruns 1 --only-rerun '^(TransientError|ClusterUnreachable|Timeo
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 # Java programs that live for minutes: compiling them well costs them more than it saves (a broker's start 8 CPU-s instead of 5).
-SHORT_LIVES = JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
+ON_MACHINERY = $(WITH_JAVA) JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
 # Sixteen gigabytes of memory are enough for it; without, the disk is part of what is measured.
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
 
-.PHONY: bench bench-full chaos docs help setup demo test test-unit test-integration lint format lock clean reference release
+.PHONY: bench bench-full chaos docs help setup demo test test-all test-unit test-rest machinery lint format lock clean reference release
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,18 +39,21 @@ setup: $(READY) $(KERNEL) $(JAVA) $(CLASSES) ## Make .venv with all that is lock
 demo: setup ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
 	$(WITH_JAVA) $(BIN)/twinlog demo
 
-test: setup ## Run everything that CI runs: linters, unit tests, then the tests on real machinery
-	.ci/browser
-	.ci/prometheus
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory test-unit
-	$(MAKE) --no-print-directory test-integration
+test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery: ten minutes
+	$(ON_MACHINERY) $(PYTEST) -n 3 $(SECOND_TRY) -m "promise or not ($(NEEDS_MACHINERY))" --durations=15 --durations-min=10
+
+test-all: test ## Run every test there is, in an hour
+	$(MAKE) --no-print-directory test-rest
 
 test-unit: $(READY) $(KERNEL) ## Run the tests that need no broker, Java or Airflow
-	$(BIN)/pytest $(TWO_AT_ONCE) -m "not ($(NEEDS_MACHINERY))"
+	$(PYTEST) -n 2 -m "not ($(NEEDS_MACHINERY))"
 
-test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
-	$(WITH_JAVA) $(SHORT_LIVES) $(BIN)/pytest $(TWO_AT_ONCE) $(SECOND_TRY) -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
+test-rest: machinery ## Run what `make test` leaves out: brokers, Spark, Airflow, MM2 and a browser, in all their states
+	$(ON_MACHINERY) $(PYTEST) -n 2 $(SECOND_TRY) -m "($(NEEDS_MACHINERY)) and not promise" --durations=40 --durations-min=10
+
+machinery: setup
+	.ci/browser
+	.ci/prometheus
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py tests/batches/plain/test_guarded.py

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +48,7 @@ settings.register_profile("twinlog", deadline=None, derandomize="CI" in os.envir
 settings.load_profile("twinlog")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Cheap tests first, then by what they need; Airflow's are one process's work, and begin early."""
 
@@ -55,16 +57,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             (_ORDER.index(mark.name) + 1 for mark in item.iter_markers() if mark.name in _ORDER), default=0
         )
 
+    promised = _promised()
+    for item in items:
+        if any(item.nodeid == name or item.nodeid.startswith((f"{name}[", f"{name}::")) for name in promised):
+            item.add_marker("promise")
     items.sort(key=cost)
     _skip_other_days(items)
 
 
+def _promised() -> list[str]:
+    """Return the tests that promises.toml lists, as pytest names them."""
+    titles = tomllib.loads((REPOSITORY / "tests" / "promises.toml").read_text(encoding="utf-8"))
+    return [f"tests/{test}" for title in titles.values() for test in title["tests"]]
+
+
 def _skip_other_days(items: Iterable[pytest.Item]) -> None:
-    """Run a seventh of the long tests each day, so that runs of a week have run all; TWINLOG_LONG=1 runs all."""
+    """Run a seventh of the long tests each day, so that runs of a week have run all; TWINLOG_LONG=1 runs all.
+
+    Those that hold a promise of README are run each time.
+    """
     if os.environ.get("TWINLOG_LONG"):
         return
     today = datetime.now(UTC).toordinal() % 7
     for item in items:
+        if item.get_closest_marker("promise"):
+            continue
         if item.get_closest_marker("long") and (days := (zlib.crc32(item.nodeid.encode()) - today) % 7):
             item.add_marker(
                 pytest.mark.skip(reason=f"long: its day comes in {days}; TWINLOG_LONG=1 runs it now")

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,16 @@ def test_the_example_file_is_read_without_a_warning(tmp_path: Path) -> None:
     configuration = load(path)
     assert [flow.name for flow in configuration.enabled_flows] == ["A->B"]
     assert configuration.warnings == ()
+
+
+PROMISES: dict[str, dict[str, list[str]]] = tomllib.loads(_text("tests/promises.toml"))
+
+
+@pytest.mark.parametrize("title", PROMISES)
+def test_what_is_promised_stands_in_the_readme_and_is_tested(title: str) -> None:
+    """A title of tests/promises.toml is README's text, and its tests exist."""
+    assert title in _text("README.md")
+    for test in PROMISES[title]["tests"]:
+        file, *names = test.partition("[")[0].split("::")
+        text = _text(f"tests/{file}")
+        assert [] == [name for name in names if not re.search(rf"^\s*(def|class) {name}\b", text, re.M)], test
