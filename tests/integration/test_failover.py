@@ -282,7 +282,8 @@ def test_a_source_killed_under_load(new_pair) -> None:
     assert (0, "following") == (code, dry["state"])
     code, report = pair.command("failover", "--mode", "source-dead", "--yes")
     assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
-    known = {part["partition"]: part["at_risk_records"] for part in report["topics"][0]["partitions"]}
+    assert {None} == {part["at_risk_records"] for part in report["topics"][0]["partitions"]}
+    known = {part["partition"]: part["known"] for part in report["topics"][0]["partitions"]}
     code, again = pair.command("failover", "--mode", "source-dead", "--yes")
     assert (1, "promoted") == (code, again["error"]["code"])
     placed = {(it["group"], it["partition"]): it["downstream_offset"] for it in report["groups"]}
@@ -373,22 +374,27 @@ def test_what_is_hidden_from_twinlog_is_never_nothing(tmp_path: Path) -> None:
         produce(a, "orders", numbered(0, 20), 1)
         pair.cycle()
         pair.audit()
-        for cluster, name, operation in (
-            (on_a, "orders", "DESCRIBE"),
-            (on_b, pair.remote, "DESCRIBE"),
-        ):
+        produce(a, "orders", numbered(70, 75), 1)
+
+        def dry_without(cluster: KafkaCluster, name: str, operation: str) -> tuple[int, dict]:
             denial = AclBinding("TOPIC", "LITERAL", name, "User:alice", "*", operation, "DENY")
             cluster.create_acls([denial]).require()
-            code, dry = pair.command("failover", "--mode", "planned", "--dry-run")
+            found = pair.command("failover", "--mode", "planned", "--dry-run")
+            cluster.delete_acls([denial]).require()
+            return found
+
+        code, refused = dry_without(on_a, "orders", "READ")
+        assert 3 == code and "does not allow this user to read topic orders" in refused["error"]["message"]
+        for cluster, name in ((on_a, "orders"), (on_b, pair.remote)):
+            code, dry = dry_without(cluster, name, "DESCRIBE")
             (drain,) = (it["message"] for it in dry["steps"] if it["name"] == "drain")
             assert 0 == code and drain.startswith("at least 0 records are not on"), drain
             assert drain.endswith("of orders could not be looked at"), drain
-            cluster.delete_acls([denial]).require()
 
         denial = AclBinding("TOPIC", "LITERAL", "orders", "User:alice", "*", "DESCRIBE", "DENY")
 
         def asked(_: str) -> Answer:
-            produce(a, "orders", numbered(20, 70), 1)
+            produce(a, "orders", numbered(20, 70), 2)
             on_a.create_acls([denial]).require()
             return Answer.YES
 
@@ -398,7 +404,7 @@ def test_what_is_hidden_from_twinlog_is_never_nothing(tmp_path: Path) -> None:
         on_a.delete_acls([denial]).require()
         report = pair.fail_over(Mode.PLANNED)
         assert "promoted" == report.state.value, steps_of(report)
-        assert list(range(70)) == numbers_in(b, pair.remote)
+        assert list(range(75)) == numbers_in(b, pair.remote)
 
 
 def administrator(cluster: Any) -> KafkaCluster:

@@ -212,7 +212,7 @@ class TestLoss:
         report = without_b(world)
         assert (State.PROMOTED, WRITTEN_ON_B) == (report.state, at_risk(report.topics).known)
         assert "4 records are known to be lost" in world.questions[-1]
-        assert WRITTEN_ON_B == world.ledger(world.back).recoveries[-1].at_risk_records
+        assert WRITTEN_ON_B == world.ledger(world.back).recoveries[-1].known
 
     def test_nothing_is_lost_once_it_is_home(self, world: BothWays):
         """The group goes on behind all that it has read on B, and no check has to be waived."""

@@ -41,7 +41,9 @@ def begun(mode: Mode = Mode.PLANNED, actor: Actor = JO) -> Ledger:
 
 
 def promoted(ledger: Ledger, actor: Actor = JO) -> Ledger:
-    move = transitions.promote(FLOW, ledger, actor, "run-1", ENTRY, at_risk_records=0, rpo_seconds=0.0)
+    move = transitions.promote(
+        FLOW, ledger, actor, "run-1", ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0
+    )
     return after(ledger, move)
 
 
@@ -53,7 +55,7 @@ MOVES = {
         FLOW, ledger, it, run_of(ledger), (DeniedWrite("orders", "User:*", "*"),)
     ),
     "promote": lambda ledger, it: transitions.promote(
-        FLOW, ledger, it, run_of(ledger), ENTRY, at_risk_records=0, rpo_seconds=0.0
+        FLOW, ledger, it, run_of(ledger), ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0
     ),
     "retake": lambda ledger, it: transitions.retake(FLOW, ledger, it, 3),
     "clear": lambda ledger, it: transitions.clear(FLOW, ledger, it, run_of(ledger), ENTRY, ("e.json", "sha")),

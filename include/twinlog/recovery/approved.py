@@ -35,7 +35,7 @@ class Approval:
     """
 
     by: str
-    at_risk_records: int
+    known: int
     last_ended: str
     driver: str
     groups_at_ms: int | None = None
@@ -92,9 +92,9 @@ def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -
     if is_untold(flow, read_ledger(flow, clusters.target)):
         return  # no loss is known
     known = at_risk(read_loss(flow, clusters.target).topics).known
-    if known > approval.at_risk_records:
+    if known > approval.known:
         raise TerminalError(
-            f"{known:,} records are known to be lost, {approval.by} approved {approval.at_risk_records:,}",
+            f"{known:,} records are known to be lost, {approval.by} approved {approval.known:,}",
             hint=_AGAIN,
             code="approval-expired",
         )

@@ -36,6 +36,7 @@ class RunStatus:
     rto_seconds: float | None
     rpo_seconds: float | None
     at_risk_records: int | None
+    known: int | None
     denied_topics: int
     evidence: str
     evidence_sha256: str
@@ -150,6 +151,7 @@ def status_of(run: RecoveryRun) -> RunStatus:
         rto_seconds=clock.seconds_since(run.started_ms, until) if promoted and run.cleared else None,
         rpo_seconds=run.rpo_seconds,
         at_risk_records=run.at_risk_records,
+        known=run.known if run.known is not None else run.at_risk_records,
         denied_topics=len(run.denied),
         evidence=run.evidence,
         evidence_sha256=run.evidence_sha256,

@@ -192,6 +192,7 @@ def promote(
     entry: JournalEntry,
     *,
     at_risk_records: int | None,
+    known: int | None,
     rpo_seconds: float | None,
 ) -> Move:
     """Promote the target: from here on clients work there.  Raises FencedError `relieved`."""
@@ -201,6 +202,7 @@ def promote(
         state=RunState.PROMOTED,
         promoted_ms=entry.at_ms,
         at_risk_records=at_risk_records,
+        known=known,
         rpo_seconds=rpo_seconds,
     )
     state = FlowState(FlowPhase.PROMOTED, entry.at_ms, actor.by, f"failover, {run.mode}", run.run)

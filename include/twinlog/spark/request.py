@@ -64,7 +64,7 @@ class DataRulesRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRequest:
-    """Fail over, as the person `by` has approved after a preview that showed `at_risk_records`.
+    """Fail over, as the person `by` has approved after a preview that showed `known` records lost.
 
     `last_ended` is the newest failover that had been taken back by then, `groups_at_ms` the time to which groups go
     back (epoch ms); `consistent_cut` as `twinlog failover --consistent-cut`.  `driver` names what was approved:
@@ -77,7 +77,7 @@ class FailoverRequest:
     flow: str
     mode: Literal["planned", "source-dead"]
     by: str
-    at_risk_records: int
+    known: int
     last_ended: str = ""
     driver: str = "failover"
     groups_at_ms: int | None = None

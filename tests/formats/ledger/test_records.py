@@ -128,7 +128,7 @@ BYTES = [
         '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
         '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"",'
-        '"consistent_cut":false,"untold":false}',
+        '"consistent_cut":false,"untold":false,"known":null}',
     ),
     (
         OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),

@@ -55,7 +55,7 @@ class TestPartitionLoss:
         assert (end, 90, known, None) == (
             row.upstream_end,
             row.downstream_end,
-            row.at_risk_records,
+            row.known,
             row.estimated_records,
         )
 
@@ -117,7 +117,7 @@ class TestReadLoss:
         """The newest records are all behind the last report: they tell the rate, and when it ended."""
         found = read_loss(later.flow, later.clusters.target)
         (part,) = found.topics[0].partitions
-        assert (0, 50) == (part.at_risk_records, pytest.approx(part.estimated_records, abs=2))
+        assert (0, 50) == (part.known, pytest.approx(part.estimated_records, abs=2))
         assert "its newest copied record is of" in found.told
 
     def test_what_clients_of_the_target_write_behind_the_copies_tells_nothing_of_the_source(

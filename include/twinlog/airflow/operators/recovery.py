@@ -29,7 +29,7 @@ def _failover(flow: FlowSettings, context: Context) -> Request:
         flow=flow.name,
         mode=params["mode"],
         by=recovery.approver(context["ti"].xcom_pull(task_ids="approve")),
-        at_risk_records=seen["at_risk_records"],
+        known=seen["known"],
         last_ended=seen["last_ended"],
         driver=recovery.driver_of(context["dag_run"]),
         groups_at_ms=recovery.groups_at_ms(params),

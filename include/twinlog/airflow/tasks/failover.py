@@ -84,9 +84,11 @@ def preview(flow_name: str) -> Json:
         request = failover.Request(mode, "", dry_run=True, groups_at_ms=at_ms, consistent_cut=cut)
         found = failover.look(flow, clusters, request, reverse)
     push_note(context, note_lines(found), WHOLE)
+    lost = at_risk(found.topics)
     document = {
         **found.document,
-        "at_risk_records": at_risk(found.topics).known,
+        "at_risk_records": lost.records,
+        "known": lost.known,
         "last_ended": last_ended(ledger),
     }
     told = shortened(document, WHOLE)

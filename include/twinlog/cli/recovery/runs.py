@@ -58,7 +58,7 @@ def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputO
         found = step.history(chosen, clusters)
     columns = (
         "run | mode | state | by | began | seconds | RTO (s): rto_seconds | RPO (s): rpo_seconds"
-        " | lost: at_risk_records | evidence"
+        " | known to be lost: known | evidence"
     )
     document = {"flow": chosen.name, "runs": to_json(found)}
     show(

@@ -65,7 +65,8 @@ class RecoveryRun(LedgerEntry):
     are written before the ACLs are made, so that an abort removes all of them and no others.  `denying` is the process
     that makes them, until it has said that they are made: it may stall, and make them after others have removed them.
 
-    `at_risk_records` were known to be lost with the source, None while that is unknown.  `cleared` says that nothing is
+    `known` records were known to be lost with the source; `at_risk_records` were all of them.  Either is None if it is
+    not known: what came after the last cycle is in no number.  `cleared` says that nothing is
     left to do after the promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
     `groups_at_ms` is the time to which groups go back, None if they go on where they stand.  With `consistent_cut` none
     is placed where a transaction of the source would be split.
@@ -103,6 +104,7 @@ class RecoveryRun(LedgerEntry):
     denying: str = ""
     consistent_cut: bool = False
     untold: bool = False
+    known: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

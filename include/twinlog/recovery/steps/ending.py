@@ -85,7 +85,7 @@ def promote(scene: Scene) -> Outcome:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
     planned = scene.mode is Mode.PLANNED
     proved = planned and not answering(scene)
-    lost = 0 if proved else (scene.loss.known if scene.loss else None)
+    known = 0 if proved else (scene.loss.known if scene.loss else None)
     rpo = 0.0 if proved else (scene.loss.seconds if scene.loss else None)
     outcome = done(f"{flow.target.alias} is promoted")
 
@@ -97,7 +97,8 @@ def promote(scene: Scene) -> Outcome:
             scene.journal.actor,
             scene.run,
             entry,
-            at_risk_records=lost,
+            at_risk_records=0 if proved else None,
+            known=known,
             rpo_seconds=rpo,
         )
 

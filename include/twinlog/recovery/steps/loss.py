@@ -49,7 +49,7 @@ class Loss:
 
     @property
     def known(self) -> int | None:
-        """Count the records known to be lost; None if it is not known of all partitions."""
+        """Count the records known to be lost; None if some partition was not looked at."""
         return None if self.at_ms is None or self.unread else at_risk(self.topics).known
 
     @property
@@ -245,7 +245,6 @@ def partition_loss(
         copy.end if copy is not None else None,
         known,
         None if more is None else known + more,
-        known,
     )
 
 

@@ -32,7 +32,7 @@ def run(
     """Fail over; a session is opened once there is something to copy."""
     approval = Approval(
         request.by,
-        request.at_risk_records,
+        request.known,
         request.last_ended,
         request.driver,
         request.groups_at_ms,
