@@ -132,7 +132,6 @@ ANSWERS = (
         {"topic": str, "partition": int, "topic_id": str},
     ),
     Answer(["transform"], "audit.preview:Preview"),
-    Answer(["commitments"], "transforms.commitments:Commitment", "[{}, ...]"),
     Answer(["spark start", "spark status"], "cli.machine.spark:SparkStatus"),
     Answer(["spark cds"], "spark.classes:Made"),
     Answer(["spark package"], "cli.machine.spark:Package"),

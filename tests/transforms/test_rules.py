@@ -27,7 +27,7 @@ KEY = HmacKey(SECRET)
 
 def make(rule: Rule, value: bytes | None, key: bytes | None = None) -> bytes | Routed | None:
     """Apply one rule to one record."""
-    return applied([rule])(key, value, [])
+    return applied([rule])(key, value)
 
 
 def hashed(text: str) -> bytes:
@@ -107,7 +107,7 @@ def test_rules_follow_each_other_up_to_one_that_drops() -> None:
     mask = Rule("a", (".*",), masked=(("a",),))
     drop = Rule("b", (".*",), drop_field=FieldMatches(("a",), ""))
     fails = Rule("c", (".*",), masked=(("b",),))
-    assert DROPPED is applied([mask, drop, fails])(None, b'{"a":"x"}', [])
+    assert DROPPED is applied([mask, drop, fails])(None, b'{"a":"x"}')
 
 
 def test_a_key_shows_itself_nowhere() -> None:
@@ -163,8 +163,8 @@ def test_no_rule_sees_what_an_earlier_one_routed_and_it_keeps_what_was_masked() 
     other = Rule("c", (".*",), route=Route("others", Partitioner.SAME))
     apply = applied([mask, routing(route_key="k"), other, Rule("d", (".*",), masked=(("b",),))])
     value, left = b'{"a":"x","b":1}', b'{"a":"","b":1}'
-    assert Routed(ALERTS, left) == apply(b"k", value, [])
-    assert Routed(Route("others", Partitioner.SAME), left) == apply(None, value, [])
+    assert Routed(ALERTS, left) == apply(b"k", value)
+    assert Routed(Route("others", Partitioner.SAME), left) == apply(None, value)
 
 
 def test_a_route_makes_another_chain_and_no_route_the_one_of_before() -> None:

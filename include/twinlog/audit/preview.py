@@ -13,7 +13,6 @@ from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import FormatError, UsageError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import TopicPartition
@@ -85,11 +84,7 @@ def run(flow: FlowSettings, source: ClusterReader, topic: str, sample: int) -> P
     chain = flow.chain_of(topic, remote)
     records: list[PreviewedRecord] = []
     unread: list[str] = []
-    committed = flow.copy.read_committed
-    expired = Unproved.SOURCE_RETENTION
-    for place, within, item in read_topic(
-        flow.source, source, topic, expired, committed=committed, newest=sample
-    ):
+    for place, within, item in _read(flow, source, topic, sample):
         if isinstance(item, Lost):
             unread.append(f"{topic}-{place.partition}, offsets {item.start} to {item.end}: {item.reason}")
             continue
@@ -98,34 +93,27 @@ def run(flow: FlowSettings, source: ClusterReader, topic: str, sample: int) -> P
     return Preview(flow.name, topic, remote, chain.print, tuple(records), tuple(unread))
 
 
-def read_topic(
-    side: ClusterSettings,
-    cluster: ClusterReader,
-    topic: str,
-    expired: Unproved,
-    *,
-    committed: bool,
-    newest: int | None = None,
+def _read(
+    flow: FlowSettings, source: ClusterReader, topic: str, sample: int
 ) -> Iterator[tuple[TopicPartition, range, Item]]:
-    """Yield a topic's blocks, with partition and offsets asked for: all, or the `newest` of each partition.
-
-    `expired` is the reason for offsets that retention took.  Raises UsageError for a topic that is not there, and
-    errors of the cluster.
-    """
-    described = cluster.describe_topics([topic]).found.get(topic)
+    """Yield a topic's blocks, with partition and offsets asked for: the newest `sample` of each partition."""
+    committed = flow.copy.read_committed
+    described = source.describe_topics([topic]).found.get(topic)
     if described is None:
         raise UsageError(
-            f"{side.alias} has no topic {topic}, or does not show it",
+            f"{flow.source.alias} has no topic {topic}, or does not show it",
             hint="name a topic of the source",
             topic=topic,
         )
     places = [TopicPartition(topic, it.partition) for it in described.partitions]
-    offsets = cluster.offsets(places).require()
-    with Brokers(side.connection) as brokers:
-        reader = PartitionReader(brokers, expired, fetch_bytes=FETCH_BYTES, read_committed=committed)
+    offsets = source.offsets(places).require()
+    with Brokers(flow.source.connection) as brokers:
+        reader = PartitionReader(
+            brokers, Unproved.SOURCE_RETENTION, fetch_bytes=FETCH_BYTES, read_committed=committed
+        )
         for place in places:
             end, first = offsets[place].readable_end(read_committed=committed), offsets[place].log_start
-            within = range(first if newest is None else max(first, end - newest), end)
+            within = range(max(first, end - sample), end)
             for item in reader.read(*place, within.start, within.stop):
                 yield place, within, item
 

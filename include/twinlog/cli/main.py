@@ -21,7 +21,6 @@ from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.inspection import metadata, schemas
 from twinlog.cli.inspection.audit import audit
 from twinlog.cli.inspection.check import check
-from twinlog.cli.inspection.commitments import commitments
 from twinlog.cli.inspection.explain import explain
 from twinlog.cli.inspection.groups import groups
 from twinlog.cli.inspection.plan import plan
@@ -97,7 +96,7 @@ COMMANDS: Mapping[str, tuple[Any, ...]] = {
         quarantine.app,
     ),
     "Look, plan and prove": (
-        *(check, explain, plan, status, show_topic, groups, translate, audit, commitments),
+        *(check, explain, plan, status, show_topic, groups, translate, audit),
         metadata.app,
         schemas.app,
     ),

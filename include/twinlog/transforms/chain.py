@@ -97,7 +97,7 @@ class Chain:
     @property
     def holds_secrets(self) -> bool:
         """Say whether a rule has a key."""
-        return any(rule.key or rule.commit_key for rule in self.rules)
+        return any(rule.key for rule in self.rules)
 
     @property
     def routes(self) -> tuple[Route, ...]:

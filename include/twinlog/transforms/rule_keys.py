@@ -36,8 +36,8 @@ ROUTE: Final = "route.to"
 _PARTITIONER: Final = "route.partitioner"
 _OF_A_ROUTE: Final = (_PARTITIONER, "route.if.key.matches", "route.if.field")
 _ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash", ROUTE)
-SECRET: Final = ("hash.key", "commit.key")
-KNOWN: Final = ("topics", *_ACTIONS, *_OF_A_ROUTE, *SECRET, "not.json")
+SECRET: Final = "hash.key"
+KNOWN: Final = ("topics", *_ACTIONS, *_OF_A_ROUTE, SECRET, "not.json")
 """Names that may follow a rule's name in a key."""
 
 _KEY: Final = re.compile(r"([A-Za-z0-9_-]+)\.(.+)")
@@ -93,8 +93,7 @@ class _Reading:
             drop_field=self._parsed("drop.if.field", _field),
             masked=self._paths("mask"),
             hashed=self._paths("hash"),
-            key=self._hmac_key("hash.key", "hash"),
-            commit_key=self._hmac_key("commit.key", "mask", "hash"),
+            key=self._hmac_key(),
             not_json=self._parsed("not.json", NotJson) or NotJson.FAIL,
             route=self._route(),
             route_key=self._parsed("route.if.key.matches", _pattern),
@@ -133,15 +132,15 @@ class _Reading:
             )
         return paths
 
-    def _hmac_key(self, name: str, *uses: str) -> HmacKey | None:
-        """Return the key of that name, which has no effect without one of its uses."""
-        key, used = self._key(name), [self._key(it) for it in uses]
-        if name == "hash.key" and used[0] in self._texts and key not in self._texts:
-            self._refuse(used[0], f"needs {key}", "write a reference to a secret: ${env:NAME}")
+    def _hmac_key(self) -> HmacKey | None:
+        """Return the key of hashed fields, which has no effect without them."""
+        key, hashed = self._key(SECRET), self._key("hash")
+        if hashed in self._texts and key not in self._texts:
+            self._refuse(hashed, f"needs {key}", "write a reference to a secret: ${env:NAME}")
         if key not in self._texts:
             return None
-        if not any(it in self._texts for it in used):
-            self._refuse(key, f"has no effect without {' or '.join(used)}")
+        if hashed not in self._texts:
+            self._refuse(key, f"has no effect without {hashed}")
         if len(self._texts[key]) < LEAST_KEY:
             self._refuse(
                 key, f"is shorter than {LEAST_KEY} characters: it could be guessed", "make it by chance"

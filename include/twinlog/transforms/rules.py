@@ -17,7 +17,7 @@ import regex
 
 from twinlog.policy.java_regex import compile_java
 from twinlog.policy.selection import NameFilter
-from twinlog.transforms.json_fields import Finder, Found, NotJsonError, Path, TooDeepError, content, replaced
+from twinlog.transforms.json_fields import Finder, NotJsonError, Path, TooDeepError, content, replaced
 from twinlog.transforms.routes import Route
 
 
@@ -58,9 +58,8 @@ class Rule:
     """Say what becomes of the records of some source topics; `topics` are Java regexes.
 
     A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
-    become empty and the fields `hashed` become their HMAC; with a `commit_key` a header commits to what they held
-    (commitments.py).  Then those whose key matches `route_key`, or that came with a field `route_field`, go to `route`;
-    if neither is given, all of them.
+    become empty and the fields `hashed` become their HMAC.  Then those whose key matches `route_key`, or that came with
+    a field `route_field`, go to `route`; if neither is given, all of them.
     """
 
     name: str
@@ -70,7 +69,6 @@ class Rule:
     masked: tuple[Path, ...] = ()
     hashed: tuple[Path, ...] = ()
     key: HmacKey | None = None
-    commit_key: HmacKey | None = None
     not_json: NotJson = NotJson.FAIL
     route: Route | None = None
     route_key: str | None = None
@@ -89,9 +87,9 @@ class Rule:
 
     @property
     def description(self) -> list[object]:
-        """Return what tells the rule from one that does something else: neither its topics nor, as a rule, its name.
+        """Return what tells the rule from one that does something else: neither its name nor its topics.
 
-        The name is a part of its commitments.  A rule without a route is described as ever: its chain stays the same.
+        A rule without a route is described as ever: its chain stays the same.
         """
         found: list[object] = [
             self.drop_key,
@@ -100,7 +98,6 @@ class Rule:
             sorted(set(self.hashed)),
             self.key.digest if self.key else "",
             self.not_json.value,
-            *([self.name, self.commit_key.digest] if self.commit_key else ()),
         ]
         if self.route is not None:
             route = [self.route.to, self.route.partitioner.value, self.route_key, _told(self.route_field)]
@@ -128,13 +125,10 @@ class Routed:
     value: bytes | None
 
 
-Hidden = list[tuple[Rule, list[Found]]]
-"""The rules that commit to what they hide of a record, and the fields that each hides, in the value on the source."""
-
-Applied = Callable[[bytes | None, bytes | None, Hidden], bytes | Routed | None]
+Applied = Callable[[bytes | None, bytes | None], bytes | Routed | None]
 """Returns the value that rules make of a key and a value: the same object if it stays, DROPPED if it is dropped.
 
-Adds what the rules hide to the list.  Raises RefusedValueError.
+Raises RefusedValueError.
 """
 
 
@@ -142,11 +136,10 @@ def applied(rules: Sequence[Rule]) -> Applied:
     """Return the rules of one topic, one after the other."""
     each = [_OneRule(rule) for rule in rules]
 
-    def apply(key: bytes | None, value: bytes | None, hidden: Hidden) -> bytes | Routed | None:
+    def apply(key: bytes | None, value: bytes | None) -> bytes | Routed | None:
         """Apply every rule, up to one that drops or routes the record."""
-        source = value
         for rule in each:
-            made = rule.apply(key, value, source, hidden)
+            made = rule.apply(key, value)
             if made is DROPPED or isinstance(made, Routed):
                 return made
             value = made
@@ -187,13 +180,8 @@ class _OneRule:
         self._hashed = frozenset(rule.hashed)
         self._routes_all = rule.route is not None and not (self._route_key or self._routed)
 
-    def apply(
-        self, key: bytes | None, value: bytes | None, source: bytes | None, hidden: Hidden
-    ) -> bytes | Routed | None:
-        """Return what the rule makes of a record; a value that is null stays null.
-
-        `source` is the value before any rule.  What the rule hides of it is added to `hidden`, if the rule commits.
-        """
+    def apply(self, key: bytes | None, value: bytes | None) -> bytes | Routed | None:
+        """Return what the rule makes of a record; a value that is null stays null."""
         if _matches(self._drop_key, key):
             return DROPPED
         routed = self._routes_all or _matches(self._route_key, key)
@@ -203,7 +191,7 @@ class _OneRule:
                 if self._dropped is not None and self._dropped.holds(value):
                     return DROPPED
                 routed = routed or (self._routed is not None and self._routed.holds(value))
-                made = self._edit_all(value, source, hidden)
+                made = self._edit_all(value)
             except TooDeepError:
                 raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
             except NotJsonError:
@@ -212,24 +200,12 @@ class _OneRule:
             return made
         return Routed(self._rule.route, made)
 
-    def _edit_all(self, value: bytes, source: bytes | None, hidden: Hidden) -> bytes:
+    def _edit_all(self, value: bytes) -> bytes:
         found = self._edited.find(value) if self._edited is not None else []
-        if self._rule.commit_key is not None:
-            on_source = found if value is source else self._found_on(source)
-            if on_source:
-                hidden.append((self._rule, on_source))
         if not found:
             return value
         made = replaced(value, [(it, self._edit(value[it.start : it.end], it.path)) for it in found])
         return value if made == value else made
-
-    def _found_on(self, source: bytes | None) -> list[Found]:
-        if self._edited is None or source is None:
-            return []
-        try:
-            return self._edited.find(source)
-        except TooDeepError:  # rules before this one had less to read
-            return []
 
     def _of_other(self, value: bytes) -> bytes:
         match self._rule.not_json:

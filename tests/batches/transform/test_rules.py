@@ -10,18 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
-from twinlog.batches.columns import read_columns
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.record import key_value_headers, record_rest
+from twinlog.batches.record import record_rest
 from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
-from twinlog.kafka_types import TopicPartition
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
-from twinlog.transforms.commitments import Commitment, commitments
-from twinlog.transforms.json_fields import Finder, NotJsonError
 from twinlog.transforms.routes import Partitioner, Route
-from twinlog.transforms.rules import DROPPED, FieldMatches, HmacKey, NotJson, Routed, Rule, applied
+from twinlog.transforms.rules import DROPPED, FieldMatches, NotJson, Routed, Rule, applied
 
 RULE = Rule(
     "r",
@@ -31,8 +27,6 @@ RULE = Rule(
     masked=(("a",), ("b", "c")),
     not_json=NotJson.PASS,
 )
-AFTER = Rule("s", (".*",), masked=(("b",), ("e",)), not_json=NotJson.PASS)
-"""Hides what RULE leaves, and a field that RULE has changed by then."""
 documents = st.dictionaries(
     st.sampled_from(["a", "b", "d", "e"]),
     st.integers() | st.text(max_size=40) | st.fixed_dictionaries({"c": st.text()}),
@@ -51,21 +45,12 @@ recs = st.builds(
 )
 
 
-def committed(rules: list[Rule], place: TopicPartition, offset: int, value: bytes | None) -> list[Commitment]:
-    """Return the commitments of each rule by itself, to its fields in the value that the source has."""
-    try:
-        found = [(rule, Finder([*rule.masked, *rule.hashed]).find(value or b"")) for rule in rules]
-    except NotJsonError:
-        return []
-    return commitments([it for it in found if it[1]], place, offset, value or b"")
-
-
 def expected(records: list[Rec], chain: Chain) -> list[tuple[int, Rec]]:
     """Return what the rules make of each record by itself, with its place."""
     apply = applied(chain.rules)
     left = []
     for place, record in enumerate(records):
-        made = DROPPED if chain.steps and record.value is None else apply(record.key, record.value, [])
+        made = DROPPED if chain.steps and record.value is None else apply(record.key, record.value)
         assert not isinstance(made, Routed)
         if made is not DROPPED:
             left.append((place, dataclasses.replace(record, value=made)))
@@ -94,30 +79,6 @@ def test_by_column_batch_by_batch_and_one_by_one_are_the_same(
     audited = Transform(chain).batch(BatchHeader.read(block), block)
     seen = [it for each in ([block] if audited is None else audited) for it in decode(each)]
     assert [it for _, it in expected(records, chain)] == seen
-
-
-@given(st.lists(recs, min_size=1, max_size=12), st.sampled_from([0, 4]))
-def test_commitments_are_headers_behind_the_others_and_change_nothing_else(
-    records: list[Rec], codec: int
-) -> None:
-    """Law: a record of which a rule hides something has one, to what the source holds, at its upstream offset."""
-    key = HmacKey(b"0123456789abcdef")
-    rules = [dataclasses.replace(it, commit_key=key) for it in (RULE, AFTER)]
-    place, first = TopicPartition("orders", 1), 70
-    wanted = []
-    for row, record in expected(records, Chain(rules=(RULE, AFTER))):
-        made = committed(rules, place, first + row, records[row].value)
-        headers = (*record.headers, *(("twinlog-commitment", str(it).encode()) for it in made))
-        wanted.append(dataclasses.replace(record, headers=headers))
-    cutter = Cutter(1 << 60, 1 << 20)
-    chain = Chain(rules=tuple(rules))
-    cutter.transform = Transform(chain, place)
-    block = encode(records, base_offset=first, codec=codec)
-    cut = cutter.cut(memoryview(bytes(block)), first, None)
-    assert wanted == [record for out in cut.outgoing for record in decode(out.buffer)]
-    block = memoryview(bytes(block))
-    audited = Transform(chain, place).batch(BatchHeader.read(block), block)
-    assert wanted == [it for each in ([block] if audited is None else audited) for it in decode(each)]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -173,7 +134,7 @@ def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec:
     apply = applied(chain.rules)
     left, routed = [], []
     for offset, record in enumerate(records, 7):
-        made = DROPPED if record.value is None else apply(record.key, record.value, [])
+        made = DROPPED if record.value is None else apply(record.key, record.value)
         if isinstance(made, Routed):
             value = record_rest(record.key, made.value, record.headers)
             routed.append((offset, record.timestamp, record.key, bytes(value), made.route))
@@ -189,22 +150,3 @@ def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec:
     assert [it for it in routed if 8 <= it[0] < 15] == [tuple(it) for it in audited]
     cutter.forget_routed()
     assert (0, {}) == (cutter.routed_bytes, cutter.routed)
-
-
-def test_a_routed_record_has_the_commitments_of_the_rules_that_saw_it() -> None:
-    """Of the one that routes it and those before; a later rule hides nothing of it."""
-    key, place = HmacKey(b"0123456789abcdef"), TopicPartition("t", 3)
-    a, s, z = (
-        dataclasses.replace(
-            TO_ALERTS, name=name, commit_key=key, route=TO_ALERTS.route if name == "s" else None
-        )
-        for name in "asz"
-    )
-    rules = (a, s, dataclasses.replace(z, masked=(("b",),)))
-    records = [Rec(b'{"a":1,"b":2,"e":3}', headers=(("h", b"x"),)), Rec(b'{"a":1,"b":2}'), Rec(b"{}", b"y")]
-    _, routed = Transform(Chain(rules=rules), place).split(read_columns(encode(records, base_offset=5), [0]))
-    told = [str(it).encode() for it in committed([*rules], place, 5, records[0].value)]
-    assert [b"a", b"s", b"z"] == [it.partition(b"/")[0] for it in told]
-    assert [(5, (("h", b"x"), *(("twinlog-commitment", it) for it in told[:2]))), (7, ())] == [
-        (it.offset, key_value_headers(memoryview(it.rest))[2]) for it in routed
-    ]

@@ -65,7 +65,7 @@ class Transform:
         if self.chain.steps:
             records = self._connect(records)
         if self._rules is not None and len(records):
-            records, routed = apply_rules(records, self._rules, self.source)
+            records, routed = apply_rules(records, self._rules)
         if self._function is not None:
             records = self._function.columns(records)
         return records, routed

@@ -63,7 +63,9 @@ KNOWN_TO_CONNECTORS = frozenset(
 """MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector."""
 
 
-LEFT: dict[str, str] = {}
+LEFT: dict[str, str] = {
+    "twinlog.transform.rules.NAME.commit.key": "remove the line; who has the hash.key of hashed fields can verify them",
+}
 """What to do instead of a setting that left twinlog, by the key as it was declared."""
 
 

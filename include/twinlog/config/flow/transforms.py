@@ -39,8 +39,6 @@ class TransformKeys:
     """JSON fields that become their HMAC-SHA256, in hexadecimal digits"""
     _hash_key: ClassVar = Key(f"{RULES}NAME.hash.key", Kind.STRING, None)
     """the key of `hash`, by reference: `${env:...}`, `${file:...}`; at least 16 characters"""
-    _commit_key: ClassVar = Key(f"{RULES}NAME.commit.key", Kind.STRING, None)
-    """as `hash.key`: the rule adds a [commitment](transforms.md#commitments) to what it masks or hashes, as a header"""
     _route_to: ClassVar = Key(f"{RULES}NAME.route.to", Kind.STRING, None)
     """the rule [routes](transforms.md#routes) records to this topic of the target, and they leave the copy; its full
     name, which is never changed"""
@@ -79,7 +77,7 @@ def _steps(read: Reader) -> tuple[Step, ...]:
 
 def _rules(read: Reader) -> tuple[Rule, ...]:
     keys = [key for key in read if key.startswith(RULES)]
-    secret = [key for key in keys if (found := split(key)) is not None and found[1] in SECRET]
+    secret = [key for key in keys if (found := split(key)) is not None and found[1] == SECRET]
     for name in names_in(keys):
         for it in KNOWN:
             read.text(f"{RULES}{name}.{it}")  # also if it is not written: `explain` shows it
