@@ -134,7 +134,6 @@ ANSWERS = (
     Answer(["transform"], "audit.preview:Preview"),
     Answer(["spark start", "spark status"], "cli.machine.spark:SparkStatus"),
     Answer(["spark cds"], "spark.classes:Made"),
-    Answer(["spark package"], "cli.machine.spark:Package"),
     Answer(["doctor"], "cli.machine.doctor:Diagnosis"),
     Answer(["demo"], "lab.demo.play:DemoReport"),
     Answer(["kafka start", "kafka stop", "kafka status"], "lab.kafka.fleet:Fleet"),

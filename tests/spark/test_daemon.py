@@ -1,16 +1,10 @@
 """The parent of Spark's Python workers keeps every path but those of Spark's own archives."""
 
-import json
-import os
-import shutil
-import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-import twinlog
 from twinlog.spark.daemon import forget_sparks_zips, without_sparks_zips
 
 
@@ -37,40 +31,8 @@ def test_nothing_is_remembered_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_they_stay_where_nothing_else_has_pyspark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As on a machine to which twinlog came in an archive."""
+    """As on a machine whose Python has all but pyspark."""
     path = [str(tmp_path), "/opt/spark/python/lib/pyspark.zip"]
     monkeypatch.setattr(sys, "path", list(path))
     forget_sparks_zips()
     assert path == sys.path
-
-
-PYTHON, PLATFORM = f"{sys.version_info.major}.{sys.version_info.minor}", sysconfig.get_platform()
-
-
-@pytest.mark.parametrize(
-    ("manifest", "said"),
-    [
-        (None, ""),
-        ({}, ""),
-        ({"python": "3.8"}, f"Python 3.8 on {PLATFORM}"),
-        ({"platform": "linux-riscv64"}, f"Python {PYTHON} on linux-riscv64"),
-    ],
-)
-def test_an_archive_for_another_python_is_noticed(
-    tmp_path: Path, manifest: dict[str, str] | None, said: str
-) -> None:
-    """Before a package of that Python is imported, whose errors say nothing; without an archive nothing is said."""
-    shutil.copytree(Path(twinlog.__file__).parent, tmp_path / "twinlog")
-    if manifest is not None:
-        ours = {"python": PYTHON, "platform": PLATFORM}
-        (tmp_path / "twinlog-archive.json").write_text(json.dumps(ours | manifest))
-    done = subprocess.run(
-        [sys.executable, "-c", "from twinlog.spark.daemon import mismatch; print(mismatch())"],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    here = f"this worker has Python {PYTHON} on {PLATFORM} ({sys.executable})"
-    expected = f"{here}, its archive is for {said}" if said else ""
-    assert expected == done.stdout.strip()

@@ -2,8 +2,8 @@
 
 Spark prepends its own `pyspark.zip` to the path of its workers.  CPython rereads the directory of every zip it has
 imported from whenever import caches are invalidated, and a worker does that at each task: half of a short task's time
-(measured with py-spy on Python 3.11).  Where pyspark is installed nothing is missing without the zips.  Where twinlog
-came in an archive (`twinlog spark package`) they are all there is of pyspark, and stay.
+(measured with py-spy on Python 3.11).  Where pyspark is installed nothing is missing without the zips.  Where they
+are all there is of pyspark, they stay.
 
 Modules that every task needs are imported before the first worker is forked: once, instead of once per worker.
 
@@ -13,12 +13,9 @@ Modules that every task needs are imported before the first worker is forked: on
 from __future__ import annotations
 
 import importlib.machinery
-import json
 import os
 import re
 import sys
-import sysconfig
-from pathlib import Path
 
 _SPARKS_ZIP = re.compile(r"(^|[/\\])(pyspark|py4j-[^/\\]*)\.zip$")
 
@@ -38,21 +35,6 @@ def forget_sparks_zips() -> None:
         del sys.path_importer_cache[entry]
 
 
-def mismatch() -> str:
-    """If twinlog came in an archive for another Python or kind of machine than this worker's, say so; else return "".
-
-    Packages of another Python fail at their import, with errors that say nothing.
-    """
-    manifest = Path(__file__).resolve().parents[2] / "twinlog-archive.json"
-    try:
-        made_for = json.loads(manifest.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ""
-    wanted = f"Python {made_for['python']} on {made_for['platform']}"
-    here = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {sysconfig.get_platform()}"
-    return "" if here == wanted else f"this worker has {here} ({sys.executable}), its archive is for {wanted}"
-
-
 def import_what_tasks_need() -> None:
     """Import the relay.
 
@@ -63,8 +45,6 @@ def import_what_tasks_need() -> None:
 
 
 if __name__ == "__main__":
-    if difference := mismatch():
-        sys.exit(f"twinlog: {difference}")
     forget_sparks_zips()
     import_what_tasks_need()
     from pyspark import daemon

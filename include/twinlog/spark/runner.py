@@ -179,15 +179,10 @@ class _Reason:
 
 
 _REASONS: Final = (
-    _Reason(  # spark/daemon.py says so before it imports anything
-        re.compile(r"twinlog: (this worker .*)"),
-        "{0}",
-        "name a Python of that version in spark.pyspark.python, on machines of that kind",
-    ),
     _Reason(
         re.compile(r"No module named '?(twinlog)'?(?![.\w])"),
         "the executors' Python has no module {0}",
-        "install twinlog on the executors' machines, or ship it: twinlog spark package",
+        "install twinlog on the executors' machines, or ship it (docs/howto/spark-clusters.md)",
     ),
     _Reason(
         re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.*?)(?:, PySpark cannot.*)?$", re.MULTILINE),

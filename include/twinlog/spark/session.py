@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark import protection
-from twinlog.spark.archive.use import from_archive
 from twinlog.spark.classes import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
 from twinlog.spark.head_start import SAME_WORKERS, HeadStart
 from twinlog.spark.slots import cores_wanted
@@ -195,9 +194,8 @@ def _classic(
     SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
     chosen = dict(SparkConf().getAll())  # with the settings of spark-defaults.conf and spark-submit
     where = master or chosen.get("spark.master", "")
-    if archive := from_archive(where, chosen):
-        os.environ["PYSPARK_PYTHON"] = archive.python
-        settings |= archive.settings
+    if not where.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = chosen.get("spark.pyspark.python", sys.executable)
     settings |= cores_wanted(where, chosen, wanted)
     settings |= protection.protection(where, chosen)
     context = SparkContext.getOrCreate(SparkConf().setAll(settings.items()).setAppName(app_name))

@@ -1,4 +1,4 @@
-"""`twinlog spark start|status|stop`: a warm Spark for this machine; `cds` and `package`: archives for Spark."""
+"""`twinlog spark start|status|stop`: a warm Spark for this machine; `cds`: an archive of its classes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from twinlog.cli.say import say
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from twinlog.spark.server import Seen
 
 app = typer.Typer(
     name="spark",
-    help="Keep a Spark warm on this machine, so that a cycle need not start one; pack twinlog for executors.",
+    help="Keep a Spark warm on this machine, so that a cycle need not start one.",
     no_args_is_help=True,
 )
 
@@ -92,64 +90,6 @@ def stop(folder: FolderOption = None) -> int:
     from twinlog.spark.server import stop as stop_server
 
     say("stopped" if stop_server(folder or default_folder()) else "no warm Spark runs")
-    return ExitCode.DONE
-
-
-@dataclass(frozen=True)
-class Package:
-    """An archive that was written, and the settings by which Spark uses it."""
-
-    archive: str
-    bytes: int
-    build: str
-    python: str
-    platform: str
-    packages: Mapping[str, str]
-    conf: Mapping[str, str]
-
-
-@app.command()
-def package(
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="The archive, .tar.gz. Default: named by what is in it, here."
-        ),
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="NAME",
-            help="A package more that is installed here, such as one with a transform; repeatable.",
-        ),
-    ] = None,
-    output: OutputOption = Output.TABLE,
-) -> int:
-    """Pack twinlog and what its tasks need into an archive for executors on whose machines nothing is installed.
-
-    They need a Python of this one's version, on the same kind of machine.
-    """
-    from twinlog.spark.archive.make import default_name, make
-    from twinlog.spark.archive.use import settings_of
-
-    file = out or Path(default_name())
-    say(f"packing {file}")
-    made = make(file, also or ())
-    it = made.manifest
-    conf = settings_of(made.archive)
-    row = (it.python, it.platform, it.build, len(it.packages), round(made.bytes / 1e6), made.archive)
-    show(
-        Package(made.archive, made.bytes, it.build, it.python, it.platform, it.packages, conf),
-        output,
-        [
-            Grid("archive", ("Python", "platform", "twinlog", "packages", "MB", "file"), [row]),
-            Lines(
-                "for spark-defaults.conf; twinlog sets the second line itself, except on a Connect server of yours",
-                [f"{key} {value}" for key, value in conf.items()],
-            ),
-        ],
-    )
     return ExitCode.DONE
 
 

@@ -1,1 +1,0 @@
-"""An archive of twinlog and what its tasks need, for executors on whose machines nothing is installed."""
