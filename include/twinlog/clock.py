@@ -41,6 +41,23 @@ def seconds_since(at_ms: int, now_ms: int) -> float:
     return max(0, now_ms - at_ms) / 1000
 
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_GREGORIAN_YEARS, _GREGORIAN_MS = 400, 146_097 * 86_400_000
+"""After 400 years the calendar begins anew."""
+
+
+def iso(milliseconds: int, timespec: str = "seconds") -> str:
+    """Write an epoch time as ISO 8601 in UTC, of any size: records, ledgers and members of a group may name any.
+
+    A year that `datetime` cannot hold has a sign and as many digits as it needs, as in `+58751-08-24T09:43:20+00:00`.
+    """
+    times, rest = divmod(milliseconds, _GREGORIAN_MS)
+    moment = _EPOCH + dt.timedelta(milliseconds=rest)
+    year = moment.year + times * _GREGORIAN_YEARS
+    shown = f"{year:04d}" if 0 <= year <= dt.MAXYEAR else f"{year:+05d}"
+    return shown + moment.isoformat(timespec=timespec)[4:]
+
+
 def new_run_name(kind: str) -> str:
     """Return a name of a run that begins now, such as `drill-20261125T121612Z-0eb2a0`; names sort by time."""
     return f"{kind}-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"

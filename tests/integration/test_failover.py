@@ -20,9 +20,21 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ResourceType
 
-from lab import Seen, ThreadRunner, commit_group, configure, create_topic, cycle, produce, read_partitions
+from lab import (
+    Seen,
+    ThreadRunner,
+    alter_configs,
+    commit_group,
+    configure,
+    create_topic,
+    cycle,
+    produce,
+    read_partitions,
+)
+from twinlog import clock
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cli.main import main
@@ -44,6 +56,7 @@ from twinlog.recovery.steps.scene import Answer, Tools
 
 PARTITIONS = 3
 IMPORTS_BESIDE = Path(__file__).parents[1] / "support" / "imports_beside.py"
+INTERNAL = 70
 
 
 class Pair:
@@ -302,6 +315,41 @@ def test_a_source_killed_under_load(new_pair) -> None:
     assert writer.acknowledged - set(on_b) <= set(lost)
     pair.cycle()
     assert on_b == numbers_in(pair.target, pair.remote)
+
+
+@pytest.mark.spark
+def test_times_that_no_calendar_holds_stop_nothing(new_pair) -> None:
+    """A producer wrote microseconds for milliseconds, and the records between two such were lost."""
+    pair = new_pair(twinlog__on__gap="record-and-continue")
+    pair.cycle()
+    for cluster, topic in ((pair.source, "orders"), (pair.target, pair.remote)):
+        alter_configs(cluster, ResourceType.TOPIC, topic, message_timestamp_after_max_ms=str(2**62))
+    at = int(time.time() * 1_000_000)
+    produce(pair.source, "orders", [Seen(b"k", b"%d" % number, at) for number in range(3)])
+    pair.cycle()
+    produce(pair.source, "orders", [Seen(b"k", b"%d" % number, 2**61) for number in range(3, 9)])
+    admin = AdminClient({"bootstrap.servers": pair.source.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition("orders", 0, 6)]).values():
+        future.result()
+    code, _ = pair.command("run", "--once")
+    assert INTERNAL != code
+    code, listed = pair.command("gap", "list")
+    (gap,) = listed["gaps"]
+    assert (3, 5, clock.iso(at), clock.iso(2**61)) == (
+        gap["first_offset"],
+        gap["last_offset"],
+        gap["since"],
+        gap["until"],
+    ), listed
+    pair.audit()
+    for words in (("status",), ("gate",), ("gate", "--mode", "source-dead")):
+        code, answer = pair.command(*words)
+        assert INTERNAL != code, answer
+    pair.source.kill()
+    code, _ = pair.command("gap", "acknowledge", "orders", "0", "3", "--reason", "unread", "--by", "jo")
+    assert 0 == code
+    code, report = pair.command("failover", "--mode", "source-dead", "--yes")
+    assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
 
 
 @pytest.mark.spark

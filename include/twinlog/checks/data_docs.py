@@ -8,7 +8,6 @@ and kind, in it one per run; the oldest runs are deleted.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import shutil
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from typing import Any
 import platformdirs
 
 from twinlog.checks.great_expectations import Validated
+from twinlog.clock import iso
 from twinlog.config.flow.settings import FlowSettings
 
 _CONTENT = re.compile(r'<div class="container-fluid.*?(?=<footer|</body>)', re.DOTALL)
@@ -104,8 +104,8 @@ def reports_folder(flow: FlowSettings, kind: str) -> Path:
 def new_report(flow: FlowSettings, kind: str, run_id: str, at_ms: int) -> Path:
     """Make the folder of a new report, named by time and run, and delete the oldest reports beyond the limit."""
     folder = reports_folder(flow, kind)
-    moment = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
-    report = folder / f"{moment:%Y%m%dT%H%M%S}.{at_ms % 1000:03d}Z-{_plain(run_id)[:60]}".rstrip("-")
+    moment = iso(at_ms, "milliseconds").removesuffix("+00:00").replace("-", "").replace(":", "")
+    report = folder / f"{moment}Z-{_plain(run_id)[:60]}".rstrip("-")
     report.mkdir(parents=True, exist_ok=True)
     for old in sorted(it for it in folder.iterdir() if it.is_dir())[: -flow.gate.reports_kept]:
         shutil.rmtree(old, ignore_errors=True)

@@ -7,20 +7,15 @@ time, or if the partition has stopped at the gap.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.cluster.values import ConfigValue
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
 from twinlog.formats.ledger.topics import GapAcknowledged
 from twinlog.state.ledger import Ledger
-
-_LAST_MS: Final = int(dt.datetime.max.replace(tzinfo=dt.UTC).timestamp()) * 1000
-"""The last moment that can be shown."""
 
 
 class GapState(StrEnum):
@@ -121,7 +116,7 @@ def _of_quarantined(it: Quarantine) -> GapReport:
 
 def _with_expiry(report: GapReport, lost_ms: int, keeps: Mapping[str, int | None], now_ms: int) -> GapReport:
     kept = keeps.get(report.topic)
-    if kept is None or not report.copied_past or lost_ms + kept > _LAST_MS:
+    if kept is None or not report.copied_past:
         return report
     state = GapState.EXPIRED if lost_ms + kept < now_ms else GapState.OPEN
     return replace(report, state=state, expires=iso(lost_ms + kept))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -119,8 +118,3 @@ def greatest(ages: Iterable[float | None], within: float) -> float | None:
     every = list(ages)
     known = max((age for age in every if age is not None), default=0.0)
     return None if None in every and known <= within else known
-
-
-def iso(milliseconds: int) -> str:
-    """Write an epoch time as ISO 8601 in UTC."""
-    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="seconds")

@@ -115,6 +115,8 @@ def audit_is_due(schedule: str, since_ms: int, now_ms: int) -> bool:
     """Say whether a moment of the schedule (cron, UTC) lies after `since_ms` and not after `now_ms`."""
     from croniter import croniter
 
-    since = dt.datetime.fromtimestamp(since_ms / 1000, dt.UTC)
+    if since_ms > now_ms:
+        return False
+    since = dt.datetime.fromtimestamp(max(0, since_ms) / 1000, dt.UTC)
     following: float = croniter(schedule, since).get_next(float)
     return following * 1000 <= now_ms

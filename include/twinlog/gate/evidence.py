@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog import __version__
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.config.flow.settings import Configuration
 from twinlog.errors import ConfigError, FormatError, TerminalError
 from twinlog.jsonable import Json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from jinja2 import Environment, Template
 from twinlog.checks.check import Severity
 from twinlog.checks.coverage import told
 from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -58,7 +57,7 @@ def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:
 
 def moment(milliseconds: int) -> str:
     """Write a time."""
-    return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return iso(milliseconds).replace("T", " ").replace("+00:00", " UTC")
 
 
 def duration(seconds: float | None) -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from twinlog import clock
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings

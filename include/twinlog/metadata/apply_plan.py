@@ -5,7 +5,6 @@ Each change is compared with the present target.  Pure but for `read_touched` an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -151,9 +150,8 @@ def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan
         )
     applied = read_ledger(flow, clusters.target).metadata.applied.get(saved.digest)
     if applied is not None:
-        when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(applied.at_ms / 1000))
         raise TerminalError(
-            f"the plan was applied already, on {when}",
+            f"the plan was applied already, on {clock.iso(applied.at_ms)}",
             hint="make a new plan",
             code="plan-applied",
             flow=flow.name,

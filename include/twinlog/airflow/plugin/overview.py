@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import State, Trouble, state_of, troubles_of
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.gate.record import UNKNOWN, duration, number
 from twinlog.jsonable import to_json
 from twinlog.state.seats import Role

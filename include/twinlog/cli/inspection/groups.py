@@ -88,7 +88,7 @@ def _past(flow: FlowSettings, at_ms: int) -> dict[str, Any]:
 
 
 def _past_grids(report: dict[str, Any]) -> Iterator[Grid]:
-    from twinlog.checks.risk import iso
+    from twinlog.clock import iso
 
     title = f"{report['flow']}: groups at {iso(report['at_ms'])}; the history begins at {iso(report['begins_ms'])}"
     columns = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,9 +196,7 @@ def _show(found: Translated, output: options.Output) -> None:
     for answer, as_of in zip(found.answers, times, strict=True):
         document = {"flow": found.flow, **to_json(answer)}
         if as_of is not None:
-            document["as_of"] = dt.datetime.fromtimestamp(as_of / 1000, dt.UTC).isoformat(
-                timespec="milliseconds"
-            )
+            document["as_of"] = clock.iso(as_of, "milliseconds")
         rows.append(document)
     show(rows, output, [_grid(found.flow, rows)])
 

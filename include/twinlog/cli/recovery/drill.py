@@ -82,7 +82,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _history(flow: FlowSettings, output: Output) -> int:
-    from twinlog.checks.risk import iso
+    from twinlog.clock import iso
     from twinlog.state.ledger import read_ledger
 
     with clusters_with_ledger(flow) as clusters:

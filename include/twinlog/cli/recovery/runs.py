@@ -50,7 +50,7 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
 @app.command("history")
 def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
     """List the failovers and failbacks that the ledger keeps, newest first."""
-    from twinlog.checks.risk import iso
+    from twinlog.clock import iso
     from twinlog.recovery import history as step
 
     _, chosen = load_flow_or_way_home(config, flow)
@@ -133,7 +133,7 @@ def _shown(done: AbortResult, output: Output) -> int:
 
 
 def _journal(title: str, run: RunStatus) -> Iterator[Grid]:
-    from twinlog.checks.risk import iso
+    from twinlog.clock import iso
 
     yield Grid(
         f"{title}; {run.run}, {run.mode}",

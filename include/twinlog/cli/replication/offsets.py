@@ -82,7 +82,7 @@ def alter(
 
 
 def _positions(found: CopyPositions) -> Iterator[Grid]:
-    from twinlog.checks.risk import iso
+    from twinlog.clock import iso
 
     columns = (
         "topic | partition | next: next_offset | log_start | end | at most to copy: lag"

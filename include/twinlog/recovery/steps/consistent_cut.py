@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.checks.data_docs import reports_folder
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import FlowSettings

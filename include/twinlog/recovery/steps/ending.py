@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from twinlog import clock
 from twinlog.checks.great_expectations import validate_plainly
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import counting
 from twinlog.formats.ledger.recovery import RecoveryRun

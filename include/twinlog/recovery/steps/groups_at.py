@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.checks.risk import iso
+from twinlog.clock import iso
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
