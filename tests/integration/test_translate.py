@@ -105,11 +105,10 @@ def test_every_offset_of_a_topic_with_gaps(
     at, to = 17, expected[17]
     for name, given, wanted in (
         (
-            "flink.json",
+            "list.json",
             [{"topic": topic, "partition": 0, "offset": at}],
             [{"topic": f"A.{topic}", "partition": 0, "offset": to}],
         ),
-        ("source.json", {f"{topic}-0": at}, {f"A.{topic}-0": to}),
         ("spark.json", {topic: {"0": at}}, {f"A.{topic}": {"0": to}}),
     ):
         (tmp_path / name).write_text(json.dumps(given))

@@ -4,8 +4,7 @@
 |---|---|---|
 | `spark` | Structured Streaming (`startingOffsets`, the JSON of a progress report) | `{"orders": {"0": 42, "1": -1}}` |
 | `spark-log` | Structured Streaming's checkpoint, `offsets/<batch>` | `v1`, a line of metadata, a line a source |
-| `list` | Flink's and Kafka's JSON | `[{"topic": "orders", "partition": 0, "offset": 42}]`, also under `partitions` |
-| `map` | maps of partitions, as KafkaSource's `offsets(...)` takes | `{"orders-0": 42}` |
+| `list` | Kafka's tools | `[{"topic": "orders", "partition": 0, "offset": 42}]`, also under `partitions` |
 | `csv` | `kafka-consumer-groups --export`, for `--from-file` | `orders,0,42` or `readers,orders,0,42` |
 
 Spark's -1 (the end) and -2 (the beginning) mean the same on the other side and stay; any other negative is an error.
@@ -31,7 +30,6 @@ class Form(StrEnum):
     SPARK = "spark"
     SPARK_LOG = "spark-log"
     LIST = "list"
-    MAP = "map"
     CSV = "csv"
 
 
@@ -64,8 +62,6 @@ class OffsetDocument:
             case Form.LIST:
                 rows = [{"topic": it.topic, "partition": it.partition, "offset": it.offset} for it in entries]
                 return _json({"version": 1, "partitions": rows} if self.wrapped else rows)
-            case Form.MAP:
-                return _json({f"{it.topic}-{it.partition}": it.offset for it in entries})
             case Form.SPARK:
                 return _json(_spark(entries))
             case Form.SPARK_LOG:
@@ -110,10 +106,10 @@ def _read_json(text: str, where: str) -> OffsetDocument:
             return OffsetDocument(Form.LIST, tuple(_from_list(content, where)))
         case {"partitions": list() as rows}:
             return OffsetDocument(Form.LIST, tuple(_from_list(rows, where)), wrapped=True)
-        case dict() if content and all(isinstance(it, dict) for it in content.values()):
+        case dict() if all(isinstance(it, dict) for it in content.values()):
             return OffsetDocument(Form.SPARK, tuple(_from_spark(content, where)))
         case _:
-            return OffsetDocument(Form.MAP, tuple(_from_map(content, where)))
+            _fail(where, "is JSON of no form that is known")
 
 
 def _from_list(rows: Sequence[Any], where: str) -> Iterator[Entry]:
@@ -123,14 +119,6 @@ def _from_list(rows: Sequence[Any], where: str) -> Iterator[Entry]:
                 yield _entry(where, f"entry {number}", topic, partition, offset)
             case _:
                 _fail(where, f"entry {number} has not topic, partition and offset")
-
-
-def _from_map(content: Mapping[str, Any], where: str) -> Iterator[Entry]:
-    for name, offset in content.items():
-        topic, dash, partition = name.rpartition("-")
-        if not dash or not topic:
-            _fail(where, f"key {name!r} is no topic-partition")
-        yield _entry(where, f"key {name!r}", topic, partition, offset)
 
 
 def _from_spark(content: Mapping[str, Any], where: str) -> Iterator[Entry]:

@@ -39,7 +39,7 @@ FileOption = Annotated[
     typer.Option(
         "--offsets",
         metavar="FILE",
-        help="A file of offsets (Spark, Flink, kafka-consumer-groups --export; - for stdin): docs/client.md.",
+        help="A file of offsets (Spark, kafka-consumer-groups --export; - for stdin): docs/client.md.",
     ),
 ]
 WriteOption = Annotated[
