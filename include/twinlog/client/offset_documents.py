@@ -101,15 +101,13 @@ def _read_json(text: str, where: str) -> OffsetDocument:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         _fail(where, f"line {error.lineno} is no JSON ({error.msg})")
-    match content:  # the text begins with [ or {
-        case list():
-            return OffsetDocument(Form.LIST, tuple(_from_list(content, where)))
-        case {"partitions": list() as rows}:
-            return OffsetDocument(Form.LIST, tuple(_from_list(rows, where)), wrapped=True)
-        case dict() if all(isinstance(it, dict) for it in content.values()):
-            return OffsetDocument(Form.SPARK, tuple(_from_spark(content, where)))
-        case _:
-            _fail(where, "is JSON of no form that is known")
+    if isinstance(content, list):
+        return OffsetDocument(Form.LIST, tuple(_from_list(content, where)))
+    if isinstance(rows := content.get("partitions"), list):
+        return OffsetDocument(Form.LIST, tuple(_from_list(rows, where)), wrapped=True)
+    if not all(isinstance(it, dict) for it in content.values()):
+        _fail(where, "is JSON of no form that is known")
+    return OffsetDocument(Form.SPARK, tuple(_from_spark(content, where)))
 
 
 def _from_list(rows: Sequence[Any], where: str) -> Iterator[Entry]:

@@ -17,8 +17,8 @@ def import_files(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="JSON of MM2's connectors or of Replicator's, a KafkaMirrorMaker2 of Strimzi, the description of an"
-            " MSK Replicator, properties of connect-standalone, or MirrorMaker 1's consumer and producer file.",
+            help="JSON of MM2's connectors, a KafkaMirrorMaker2 of Strimzi, properties of connect-standalone, or"
+            " MirrorMaker 1's consumer and producer file.",
         ),
     ],
     offset_storage_topic: Annotated[
@@ -36,8 +36,7 @@ def import_files(
             "--flow",
             "-f",
             metavar="A->B",
-            help="Which mirror of a KafkaMirrorMaker2 or direction of an MSK Replicator; or names for both clusters of"
-            " MirrorMaker 1 or a Replicator.",
+            help="Which mirror of a KafkaMirrorMaker2; or names for both clusters of MirrorMaker 1.",
         ),
     ] = "",
     topics: Annotated[

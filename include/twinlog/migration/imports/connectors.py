@@ -55,14 +55,6 @@ def connectors_in(document: Any, path: Path) -> tuple[Connector, ...]:
     return tuple(_connector(*item, path) for item in _items(document, path))
 
 
-def configs_in(document: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield every connector's config in what a file holds, of whatever class; nothing if it holds none."""
-    try:
-        yield from (config for config, _ in _items(document, Path()))
-    except ConfigError:
-        return
-
-
 def _items(document: Any, path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
     """Yield each connector's config with its name, and the keys that were written beside it."""
     match document:
@@ -85,7 +77,7 @@ def _items(document: Any, path: Path) -> Iterator[tuple[Mapping[str, Any], Mappi
             )
 
 
-def plain_values(item: Mapping[str, Any], path: Path) -> dict[str, str]:
+def _plain_values(item: Mapping[str, Any], path: Path) -> dict[str, str]:
     """Return a config's values as a properties file has them, without nulls.  Raises ConfigError for a nested one."""
     for key, value in item.items():
         if isinstance(value, dict | list):
@@ -98,7 +90,7 @@ def plain_values(item: Mapping[str, Any], path: Path) -> dict[str, str]:
 
 
 def _connector(item: Mapping[str, Any], beside: Mapping[str, str], path: Path) -> Connector:
-    properties = plain_values(item, path)
+    properties = _plain_values(item, path)
     kind = properties.get("connector.class", "").removeprefix(_PACKAGE)
     if kind not in ORDER:
         raise ConfigError(

@@ -1,31 +1,31 @@
-"""Recognise whose files they are: MM2's, Strimzi's, MirrorMaker 1's, Confluent Replicator's or MSK Replicator's."""
+"""Recognise whose files they are: MM2's, Strimzi's or MirrorMaker 1's."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import javaproperties
 
+from twinlog.config.file.java_keys import CLIENT_KEYS, ROLE_KEYS
 from twinlog.config.file.properties_file import bytes_of, refuse_other_encodings
 from twinlog.errors import ConfigError
-from twinlog.migration.imports import mirror_maker_1, msk_replicator, replicator, strimzi
+from twinlog.migration.imports import strimzi
 from twinlog.migration.imports.connectors import (
     Connector,
     EquivalentFile,
     LeftOut,
-    configs_in,
+    as_text,
     connectors_in,
     equivalent_file,
-    plain_values,
 )
 
-HINT = "name JSON of connectors or an MSK Replicator, a KafkaMirrorMaker2, or properties of Connect or MirrorMaker 1"
+HINT = "name JSON of connectors, a KafkaMirrorMaker2, or properties of Connect or MirrorMaker 1"
 NO_POSITIONS = (
     "the flow is switched off: twinlog does not find where the other tool stopped, and would copy everything again"
     " behind its copies. Switch it on when the copies on the target are deleted"
@@ -36,6 +36,20 @@ NO_TOPIC = (
     " target are deleted"
 )
 _WORKER_FILE = "offset.storage.file.filename"
+_IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+_OWN_OF_MM1 = {
+    "group.id": "twinlog keeps its own positions, on the target; `twinlog takeover --source-group` reads this group's",
+    "client.id": "names an MM1 that will be gone",
+    "auto.offset.reset": "twinlog begins at the first record that the source holds",
+    "partition.assignment.strategy": "twinlog divides partitions among its lanes",
+    "exclude.internal.topics": "topics.exclude says which topics are left out",
+    "key.serializer": "twinlog copies bytes and converts nothing",
+    "value.serializer": "twinlog copies bytes and converts nothing",
+    "key.deserializer": "twinlog copies bytes and converts nothing",
+    "value.deserializer": "twinlog copies bytes and converts nothing",
+    "enable.auto.commit": "positions are committed with the records",
+    "auto.commit.interval.ms": "positions are committed with the records",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +65,6 @@ def import_files(
 ) -> Imported:
     """Read files of one tool for one pair of clusters.  Raises ConfigError if they are of different tools."""
     documents = {path: _document(path) for path in paths}
-    replicators = [
-        (path, it) for path, found in documents.items() for it in configs_in(found) if _is_replicator(it)
-    ]
-    if replicators:
-        return _of_replicator(documents, replicators, offset_storage_topic or topics, flow)
-    managed = {path: it for path, found in documents.items() if (it := msk_replicator.described(found))}
-    if managed:
-        return _of_msk_replicator(documents, managed, offset_storage_topic or topics, flow)
     resources = [(path, it) for path, found in documents.items() for it in _parts(found) if _is_resource(it)]
     ours = resources or any(isinstance(it, _Properties) and "group.id" in it for it in documents.values())
     if (flow and not ours) or (topics and (resources or not ours)):
@@ -192,48 +198,51 @@ def _of_mirror_maker_1(files: Mapping[Path, _Properties], flow: str, topics: str
             "these are not MirrorMaker 1's two files: a consumer's, with group.id, and a producer's",
             hint=HINT,
         )
-    made = mirror_maker_1.equivalent_of(consumers[0], producers[0], flow, topics)
-    switched_off = _until_taken_over(consumers[0][1]["group.id"])
+    made = _equivalent_of_mirror_maker_1(consumers[0], producers[0], flow, topics)
+    group = consumers[0][1]["group.id"]
+    switched_off = (
+        "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
+        f" switch the flow on, and first of all `twinlog takeover --source-group {shlex.quote(group)}`"
+    )
     excluded = "topics.exclude has MM2's default, which leaves out more topics than MM1 did: `twinlog plan`"
     return Imported(made, (switched_off, excluded))
 
 
-def _until_taken_over(group: str) -> str:
-    return (
-        "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
-        f" switch the flow on, and first of all `twinlog takeover --source-group {shlex.quote(group)}`"
-    )
-
-
-def _of_msk_replicator(
-    documents: Mapping[Path, Any], found: Mapping[Path, dict[str, Any]], others: str, flow: str
-) -> Imported:
-    if others:
-        raise ConfigError("MSK Replicator's description says its topics", hint="give --flow alone")
-    if len(documents) > 1:
-        raise ConfigError("MSK Replicator is imported by itself", hint="name one file")
-    ((path, replicator),) = found.items()
-    read = msk_replicator.equivalent_of(str(path), replicator, flow)
-    return Imported(read.file, (*read.supply, NO_POSITIONS))
-
-
-def _is_replicator(config: Mapping[str, Any]) -> bool:
-    return config.get("connector.class") == replicator.CLASS
-
-
-def _of_replicator(
-    documents: Mapping[Path, Any],
-    found: Sequence[tuple[Path, Mapping[str, Any]]],
-    others: str,
+def _equivalent_of_mirror_maker_1(
+    consumer: tuple[Path, Mapping[str, str]],
+    producer: tuple[Path, Mapping[str, str]],
     flow: str,
-) -> Imported:
-    if others:
-        raise ConfigError("Replicator's file says its topics and positions", hint="give --flow alone")
-    if len(found) > 1 or len(documents) > 1:
-        raise ConfigError("Replicator is imported by itself, one connector at a time", hint="name one file")
-    ((path, config),) = found
-    lines = plain_values(config, path)
-    group = replicator.group_of(lines)
-    if not group:
-        raise ConfigError(f"{path} does not name the connector, which names its group", hint="add name")
-    return Imported(replicator.equivalent_of(str(path), lines, flow), (_until_taken_over(group),))
+    topics: str,
+) -> EquivalentFile:
+    """Return the file.  Raises ConfigError if the flow has no two names.
+
+    MM1 keeps topic names.  Its positions are those of a group on the source, of which a cycle knows nothing, so the
+    flow is written switched off until it is taken over (migration/source_group.py).
+    """
+    source, arrow, target = flow.partition("->")
+    if not (source and arrow and target):
+        raise ConfigError("MirrorMaker 1 has no names for its clusters", hint="name both: --flow 'A->B'")
+    if not topics:
+        raise ConfigError("MirrorMaker 1 has its topics on its command line", hint="--topics 'orders|pay.*'")
+    lines = {"clusters": f"{source}, {target}"}
+    left_out: list[LeftOut] = []
+    for alias, role, (file, properties) in (
+        (source, "consumer", consumer),
+        (target, "producer", producer),
+    ):
+        for key, value in properties.items():
+            if key in _OWN_OF_MM1:
+                left_out.append(LeftOut(str(file), role, key, _OWN_OF_MM1[key]))
+            elif key in CLIENT_KEYS:
+                lines[f"{alias}.{key}"] = value
+            elif key in ROLE_KEYS[role]:
+                lines[f"{alias}.{role}.{key}"] = value
+            else:
+                left_out.append(LeftOut(str(file), role, key, f"is no property of Kafka's {role}"))
+    lines |= {
+        f"{flow}.enabled": "false",
+        f"{flow}.topics": topics,
+        f"{flow}.replication.policy.class": _IDENTITY,
+        f"{target}->{source}.emit.heartbeats.enabled": "false",
+    }
+    return EquivalentFile(as_text(lines), tuple(left_out))
