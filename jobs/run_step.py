@@ -4,21 +4,24 @@
 
 The request is JSON without secrets (twinlog.spark.request says what else it may hold): everybody on the machine can
 read a command line.  Prints one JSON line, `{"twinlog": ...}`, last: the result without contents of records, because a
-scheduler keeps it in its logs, or the error.  Exit codes are twinlog's: 0 done, 1 not all is copied, equal or as the
-rules say, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses, or the copy broke off.
+scheduler keeps it in its logs, or the error.  A key in the environment's TWINLOG_RESULT_MARK takes the place of
+`twinlog`: a submitter knows by it that no other line of the log is the result.  Exit codes are twinlog's: 0 done, 1 not
+all is copied, equal or as the rules say, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses, or
+the copy broke off.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json
 from twinlog.spark.application import run
-from twinlog.spark.request import read_request
+from twinlog.spark.request import MARK, read_request
 
 
 def main() -> int:
@@ -36,7 +39,7 @@ def main() -> int:
         code = error.exit_code
     else:
         told, code = result.told, result.exit_code
-    print(json.dumps({"twinlog": told}), flush=True)  # noqa: T201
+    print(json.dumps({os.environ.get(MARK, "twinlog"): told}), flush=True)  # noqa: T201
     return int(code)
 
 

@@ -26,6 +26,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.spark.request import (
+    MARK,
     AuditStepRequest,
     CopyRequest,
     DataRulesRequest,
@@ -74,6 +75,15 @@ def ended(
         return int(str(caught.value.code)), json.loads(capsys.readouterr().out)["twinlog"]
 
     return run_job
+
+
+def test_the_result_bears_the_mark_of_who_submitted_it(ended: Any, monkeypatch, capsys) -> None:
+    """So that no line of the log can be taken for it."""
+    monkeypatch.setenv(MARK, "twinlog-c0ffee")
+    with pytest.raises(KeyError, match="twinlog"):
+        ended({"step": "copy", **REQUEST}, COPIED)
+    monkeypatch.delenv(MARK)
+    assert 0 == ended({"step": "copy", **REQUEST}, COPIED)[0]
 
 
 def test_an_audit_says_where_a_record_differs_and_not_what_it_holds(ended: Any) -> None:

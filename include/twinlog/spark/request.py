@@ -19,6 +19,9 @@ from twinlog.errors import UsageError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+MARK = "TWINLOG_RESULT_MARK"
+"""The environment variable with the key of the line that a submitted application prints last."""
+
 _STRICT = {"extra": "forbid"}
 
 

@@ -1,6 +1,14 @@
-"""What spark-submit is started with."""
+"""What spark-submit is started with, and which line of its output is the result."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
 
 import pytest
+
+from twinlog.spark.request import MARK
 
 pytestmark = pytest.mark.airflow
 
@@ -30,3 +38,51 @@ def test_a_local_job_listens_to_this_machine_alone(
     hook._build_spark_submit_command("job.py")
 
     assert address == hook._env.get("SPARK_LOCAL_IP")
+
+
+SPARK_SUBMIT = """#!/bin/sh
+echo $$ > {folder}/pid
+printf '%s\\n' 'transactional id t' '{{"twinlog": {{"state": "promoted"}}}}' '{{"twinlog": oops' '"'
+printf '\\377 is no text\\n'
+{then}
+"""
+
+
+def submitted(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str):
+    """Run a spark-submit of ours through the hook."""
+    from twinlog.airflow.operators.submit import StepSubmitHook
+
+    script = folder / "spark-submit"
+    script.write_text(SPARK_SUBMIT.format(folder=folder, then=then))
+    script.chmod(0o755)
+    hook = StepSubmitHook(master="local[1]", name="twinlog", arguments=[])
+    monkeypatch.setattr(hook, "_build_spark_submit_command", lambda _job: [str(script)])
+    hook._env = hook._env_vars
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("expected", "then"),
+    [
+        (None, "exit 0"),
+        (None, f"""printf '{{"%s": {{"state\\n' "${MARK}" """),
+        ({"state": "done"}, f"""printf '{{"%s": {{"state": "done"}}}}\\n' "${MARK}" """),
+    ],
+)
+def test_only_the_line_of_the_job_itself_is_its_result(tmp_path: Path, monkeypatch, expected, then) -> None:
+    """A producer's transactional id with a line end cannot forge one, nor end the task."""
+    hook = submitted(tmp_path, monkeypatch, then)
+    hook.submit("job.py")
+    assert expected == hook.result
+    assert hook._env_vars[MARK] != submitted(tmp_path, monkeypatch, then)._env_vars[MARK]
+
+
+def test_a_job_does_not_outlive_the_hook(tmp_path: Path, monkeypatch) -> None:
+    """Whatever broke the hook while it read the log."""
+    hook = submitted(tmp_path, monkeypatch, "exec sleep 60")
+    monkeypatch.setattr(hook, "_keep_result", lambda lines: (json.loads("") for _ in lines))
+    with pytest.raises(ValueError, match="Expecting value"):
+        hook.submit("job.py")
+    hook._submit_sp.wait(10)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +17,9 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from twinlog.airflow.flows import SPARK_CONNECTION
 from twinlog.airflow.xcom import short
 from twinlog.spark.classes import submit_options
+from twinlog.spark.request import MARK
 from twinlog.spark.session import local_address
 
-RESULT_PREFIX = '{"twinlog":'
 MOST_CHARACTERS = 2_000
 """Characters of one line of the job in the task's log."""
 
@@ -26,12 +27,14 @@ MOST_CHARACTERS = 2_000
 class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
     """SparkSubmitHook that knows the flow's master and keeps the JSON line with which the job ends.
 
+    That line begins with a mark that only this run knows: whoever names a transactional id can write lines into a log.
     The Airflow connection `twinlog_spark` says where to submit; without it, `master` does (the provider itself would
     go to YARN).
     """
 
     def __init__(self, *, master: str, name: str, arguments: Sequence[str]) -> None:
         self._master = master
+        self._mark = f"twinlog-{secrets.token_hex(16)}"
         self.result: Mapping[str, Any] | None = None
         super().__init__(
             conn_id=SPARK_CONNECTION,
@@ -40,7 +43,16 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
             # Before our own session sets it, Spark would fill the task's log with hundreds of INFO lines.
             conf={"spark.log.level": "WARN"},
         )
-        self._env_vars = job_environment(self._connection["master"])
+        self._env_vars = job_environment(self._connection["master"]) | {MARK: self._mark}
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        """Run spark-submit, which does not outlive this call; bytes of its output that are no text are replaced."""
+        try:
+            driver: str | None = super().submit(application, errors="replace", **kwargs)
+            return driver
+        finally:
+            if self._submit_sp is not None and self._submit_sp.poll() is None:
+                self.on_kill()
 
     def get_connection(self, conn_id: str) -> Connection:
         """Return the Airflow connection, or one made of the configured master."""
@@ -54,10 +66,13 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
 
     def _keep_result(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            if line.startswith(RESULT_PREFIX):  # the task writes it to its log, in lines
-                self.result = json.loads(line)["twinlog"]
-            else:
+            if not line.startswith(f'{{"{self._mark}":'):
                 yield short(line, MOST_CHARACTERS)
+                continue
+            try:  # the task writes it to its log, in lines
+                self.result = json.loads(line)[self._mark]
+            except ValueError:
+                yield "the job's result was cut short"
 
 
 def job_environment(master: str) -> dict[str, str]:
