@@ -183,6 +183,17 @@ def copied_topic(users, secure_cluster) -> str:
     return topic
 
 
+@pytest.fixture(scope="module")
+def first_run(users: Any, copied_topic: str) -> tuple[str, str]:
+    """A run that waits for a yes since before the first copy, and the run that made it: whatever test comes first."""
+    waiting = waits(users)
+    users.api.pause("load_orders", paused=False)
+    users.api.pause("orders", paused=False)
+    run_id = users.api.trigger("orders")
+    finish(users, "orders", run_id)
+    return waiting, run_id
+
+
 def datasets(users: Any, run_id: str, task: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """What OpenLineage was told of a task that is done: datasets read, datasets written."""
     lines = (users.instance.home.parent / "lineage.json").read_text().splitlines()
@@ -215,12 +226,9 @@ def waits(users: Any) -> str:
 
 
 @pytest.mark.long
-def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, alarms) -> None:
+def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, first_run, alarms) -> None:
     """With the login of a connection, all is copied, proved equal, translated, and ready; who waits for it goes on."""
-    waiting = waits(users)
-    users.api.pause("load_orders", paused=False)
-    users.api.pause("orders", paused=False)
-    run_id = users.api.trigger("orders")
+    waiting, run_id = first_run
     states = finish(users, "orders", run_id)
     assert dict.fromkeys(["replicate", "audit", "billing", "ready"], "success") == states, all_logs(users)
     results = {task: users.api.result("orders", run_id, task) for task in states}
@@ -251,6 +259,7 @@ def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, alar
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("first_run")
 def test_a_mail_says_what_is_wrong(users, cluster_b, copied_topic, mailbox) -> None:
     """A stranger's record on the target: the audit fails once, and its task's notifier writes what to do."""
     produce(cluster_b, f"home.{copied_topic}", [Seen(b"k", b"stranger", int(time.time() * 1000))])
