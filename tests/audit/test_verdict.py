@@ -40,21 +40,6 @@ def test_the_verdict(expected, differences, compared, codes):
 
 
 @pytest.mark.parametrize(
-    ("expected", "differences", "compared", "codes"),
-    [
-        (AuditVerdict.ROUTED_EXPIRED, 0, 1, []),
-        (AuditVerdict.DIFFERENT, 1, 1, []),
-        (AuditVerdict.NOT_AUDITED, 0, 1, ["no-map"]),
-        (AuditVerdict.NOTHING_COMPARED, 0, 0, []),
-    ],
-)
-def test_routed_records_that_expired_are_not_equal(expected, differences, compared, codes):
-    """They have a word of their own, unless there is a worse one."""
-    problems = [Issue(code, "t", "") for code in codes]
-    assert expected == verdict_of(differences, compared, problems, expired=3)
-
-
-@pytest.mark.parametrize(
     ("expected", "rows"),
     [
         (False, []),

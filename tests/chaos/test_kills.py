@@ -27,10 +27,7 @@ from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
 from checks import assert_equal_and_mapped
-from lab import create_topic, read_partitions, with_copies
-from twinlog.audit import audit
-from twinlog.audit.lane import LocalAuditRunner
-from twinlog.audit.request import AuditMode, AuditRequest
+from lab import create_topic, with_copies
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.state.progress import read_progress
@@ -102,38 +99,6 @@ def test_kills_of_a_driver_and_its_lanes(
     traffic = Traffic(cluster_a, topic, chance, LARGEST)
     copied_under_kills(config, traffic, chance)
     assert_equal_and_mapped(flow, cluster_a, cluster_b, topic, traffic.written)
-
-
-@pytest.mark.parametrize("seed", [20261127])
-def test_kills_while_records_are_routed(
-    seed: int, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
-) -> None:
-    """Each record is once in the copy, or once in the topic that it is routed to, however often the drivers died."""
-    chance = random.Random(seed)
-    topic, to = unique_topic("kills"), unique_topic("routed")
-    rules = "twinlog__transform__rules__even__"
-    routed = {
-        "topics": topic,
-        "route__to": to,
-        "route__partitioner": "key",
-        "route__if__key__matches": ".*[02468]",
-    }
-    lines = {f"{rules}{key}": value for key, value in routed.items()}
-    config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic, **lines)
-    traffic = Traffic(cluster_a, topic, chance, LARGEST)
-    copied_under_kills(config, traffic, chance)
-    leaves = {
-        partition: [it for it in records if it.key is None or it.key[-1:] not in b"02468"]
-        for partition, records in traffic.written.items()
-    }
-    copies = read_partitions(cluster_b, f"A.{topic}", range(PARTITIONS), seconds=90)
-    assert leaves == {partition: [seen for _, seen in found] for partition, found in copies.items()}
-    there = read_partitions(cluster_b, to, range(PARTITIONS), seconds=90)
-    missing = sum(map(len, traffic.written.values())) - sum(map(len, leaves.values()))
-    assert missing == sum(map(len, there.values()))
-    with open_clusters(flow) as clusters:
-        found = audit.run(flow, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
-    assert (True, missing) == (found.equal, sum(it.equal for it in found.routed)), found.differences[:3]
 
 
 @pytest.mark.spark

@@ -122,12 +122,11 @@ class TestAudit:
             (AuditVerdict.NOTHING_COMPARED, DutyState.FAILED),
             (AuditVerdict.NOT_AUDITED, DutyState.FAILED),
             (AuditVerdict.DIFFERENT, DutyState.FAILED),
-            (AuditVerdict.ROUTED_EXPIRED, DutyState.FAILED),
         ],
     )
     def test_done_is_only_what_was_compared_and_is_equal(self, verdict, state) -> None:
         """Every verdict."""
-        result = SimpleNamespace(verdict=verdict, records=3, problems=(), difference_count=0, routed=())
+        result = SimpleNamespace(verdict=verdict, records=3, problems=(), difference_count=0)
         assert state is audit_outcome(result).state
 
     def test_one_that_is_not_due_is_not_done(self, flow, clusters) -> None:

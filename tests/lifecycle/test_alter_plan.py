@@ -161,10 +161,3 @@ def test_each_record_is_copied_once_or_in_a_gap_whatever_people_do(steps: list[t
     without = {offset for gap in model.gaps for offset in range(gap.first_offset, gap.last_offset + 1)}
     assert sorted(set(model.copies)) == model.copies
     assert set(range(model.goes_on)) - set(model.copies) == without
-
-
-def test_what_rules_routed_is_not_routed_a_second_time() -> None:
-    """Its offsets have no copy; a move forward leaves it where it is."""
-    at = replace(AT, routed_to=("alerts",))
-    assert "what rules routed to alerts would be a second time there" in refused(at, 5)
-    assert Direction.FORWARD is plan_alteration(at, 15, Ledger()).direction

@@ -23,9 +23,6 @@ from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_progress
 from twinlog.topics.snapshot import FlowSnapshot
-from twinlog.transforms.chain import Chain
-from twinlog.transforms.routes import Partitioner, Route
-from twinlog.transforms.rules import Rule
 
 ORDERS = TopicPartition("orders", 0)
 BACK = "mm2-ledger.B.internal"
@@ -94,18 +91,6 @@ def other_flow(target: FakeCluster, remote_topic_id: str = "") -> None:
 
 
 WRITERS = {"back": "producers of B, from which B->A copies it", "other": "the flow C->B"}
-
-
-def test_a_topic_whose_records_are_routed_is_not_rebuilt(flow, clusters, source, target) -> None:
-    """They would be routed a second time; nothing is noted and nothing deleted."""
-    rule = Rule("r", ("orders",), route=Route("alerts", Partitioner.KEY))
-    flow = replace(flow, transforms=Chain(rules=(rule,)))
-    before = target.topics["orders"].topic_id
-    with pytest.raises(TerminalError, match="route records of orders to alerts") as refused:
-        rebuild.run(flow, clusters, "orders", by="test", reason="drill", request="")
-    assert "rebuild-refused" == refused.value.code
-    assert ({}, before) == (read_ledger(flow, target).rebuilds, target.topics["orders"].topic_id)
-    assert any("to alerts" in note for note in rebuild_plan.plan(flow, clusters, "orders").notes)
 
 
 @pytest.mark.parametrize("who", ["back", "other"])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import pyarrow as pa
 import pytest
 
 from twinlog.audit.comparison.record_fields import RawRecord
-from twinlog.audit.comparison.values import Comparison, RoutedAway, Scope
-from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditSpec, ScopeReport
+from twinlog.audit.comparison.values import Scope
+from twinlog.audit.lane import AuditLaneSpec, AuditSpec, ScopeReport
 from twinlog.batches.record import record_rest
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.jsonable import to_json
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.spark.audit_task import audit_lanes, parse_audit
@@ -39,13 +37,6 @@ def test_a_cluster_that_does_not_answer_is_a_report() -> None:
         (scope,) = report.scopes
         assert isinstance(scope, ScopeReport)
         assert (number, None, "unreachable") == (scope.partition, scope.comparison, scope.error_code)
-
-
-def test_what_is_routed_survives_the_way_back() -> None:
-    """A report is JSON on its way to the driver."""
-    found = Comparison(routed=(RoutedAway("alerts", "AAECAw=="),), unread=((1, 5),))
-    report = AuditLaneReport(0, (ScopeReport("t", "id", 0, 0, found),))
-    assert report == parse_audit(json.dumps(to_json(report)))
 
 
 @pytest.mark.parametrize(

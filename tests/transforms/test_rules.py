@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
 
 import pytest
 
-from twinlog.transforms.chain import Chain
-from twinlog.transforms.routes import Partitioner, Route
 from twinlog.transforms.rules import (
     DROPPED,
     FieldMatches,
     HmacKey,
     NotJson,
     RefusedValueError,
-    Routed,
     Rule,
     applied,
 )
@@ -25,7 +21,7 @@ SECRET = b"0123456789abcdef"
 KEY = HmacKey(SECRET)
 
 
-def make(rule: Rule, value: bytes | None, key: bytes | None = None) -> bytes | Routed | None:
+def make(rule: Rule, value: bytes | None, key: bytes | None = None) -> bytes | None:
     """Apply one rule to one record."""
     return applied([rule])(key, value)
 
@@ -115,72 +111,3 @@ def test_a_key_shows_itself_nowhere() -> None:
     rule = Rule("r", (".*",), hashed=(("a",),), key=KEY)
     assert "0123" not in f"{rule}{rule.description}"
     assert rule.description != Rule("r", (".*",), hashed=(("a",),), key=HmacKey(b"f" * 16)).description
-
-
-ALERTS = Route("alerts", Partitioner.KEY)
-
-
-def routing(**more: Any) -> Rule:
-    """Return a rule that routes."""
-    return Rule("r", (".*",), route=ALERTS, **more)
-
-
-@pytest.mark.parametrize(
-    ("rule", "key", "value", "routed"),
-    [
-        (routing(), None, b"\xff", b"\xff"),
-        (routing(), b"k", None, None),
-        (routing(route_key="a-.*"), b"a-1", b"\xff", b"\xff"),
-        (routing(route_key="a-.*"), b"b-1", b"\xff", DROPPED),
-        (routing(route_key="a-.*"), None, b"{}", DROPPED),
-        (routing(route_field=FieldMatches(("s",), "high")), None, b'{"s":"high"}', b'{"s":"high"}'),
-        (routing(route_field=FieldMatches(("s",), "high")), None, b'{"s":"low"}', DROPPED),
-        (routing(route_field=FieldMatches(("s",))), None, None, DROPPED),
-        (routing(route_key="a", route_field=FieldMatches(("s",))), b"a", b"\xff", b"\xff"),
-        (routing(route_key="a", route_field=FieldMatches(("s",))), b"b", b'{"s":1}', b'{"s":1}'),
-        (routing(route_field=FieldMatches(("s",)), masked=(("s",),)), None, b'{"s":"x"}', b'{"s":""}'),
-        (routing(masked=(("s",),)), None, None, None),
-        (routing(route_field=FieldMatches(("s",)), not_json=NotJson.PASS), None, b"\xff", DROPPED),
-        (routing(masked=(("s",),), not_json=NotJson.PASS), None, b"\xff", b"\xff"),
-    ],
-)
-def test_what_is_routed(rule: Rule, key: bytes | None, value: bytes | None, routed: bytes | None) -> None:
-    """Without a condition everything, else by key or field as they came; DROPPED stands for what stays in the copy."""
-    made = make(rule, value, key)
-    assert (value if routed is DROPPED else Routed(ALERTS, routed)) == made
-
-
-def test_what_a_rule_drops_is_not_routed() -> None:
-    """By key, by field, or as no JSON."""
-    assert DROPPED is make(routing(drop_key="x"), b"{}", b"x")
-    assert DROPPED is make(routing(drop_field=FieldMatches(("d",))), b'{"d":1}')
-    assert DROPPED is make(routing(masked=(("a",),), not_json=NotJson.DROP), b"no json")
-
-
-def test_no_rule_sees_what_an_earlier_one_routed_and_it_keeps_what_was_masked() -> None:
-    """The first that routes decides where to."""
-    mask = Rule("a", (".*",), masked=(("a",),))
-    other = Rule("c", (".*",), route=Route("others", Partitioner.SAME))
-    apply = applied([mask, routing(route_key="k"), other, Rule("d", (".*",), masked=(("b",),))])
-    value, left = b'{"a":"x","b":1}', b'{"a":"","b":1}'
-    assert Routed(ALERTS, left) == apply(b"k", value)
-    assert Routed(Route("others", Partitioner.SAME), left) == apply(None, value)
-
-
-def test_a_route_makes_another_chain_and_no_route_the_one_of_before() -> None:
-    """A flow that was updated goes on with the chain that its ledger notes; place, partitioner and conditions count."""
-    plain = Chain(rules=(Rule("r", (".*",), masked=(("a",),)),))
-    assert "00fdbe2e87ac95df" == plain.print
-    chains = [
-        Chain(rules=(rule,))
-        for rule in (
-            routing(),
-            Rule("r", (".*",), route=Route("alerts", Partitioner.SAME)),
-            Rule("r", (".*",), route=Route("other", Partitioner.KEY)),
-            routing(route_key="a"),
-            routing(route_field=FieldMatches(("a",))),
-        )
-    ]
-    assert 5 == len({it.print for it in chains})
-    assert all(it.drops and it.routes for it in chains)
-    assert ((), (ALERTS,)) == (plain.routes, Chain(rules=(routing(), routing(route_key="b"))).routes)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog import clock
+from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditPlan, plan
@@ -29,10 +30,11 @@ from twinlog.audit.result import (
     remembered_sample,
     unfinished,
 )
-from twinlog.audit.routed import RoutedAudit, audit_routed, compacted
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import mapped_between, total
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
@@ -85,17 +87,8 @@ def run(
             it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
             for it in decided.partitions
         }
-    routed = audit_routed(
-        flow,
-        clusters,
-        discovery,
-        decided,
-        found,
-        fetch_bytes=min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
-        settle_seconds=SETTLE_SECONDS,
-    )
-    audits = _remember(flow, clusters, decided, routed, reports, newer, request, at_ms)
-    return _result(flow, request, decided, routed, audits, answers, at_ms, time.monotonic() - began)
+    audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
+    return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
@@ -149,6 +142,15 @@ def _state(snapshot: FlowSnapshot) -> AuditState:
     )
 
 
+def compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
+    """Return the topics that are compacted; one whose configuration may not be read counts as such."""
+    answers = cluster.topic_configs(topics)
+    known = answers.found.items()
+    return {
+        name for name, configs in known if "compact" in (value_of(configs, "cleanup.policy") or "")
+    } | set(answers.refused)
+
+
 def _by_incarnation(answers: Sequence[AuditLaneReport]) -> Mapping[SourceIncarnation, list[ScopeReport]]:
     reports: defaultdict[SourceIncarnation, list[ScopeReport]] = defaultdict(list)
     for answer in answers:
@@ -161,19 +163,14 @@ def _remember(
     flow: FlowSettings,
     clusters: Clusters,
     decided: AuditPlan,
-    routed: RoutedAudit,
+    found: Mapping[SourceIncarnation, Comparison],
     reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
     newer: Maps[OffsetMap],
     request: AuditRequest,
     at_ms: int,
 ) -> Mapping[SourceIncarnation, PartitionAudit]:
     """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
-    found = routed.found
-    whole = [
-        it
-        for it in decided.partitions
-        if it.claims and it.life not in routed.unread and unfinished(it, reports[it.life]) is None
-    ]
+    whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
     if request.mode is AuditMode.SAMPLE:
         samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]
         write_ledger(flow, clusters.target, samples)
@@ -189,27 +186,23 @@ def _result(
     flow: FlowSettings,
     request: AuditRequest,
     decided: AuditPlan,
-    routed: RoutedAudit,
+    found: Mapping[SourceIncarnation, Comparison],
     audits: Mapping[SourceIncarnation, PartitionAudit],
     answers: Sequence[AuditLaneReport],
     at_ms: int,
     seconds: float,
 ) -> AuditResult:
-    reports, found = _by_incarnation(answers), routed.found
+    reports = _by_incarnation(answers)
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
     covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
     whole = total(covered)
     troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
-    problems = (*decided.problems, *troubles, *routed.problems)
-    difference_count = sum(row.differences for row in rows) + routed.loose_count
-    compared = sum(row.compared for row in rows) + routed.equal
-    # Of partitions whose records are all routed the copy holds nothing: what earlier audits compared stands.
-    anything = compared or sum(
-        it.before is not None and not it.offset_map.records for it in decided.partitions
-    )
-    if not anything and not problems:
+    problems = (*decided.problems, *troubles)
+    difference_count = sum(row.differences for row in rows)
+    compared = sum(row.compared for row in rows)
+    if not compared and not problems:
         problems = (nothing_compared(flow.name, whole.unproved),)
-    verdict = verdict_of(difference_count, anything, problems, routed.expired)
+    verdict = verdict_of(difference_count, compared, problems)
     equal = verdict is AuditVerdict.EQUAL
     return AuditResult(
         flow=flow.name,
@@ -218,10 +211,7 @@ def _result(
         records=sum(row.records for row in rows),
         coverage=whole.share,
         difference_count=difference_count,
-        differences=(
-            *(one for it in decided.partitions for one in differences_of(it, found[it.life])),
-            *routed.loose,
-        ),
+        differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
         partitions=rows,
         problems=problems,
         at_ms=at_ms,
@@ -230,8 +220,7 @@ def _result(
         verdict=verdict,
         proved=equal and proves(flow, covered),
         compared=compared,
-        unproved=(*whole.unproved, *routed.unproved),
-        routed=routed.routes,
+        unproved=whole.unproved,
         left_to_clients=decided.left_to_clients,
     )
 

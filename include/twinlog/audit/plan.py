@@ -134,8 +134,7 @@ def _copy_of(
     noted = of_partition(state.ledger.chains, life.topic, life.partition)
     if offset_map is None and not noted and not flow.chain_of(topic.topic, topic.remote_topic):
         offset_map = _map_of_an_earlier_incarnation(life, state)
-    routes = claims and bool(flow.chain_of(topic.topic, topic.remote_topic).routes)
-    if offset_map is None or not (offset_map.records or routes):
+    if offset_map is None or not offset_map.records:
         return None
     ends = partition.source, partition.target
     return _Copy(flow, topic, *ends, topic.remote.topic_id, life, offset_map, claims, state, request)
@@ -149,13 +148,8 @@ def _partition(copy: _Copy) -> PartitionPlan:
         before = _joined(before, sampled)
     begin = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
     end = max(begin, _mapped_to(life, offset_map, state)) if copy.claims else offset_map.end_upstream
-    # A map without records is that of a partition whose records are all routed elsewhere: its copy is empty.
-    lost = _lost(life, offset_map, copy.target, state) if copy.claims and offset_map.records else ()
-    gone_to = (
-        offset_map.first_upstream_at(copy.target.log_start)
-        if offset_map.records
-        else offset_map.first_upstream
-    )
+    lost = _lost(life, offset_map, copy.target, state) if copy.claims else ()
+    gone_to = offset_map.first_upstream_at(copy.target.log_start)
     unproved = [*left_target(offset_map, _unprovable(copy, lost, before), gone_to)]
     if before is not None:
         before = replace(before, unproved=_kept(before, offset_map, gone_to))

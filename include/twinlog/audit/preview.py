@@ -9,7 +9,6 @@ from enum import StrEnum
 from twinlog.audit.comparison.record_fields import RawRecord, excerpt
 from twinlog.audit.comparison.values import Excerpt
 from twinlog.batches.columns import Columns, read_columns
-from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
@@ -32,7 +31,6 @@ class Fate(StrEnum):
     SAME = "same"
     CHANGED = "changed"
     DROPPED = "dropped"
-    ROUTED = "routed"
     FAILED = "failed"
 
 
@@ -40,8 +38,7 @@ class Fate(StrEnum):
 class PreviewedRecord:
     """One record of the source: what it is, and what its copy would be.
 
-    `after` is None for one that is dropped, and for one that cannot be transformed, of which `error` says why.  `to` is
-    the topic to which one is routed, and `by` names the partitioner.
+    `after` is None for one that is dropped, and for one that cannot be transformed, of which `error` says why.
     """
 
     partition: int
@@ -50,8 +47,6 @@ class PreviewedRecord:
     before: Excerpt
     after: Excerpt | None = None
     error: str = ""
-    to: str = ""
-    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +121,10 @@ def previewed(
     within = read.where((read.offsets >= start) & (read.offsets < end))
     made = _made(within, chain, place)
     for before in _raw(within):
-        after, route = made.left.get(before.offset), None
+        after = made.left.get(before.offset)
         error = made.errors.get(before.offset, "")
         if error:
             fate = Fate.FAILED
-        elif (routed := made.routed.get(before.offset)) is not None:
-            after, route = RawRecord(before.offset, routed.timestamp, routed.rest), routed.route
-            fate = Fate.ROUTED
         elif after is None:
             fate = Fate.DROPPED
         else:
@@ -144,24 +136,19 @@ def previewed(
             excerpt(before, SHOWN_BYTES),
             None if after is None else excerpt(after, SHOWN_BYTES),
             error,
-            route.to if route is not None else "",
-            route.partitioner.value if route is not None else "",
         )
 
 
 @dataclass(slots=True)
 class _Made:
-    """Tell what a chain makes of records, by their offsets: those that stay, those that are routed, and errors."""
+    """Tell what a chain makes of records, by their offsets: those that stay, and errors."""
 
     left: dict[int, RawRecord] = field(default_factory=dict)
-    routed: dict[int, RoutedRecord] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
 
     def add(self, records: Columns, chain: Chain, place: TopicPartition) -> None:
         """Apply the chain to records.  Raises FormatError if it cannot be applied to one."""
-        left, routed = Transform(chain, place).split(records)
-        self.left |= {it.offset: it for it in _raw(left)}
-        self.routed |= {it.offset: it for it in routed}
+        self.left |= {it.offset: it for it in _raw(Transform(chain, place).columns(records))}
 
 
 def _made(records: Columns, chain: Chain, place: TopicPartition) -> _Made:

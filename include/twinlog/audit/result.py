@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.audit.comparison.totals import shortened
-from twinlog.audit.comparison.values import Comparison, Difference, RoutedAway
+from twinlog.audit.comparison.values import Comparison, Difference
 from twinlog.audit.lane import ScopeReport
 from twinlog.audit.plan import PartitionPlan
 from twinlog.audit.request import AuditMode, AuditRequest
@@ -86,32 +86,13 @@ class AuditedPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditedRoute:
-    """A topic to which rules route records: `records` were read, `equal` of them proved.
-
-    `expired` of the routed records are gone by the topic's retention, `compacted` by compaction there or at the source.
-    `others` come from other sources, `unjudged` from offsets that this audit does not look at.
-    """
-
-    topic: str
-    partitions: int
-    records: int
-    equal: int
-    differences: int
-    expired: int
-    compacted: int
-    others: int
-    unjudged: int
-
-
-@dataclass(frozen=True, slots=True)
 class AuditResult:
     """The audit of a flow.
 
     `equal` is true if something was compared, no difference stands, and no topic was kept from being audited;
     `verdict` says which of these failed.  `proved` is true if as much of each topic is proved as the gate asks for
     once producers have stopped.  `compared` counts the compared records, `unproved` all that are not proved, by
-    reason.  `coverage` is the share of the copy that is proved.  `routed` are the topics to which rules route records.
+    reason.  `coverage` is the share of the copy that is proved.
     `left_to_clients` says that nothing was looked at behind the copies: the flow is promoted, and clients of the target
     write there.
     """
@@ -132,7 +113,6 @@ class AuditResult:
     proved: bool = False
     compared: int = 0
     unproved: tuple[UnprovedCount, ...] = ()
-    routed: tuple[AuditedRoute, ...] = ()
     left_to_clients: bool = False
 
     def without_contents(self) -> AuditResult:
@@ -158,14 +138,11 @@ def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
     spans: list[UnprovedSpan] = []
     counts: Counter[DifferenceKind] = Counter()
     listed: list[Difference] = []
-    routed: list[RoutedAway] = []
-    unread: list[tuple[int, int]] = []
     for spec, report in zip(plan.specs, reports, strict=True):
         found = report.comparison
         if found is None:
             lost = mapped_between(plan.offset_map, spec.scope.start, spec.scope.end)
             spans.append(UnprovedSpan(spec.scope.start, spec.scope.end, lost, Unproved.UNFINISHED))
-            unread.append((spec.scope.start, spec.scope.end))
             continue
         records += found.records
         equal_bytes += found.equal_bytes
@@ -175,8 +152,6 @@ def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
         spans += found.unproved
         counts.update(found.counts)
         listed += found.differences
-        routed += found.routed
-        unread += found.unread
     return Comparison(
         records,
         equal_bytes,
@@ -186,8 +161,6 @@ def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
         tuple(listed),
         dict(counts),
         others,
-        tuple(routed),
-        tuple(unread),
     )
 
 

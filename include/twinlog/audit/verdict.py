@@ -30,14 +30,10 @@ class AuditVerdict(StrEnum):
     NOT_AUDITED = "not-audited"
     NOTHING_COMPARED = NOTHING_COMPARED
     NOTHING_TO_COMPARE = "nothing-to-compare"
-    ROUTED_EXPIRED = "routed-expired"
 
 
-def verdict_of(differences: int, compared: int, problems: Sequence[Issue], expired: int = 0) -> AuditVerdict:
-    """Return the verdict; if several apply, the worst.
-
-    `expired` counts routed records that the retention of their topic has taken before they were compared.
-    """
+def verdict_of(differences: int, compared: int, problems: Sequence[Issue]) -> AuditVerdict:
+    """Return the verdict; if several apply, the worst."""
     codes = {it.code for it in problems}
     if differences or DELETED_EARLY in codes:
         return AuditVerdict.DIFFERENT
@@ -47,7 +43,7 @@ def verdict_of(differences: int, compared: int, problems: Sequence[Issue], expir
         return AuditVerdict.NOTHING_TO_COMPARE
     if not compared or codes:
         return AuditVerdict.NOTHING_COMPARED
-    return AuditVerdict.ROUTED_EXPIRED if expired else AuditVerdict.EQUAL
+    return AuditVerdict.EQUAL
 
 
 def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> Issue:

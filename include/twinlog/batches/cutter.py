@@ -48,7 +48,6 @@ from twinlog.batches.outgoing import Cut, Outgoing, Poison
 from twinlog.batches.plain.call import Limits
 from twinlog.batches.plain.take import as_it_is, is_hiding, take_plain
 from twinlog.batches.recompress import recompressed
-from twinlog.batches.routed import OBJECT_BYTES, RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
 
@@ -62,7 +61,6 @@ class Cutter:
 
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
-    `routed` holds, by upstream offset, the records that the transforms route elsewhere, `routed_bytes` of memory.
     `loopback` tells loopback records, which came from the target and are not sent back.  `transform` is what is made of
     each record before it is sent.  `codec` is what all batches are compressed with, None: what each has.  `most_bytes`
     limits a batch of several records; the limit is less than `max_message_bytes` once the target has refused a batch
@@ -79,9 +77,6 @@ class Cutter:
     loopback: LoopbackRecords | None = None
     transform: Transform | None = None
     codec: int | None = None
-    routed: dict[int, RoutedRecord] = field(default_factory=dict)
-    routed_bytes: int = 0
-    routed_codec: int = NONE
     overwrites: bool = False
     most_bytes: int = field(init=False)
     _asks: bool = field(init=False, default=True)
@@ -260,20 +255,10 @@ class Cutter:
             return self._asks
         return False
 
-    def _transformed(self, records: Columns, transform: Transform) -> tuple[Columns, list[RoutedRecord]]:
-        made, routed = transform.split(records)
+    def _transformed(self, records: Columns, transform: Transform) -> Columns:
+        made = transform.columns(records)
         self._asks = made is records
-        return made, routed
-
-    @property
-    def routed_size(self) -> int:
-        """Return the bytes of the routed records themselves."""
-        return self.routed_bytes - OBJECT_BYTES * len(self.routed)
-
-    def forget_routed(self) -> None:
-        """Forget the routed records: they were committed, or will be read again."""
-        self.routed.clear()
-        self.routed_bytes = 0
+        return made
 
     def _flush(self, run: Run, block: memoryview, done: Cut) -> bool:
         """Send the batches of the run, and empty it; return False on poison, which ends the cut."""
@@ -294,8 +279,7 @@ class Cutter:
             try:
                 records = self._chosen(read_columns(block, begins), positions[0])
                 if self.transform is not None:
-                    records, routed = self._transformed(records, self.transform)
-                    self._note(routed, run.codec)
+                    records = self._transformed(records, self.transform)
             except FormatError as error:
                 return self._up_to_the_bad_one(run, begins, positions, block, done, error)
             poison = self._rewrite(records, run.codec, done, block, begins)
@@ -371,11 +355,6 @@ class Cutter:
         for index in indices:
             rest = bytes(records.data[records.starts[index] : records.ends[index]])
             self.captured[int(records.offsets[index])] = int(records.timestamps[index]), rest
-
-    def _note(self, routed: list[RoutedRecord], codec: int) -> None:
-        self.routed.update((it.offset, it) for it in routed)
-        self.routed_bytes += sum(it.held_bytes for it in routed)
-        self.routed_codec = codec
 
     def _fitting(self, records: Columns, firsts: Int64s, codec: int) -> Iterator[Outgoing]:
         """Build a batch of each piece; if compression did not make a batch small enough, halve its piece.

@@ -94,15 +94,6 @@ def headers_at(rest: memoryview | bytes) -> int:
     return at + max(value, 0)
 
 
-def with_headers(rest: memoryview | bytes, more: Headers) -> bytes:
-    """Return a record's end with more headers behind its own.  Raises FormatError if its own cannot be counted."""
-    at = headers_at(rest)
-    count, behind = varint.decode(rest, at)
-    if count < 0:
-        raise FormatError("record has a negative number of headers", code="bad-record")
-    return b"".join((rest[:at], _ENCODED(count + len(more)), rest[behind:], _headers(more)))
-
-
 def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
     """Decode key and value of a record, for twinlog's own topics only."""
     key, at = nullable_at(record.rest, 0)

@@ -1,25 +1,22 @@
 """Resolve, behind the fence, the ranges that a driver copies: by progress, the ledger and the copies as of now.
 
 Discovery reads without a fence. A topic that was paused, rebuilt or recreated since must not be copied by what was
-found before. Both copy loops, batch and stream, begin here. Partitions whose records rules cannot route stop here.
+found before. Both copy loops, batch and stream, begin here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import Answers, TopicDescription
+from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.copying import Guarantee
 from twinlog.copying.loopback import with_loopback
-from twinlog.copying.mend import at_least_once, copies, routed
+from twinlog.copying.mend import at_least_once, copies
 from twinlog.copying.ownership import Ownership
-from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, message_limits, resolve
+from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, RangeSpec, RoutedTopic
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.discover import with_later_ends
@@ -102,7 +99,6 @@ def resolve_now(
         },
         chains={it.topic_partition: it for it in ledger.chains if ledger.current(it.topic, it.topic_id)},
     )
-    resolved = with_routes(clusters.target, resolved, {it.remote_topic for it in topics})
     return ResolvedRanges(resolved.ranges, (*stopped, *resolved.stopped))
 
 
@@ -144,63 +140,6 @@ def without_lost_markers(
             at_least_once.cut_maps(target, owned.state, resolved.ranges, owned.logs)
             return resolved
         left = copies.without_lost_markers(owned.flow, clusters, target, resolved, topics, owned.grant)
-        left = routed.without_lost_markers(target, left, topics, owned.grant, owned.flow.target.alias)
         if len(left.stopped) > len(resolved.stopped):
             owned.require_last(target)
         return left
-
-
-ROUTE_STOPPED = "route-stopped"
-"""Code of a partition whose records cannot be routed as its rules say."""
-
-
-def with_routes(target: ClusterReader, resolved: ResolvedRanges, copies: Collection[str]) -> ResolvedRanges:
-    """Tell each range of the topics it routes records to; `copies` are the names of the flow's copies.
-
-    A range stops if such a topic is not there, has too few partitions, or is a copy of the flow.
-    """
-    names = sorted({route.to for it in resolved.ranges for route in it.chain.routes})
-    if not names:
-        return resolved
-    found = target.describe_topics(names)
-    limits = message_limits(target, found.found)
-    known = {
-        name: RoutedTopic(name, len(it.partitions), limits.get(name, DEFAULT_MAX_MESSAGE_BYTES))
-        for name, it in found.found.items()
-    }
-    reasons = [(it, _why_not(it, known, found, copies)) for it in resolved.ranges]
-    ranges = tuple(
-        replace(it, routed=tuple(known[name] for name in dict.fromkeys(r.to for r in it.chain.routes)))
-        for it, why in reasons
-        if not why
-    )
-    stopped = (
-        StoppedPartition(it.topic, it.partition, ROUTE_STOPPED, f"{it.topic}-{it.partition}: {why}")
-        for it, why in reasons
-        if why
-    )
-    return ResolvedRanges(ranges, (*resolved.stopped, *stopped))
-
-
-def _why_not(
-    it: RangeSpec,
-    known: Mapping[str, RoutedTopic],
-    found: Answers[str, TopicDescription],
-    copies: Collection[str],
-) -> str:
-    """Say why records of a range cannot be routed, "" if they can.  Pure."""
-    for route in it.chain.routes:
-        if route.to in copies:
-            return (
-                f"{route.to}, to which a rule routes records, is a copy of the flow; route to another topic"
-            )
-        topic = known.get(route.to)
-        if topic is None:
-            why = found.refused[route.to].message if route.to in found.refused else "it does not exist"
-            return f"{route.to}, to which a rule routes records: {why}; the next cycle creates it if it may"
-        if not route.reaches(it.partition, topic.partitions):
-            return (
-                f"{route.to} has {topic.partitions} partitions, too few for partitioner=same; add partitions to it,"
-                " or route by key"
-            )
-    return ""

@@ -52,7 +52,6 @@ class PartitionCopy:
     skipped: int = 0
     rewritten_batches: int = 0
     quarantined: tuple[int, ...] = ()
-    routed: int = 0
     error_code: str = ""
     error: str = ""
 
@@ -66,8 +65,7 @@ class CopyResult:
     offsets between its last copied one and its end at the time the ranges were resolved. `error` says why the last
     round ended, if work was left over; `error_code` is its code. `taken_over_by` names the run that follows the source
     from then on, if this run followed it and was taken over in order. `refused` lists, for a run that followed, topics
-    and partitions that the target refused to provision.  `routed` counts records that rules routed to another topic;
-    they are not among `records`.
+    and partitions that the target refused to provision.
     """
 
     flow: str
@@ -88,7 +86,6 @@ class CopyResult:
     lane_cpu_seconds: float = 0.0
     taken_over_by: str = ""
     refused: tuple[Refusal, ...] = ()
-    routed: int = 0
 
     @property
     def broke_off(self) -> bool:
@@ -172,7 +169,6 @@ def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
         skipped=before.skipped + after.skipped,
         rewritten_batches=before.rewritten_batches + after.rewritten_batches,
         quarantined=before.quarantined + after.quarantined,
-        routed=before.routed + after.routed,
     )
 
 
@@ -211,7 +207,6 @@ def result_of(
         transactions=totals.transactions,
         lane_cpu_seconds=round(totals.cpu_seconds, 3),
         refused=refused,
-        routed=sum(item.routed for item in partitions),
     )
 
 
@@ -229,7 +224,6 @@ def _partition(report: RangeReport, totals: Totals, failure: TransientError | No
         skipped=report.skipped,
         rewritten_batches=report.rewritten_batches,
         quarantined=report.quarantined,
-        routed=report.routed,
         error_code="fence-again" if unfinished else report.error_code,
         error=failure.message if unfinished and failure is not None else report.error,
     )

@@ -63,7 +63,7 @@ def resolve_born(
     """Resolve the ranges of topics that were born, while lanes of this fence copy the ranges `followed`.
 
     Returns () if only another fence can tell, for any of them: one was copied before, its copy is not empty, it is
-    stopped or paused, has records that are routed, or may be copied both ways (copying/loopback.py).  Raises
+    stopped or paused, or may be copied both ways (copying/loopback.py).  Raises
     TransientError, and TerminalErrors as `resolve_behind_fence`.
     """
     seen = with_offsets_now(clusters.source, tuple(topics))
@@ -75,8 +75,6 @@ def resolve_born(
     if same or owned.flow.homes is not None or ledger.came_home:
         return ()  # with loopback, the ledger notes for all lanes at once what each of them leaves out
     found = resolve_now(owned, clusters, seen, {}, max_bytes, follow=True, ledger=ledger)
-    if any(it.routed for it in found.ranges):
-        return ()  # whether our transactions in the routed topics have their ends is asked behind a fence
     if found.stopped or wanted != {it.topic_partition for it in found.ranges}:
         return ()
     copies = clusters.target.offsets(it.remote for it in found.ranges).found

@@ -47,15 +47,6 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedTopic:
-    """A topic of the target that rules route records to, as it was found: partition count and max.message.bytes."""
-
-    topic: str
-    partitions: int
-    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
-
-
-@dataclass(frozen=True, slots=True)
 class RangeSpec(OfIncarnation):
     """Upstream offsets [start, end) of one source partition, to be copied to the same partition of `remote_topic`.
 
@@ -66,7 +57,6 @@ class RangeSpec(OfIncarnation):
     records copied before `start`, None if unknown.  `loopback` are upstream offsets [first, end) that are copies from
     the target, by the reverse flow's map; `both_ways` says that some came home from a copy of another name.  `chain` is
     what is made of each record.  `notes_chain`: the ledger does not say yet that records from `start` on go through it.
-    `routed` are the topics to which the chain routes records.
     `rpo_seconds` is the budget of the topic's tier: the less, the sooner it is read while the lane is behind.
     """
 
@@ -85,19 +75,7 @@ class RangeSpec(OfIncarnation):
     copy_end: int | None = None
     chain: Chain = NO_CHAIN
     notes_chain: bool = False
-    routed: tuple[RoutedTopic, ...] = ()
     rpo_seconds: int = 0
-
-    @property
-    def routed_places(self) -> tuple[TopicPartition, ...]:
-        """The partitions that its records may be routed to."""
-        counts = {it.topic: it.partitions for it in self.routed}
-        return tuple(
-            TopicPartition(route.to, number)
-            for route in self.chain.routes
-            if route.to in counts
-            for number in route.places(self.partition, counts[route.to])
-        )
 
     @property
     def remote(self) -> TopicPartition:
@@ -180,7 +158,7 @@ class RangeReport(OfPartition):
 
     `records` and `bytes` count what was committed (bytes as on the wire, batch headers included).  `next_upstream` is
     the upstream offset at which the next copy starts.  `skipped` counts upstream offsets that hold no copyable record
-    (markers, aborted, compacted away, dropped), `routed` those whose records rules routed to another topic.  `error` is
+    (markers, aborted, compacted away, dropped).  `error` is
     empty if the range was finished.  `latency_ms` is how old the newest record of the last transaction was when that
     was committed, None if there was none with a timestamp.
     """
@@ -197,7 +175,6 @@ class RangeReport(OfPartition):
     error_code: str = ""
     error: str = ""
     latency_ms: int | None = None
-    routed: int = 0
 
 
 class LaneOutcome(StrEnum):

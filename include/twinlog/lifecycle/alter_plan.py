@@ -47,8 +47,7 @@ class Standing(OfIncarnation):
     """Where the copy of a partition stands: upstream offset `goes_on` is copied next.
 
     `begins` is where the copy began, None if that is not known; `into_empty` says that the copy held no record then.
-    [`log_start`, `readable_end`) is what the source can give.  `offset_map` is None if nothing was mapped.  `routed_to`
-    are the topics to which rules route records.
+    [`log_start`, `readable_end`) is what the source can give.  `offset_map` is None if nothing was mapped.
     """
 
     topic: str
@@ -61,7 +60,6 @@ class Standing(OfIncarnation):
     begins: int | None = None
     into_empty: bool = False
     offset_map: OffsetMap | None = None
-    routed_to: tuple[str, ...] = ()
 
     @property
     def copies_end(self) -> int:
@@ -166,13 +164,6 @@ def _require_no_copies(at: Standing, to: int, ledger: Ledger) -> None:
             f"offsets from {at.copies_end} on have no copy; {rebuild}"
             if at.copies_end < at.goes_on
             else rebuild,
-        )
-    if at.routed_to:
-        _refuse(
-            at,
-            f"cannot go back to upstream offset {to}: what rules routed to {', '.join(at.routed_to)} would be a second"
-            " time there",
-            "take the topic out of the rules that route; its records are then copied",
         )
     for it in of_partition(ledger.quarantined, at.topic, at.partition):
         if to <= it.offset < at.goes_on and it.topic_id in {"", at.topic_id}:

@@ -85,7 +85,6 @@ def standing(
         partition.source.readable_end(read_committed=flow.copy.read_committed),
         partition.begins,
         begun is not None and begun.into_empty,
-        routed_to=tuple(it.to for it in flow.chain_of(topic.topic, topic.remote_topic).routes),
     )
     packed = snapshot.maps.get(at.life)
     return replace(at, offset_map=packed.open() if packed is not None else None)

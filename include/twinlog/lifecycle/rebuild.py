@@ -199,7 +199,6 @@ def _note(
             owned.write([noted(owned.state, joined)])
         return joined
     todo = rebuild_plan.plan_of(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, topic)
-    rebuild_plan.refuse_routed(flow, todo)
     rebuild_plan.refuse_while_shared(flow, todo)
     rebuild_plan.refuse_while_read(flow, todo)
     begun = Rebuild(

@@ -110,8 +110,6 @@ def plan_of(
     begins = {it.partition: it.source.log_start for it in found.partitions}
     writers = _writers(flow, clusters, found, known if begun else None)
     refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []
-    if (twice := routed_twice(flow, topic, found.remote_topic)) is not None:
-        refused.append(str(twice))
     return RebuildPlan(
         flow=flow.name,
         topic=topic,
@@ -197,26 +195,6 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
             topic=topic,
         )
     return found
-
-
-def routed_twice(flow: FlowSettings, topic: str, remote_topic: str) -> TerminalError | None:
-    """Make the error for a topic whose records rules route: a rebuild would route them again; None for another one."""
-    names = [it.to for it in flow.chain_of(topic, remote_topic).routes]
-    if not names:
-        return None
-    return TerminalError(
-        f"rules of {flow.name} route records of {topic} to {', '.join(names)}: copied anew, they would be there twice",
-        hint=f"take {topic} out of the rules that route; the rebuild then copies those records to {remote_topic}",
-        code=REFUSED,
-        flow=flow.name,
-        topic=topic,
-    )
-
-
-def refuse_routed(flow: FlowSettings, todo: RebuildPlan) -> None:
-    """Raise TerminalError `rebuild-refused` if rules route records of the topic elsewhere."""
-    if (error := routed_twice(flow, todo.topic, todo.remote_topic)) is not None:
-        raise error
 
 
 def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:

@@ -7,7 +7,7 @@ others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
@@ -26,7 +26,6 @@ from twinlog.topics.discovery import Discovery, Problem, ProblemCode
 from twinlog.topics.own_topic_rules import InternalState
 from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan
 from twinlog.topics.reverse_flows import unknown_ledgers
-from twinlog.topics.routed import plan_routed, sources
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -105,17 +104,13 @@ def make_plan(snapshot: FlowSnapshot) -> TopicPlan:
     """Read what planning needs beyond the snapshot, and plan."""
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
-    planned = plan(
+    return plan(
         flow,
         discovery,
         clusters.source.topic_configs(new),
         read_internal(flow, clusters.target),
         snapshot.ledger,
     )
-    free = [topic for topic in discovery.topics if not topic.blocked]
-    there = clusters.target.describe_topics(sources(flow, free))
-    changes, refused = plan_routed(flow, free, there, snapshot.ledger, discovery.target_brokers)
-    return replace(planned, changes=(*planned.changes, *changes), refused=(*planned.refused, *refused))
 
 
 def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:

@@ -16,7 +16,6 @@ from typing import Final
 
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms.function import Function
-from twinlog.transforms.routes import Route
 from twinlog.transforms.rules import Rule
 
 
@@ -100,13 +99,8 @@ class Chain:
         return any(rule.key for rule in self.rules)
 
     @property
-    def routes(self) -> tuple[Route, ...]:
-        """The routes of its rules, each once, in the order of the rules."""
-        return tuple(dict.fromkeys(rule.route for rule in self.rules if rule.route is not None))
-
-    @property
     def drops(self) -> bool:
-        """Say whether the chain can take a record out of the copy: dropped, or routed."""
+        """Say whether the chain can take a record out of the copy."""
         return (
             any(isinstance(step.transform, Filter) for step in self.steps)
             or any(rule.drops for rule in self.rules)

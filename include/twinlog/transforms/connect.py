@@ -20,9 +20,7 @@ PACKAGE: Final = "org.apache.kafka.connect.transforms."
 _FIELDS: Final = "it works on the fields of a struct or map, and MM2's keys and values are bytes"
 _NOT_BYTES: Final = "what it makes is no longer bytes, which MM2's ByteArrayConverter refuses"
 _ROUTED: Final = "the offset map and MM2's offset syncs follow one copy for each topic"
-_BY_POLICY: Final = (
-    "name copies with replication.policy.class, or route records by twinlog.transform.rules.NAME.route.to"
-)
+_BY_POLICY: Final = "name copies with replication.policy.class"
 
 _TWICE: Final = {
     "Cast": _NOT_BYTES,

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms.json_fields import Path, paths_within
-from twinlog.transforms.routes import TOPIC_NAME, Partitioner, Route
 from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
 
 
@@ -32,12 +31,9 @@ LISTS: Final = (".topics", ".mask", ".hash")
 LEAST_KEY: Final = 16
 """The fewest characters of a key: a shorter one could be guessed from the digest that the ledger keeps."""
 
-ROUTE: Final = "route.to"
-_PARTITIONER: Final = "route.partitioner"
-_OF_A_ROUTE: Final = (_PARTITIONER, "route.if.key.matches", "route.if.field")
-_ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash", ROUTE)
+_ACTIONS: Final = ("drop.if.key.matches", "drop.if.field", "mask", "hash")
 SECRET: Final = "hash.key"
-KNOWN: Final = ("topics", *_ACTIONS, *_OF_A_ROUTE, SECRET, "not.json")
+KNOWN: Final = ("topics", *_ACTIONS, SECRET, "not.json")
 """Names that may follow a rule's name in a key."""
 
 _KEY: Final = re.compile(r"([A-Za-z0-9_-]+)\.(.+)")
@@ -95,9 +91,6 @@ class _Reading:
             hashed=self._paths("hash"),
             key=self._hmac_key(),
             not_json=self._parsed("not.json", NotJson) or NotJson.FAIL,
-            route=self._route(),
-            route_key=self._parsed("route.if.key.matches", _pattern),
-            route_field=self._parsed("route.if.field", _field),
         )
         if not any(self._key(it) in self._texts for it in _ACTIONS):
             self._refuse(self._written(), f"rule {self._name} does nothing", f"add {', '.join(_ACTIONS)}")
@@ -146,21 +139,6 @@ class _Reading:
                 key, f"is shorter than {LEAST_KEY} characters: it could be guessed", "make it by chance"
             )
         return HmacKey(self._texts[key].encode())
-
-    def _route(self) -> Route | None:
-        key, partitioner = self._key(ROUTE), self._key(_PARTITIONER)
-        if key not in self._texts:
-            for name in _OF_A_ROUTE:
-                if self._key(name) in self._texts:
-                    self._refuse(self._key(name), f"has no effect without {key}", f"add {key} = TOPIC")
-            return None
-        if not TOPIC_NAME.fullmatch(self._texts[key]):
-            hint = "write the full name of one topic of the target: it is never renamed"
-            self._refuse(key, f"{self._texts[key]!r} is no name of a topic", hint)
-        if partitioner not in self._texts:
-            self._refuse(key, f"needs {partitioner}", f"write {' or '.join(Partitioner)}")
-        chosen = self._parsed(_PARTITIONER, Partitioner)
-        return None if chosen is None else Route(self._texts[key], chosen)
 
     def _parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
         key = self._key(name)

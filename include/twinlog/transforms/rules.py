@@ -1,7 +1,6 @@
-"""Define record rules, and say what they make of a record: dropped, routed, with fields masked or hashed.  Pure.
+"""Define record rules, and say what they make of a record: dropped, with fields masked or hashed.  Pure.
 
-Only the values of the named fields change; every other byte of a record stays.  A routed record leaves the copy, and
-no later rule sees it.
+Only the values of the named fields change; every other byte of a record stays.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import regex
 from twinlog.policy.java_regex import compile_java
 from twinlog.policy.selection import NameFilter
 from twinlog.transforms.json_fields import Finder, NotJsonError, Path, TooDeepError, content, replaced
-from twinlog.transforms.routes import Route
 
 
 class NotJson(StrEnum):
@@ -58,8 +56,7 @@ class Rule:
     """Say what becomes of the records of some source topics; `topics` are Java regexes.
 
     A record whose key matches `drop_key`, or with a field `drop_field`, is dropped.  In others the fields `masked`
-    become empty and the fields `hashed` become their HMAC.  Then those whose key matches `route_key`, or that came with
-    a field `route_field`, go to `route`; if neither is given, all of them.
+    become empty and the fields `hashed` become their HMAC.
     """
 
     name: str
@@ -70,9 +67,6 @@ class Rule:
     hashed: tuple[Path, ...] = ()
     key: HmacKey | None = None
     not_json: NotJson = NotJson.FAIL
-    route: Route | None = None
-    route_key: str | None = None
-    route_field: FieldMatches | None = None
 
     def concerns(self, topic: str) -> bool:
         """Say whether the rule is for a topic of the source."""
@@ -81,32 +75,19 @@ class Rule:
     @property
     def drops(self) -> bool:
         """Say whether the rule can take a record out of the copy."""
-        return (
-            bool(self.drop_key is not None or self.drop_field or self.route) or self.not_json is NotJson.DROP
-        )
+        return bool(self.drop_key is not None or self.drop_field) or self.not_json is NotJson.DROP
 
     @property
     def description(self) -> list[object]:
-        """Return what tells the rule from one that does something else: neither its name nor its topics.
-
-        A rule without a route is described as ever: its chain stays the same.
-        """
-        found: list[object] = [
+        """Return what tells the rule from one that does something else: neither its name nor its topics."""
+        return [
             self.drop_key,
-            _told(self.drop_field),
+            None if self.drop_field is None else [self.drop_field.path, self.drop_field.pattern],
             sorted(set(self.masked)),
             sorted(set(self.hashed)),
             self.key.digest if self.key else "",
             self.not_json.value,
         ]
-        if self.route is not None:
-            route = [self.route.to, self.route.partitioner.value, self.route_key, _told(self.route_field)]
-            found.append(route)
-        return found
-
-
-def _told(test: FieldMatches | None) -> list[object] | None:
-    return None if test is None else [test.path, test.pattern]
 
 
 class RefusedValueError(ValueError):
@@ -117,15 +98,7 @@ DROPPED: Final = b"dropped"
 """Stands for a record that a rule drops; it is told by being this object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """Stands for a record that a rule routes: where to, and the value that it has there."""
-
-    route: Route
-    value: bytes | None
-
-
-Applied = Callable[[bytes | None, bytes | None], bytes | Routed | None]
+Applied = Callable[[bytes | None, bytes | None], bytes | None]
 """Returns the value that rules make of a key and a value: the same object if it stays, DROPPED if it is dropped.
 
 Raises RefusedValueError.
@@ -136,13 +109,12 @@ def applied(rules: Sequence[Rule]) -> Applied:
     """Return the rules of one topic, one after the other."""
     each = [_OneRule(rule) for rule in rules]
 
-    def apply(key: bytes | None, value: bytes | None) -> bytes | Routed | None:
-        """Apply every rule, up to one that drops or routes the record."""
+    def apply(key: bytes | None, value: bytes | None) -> bytes | None:
+        """Apply every rule, up to one that drops the record."""
         for rule in each:
-            made = rule.apply(key, value)
-            if made is DROPPED or isinstance(made, Routed):
-                return made
-            value = made
+            value = rule.apply(key, value)
+            if value is DROPPED:
+                break
         return value
 
     return apply
@@ -169,36 +141,26 @@ class _OneRule:
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
-        self._drop_key, self._route_key = (
-            compile_java(it) if it is not None else None for it in (rule.drop_key, rule.route_key)
-        )
-        self._dropped, self._routed = (
-            _Test(it) if it is not None else None for it in (rule.drop_field, rule.route_field)
-        )
+        self._drop_key = compile_java(rule.drop_key) if rule.drop_key is not None else None
+        self._dropped = _Test(rule.drop_field) if rule.drop_field is not None else None
         edited = [*rule.masked, *rule.hashed]
         self._edited = Finder(edited) if edited else None
         self._hashed = frozenset(rule.hashed)
-        self._routes_all = rule.route is not None and not (self._route_key or self._routed)
 
-    def apply(self, key: bytes | None, value: bytes | None) -> bytes | Routed | None:
+    def apply(self, key: bytes | None, value: bytes | None) -> bytes | None:
         """Return what the rule makes of a record; a value that is null stays null."""
         if _matches(self._drop_key, key):
             return DROPPED
-        routed = self._routes_all or _matches(self._route_key, key)
-        made = value
-        if value is not None and (self._dropped or self._edited or (self._routed and not routed)):
-            try:
-                if self._dropped is not None and self._dropped.holds(value):
-                    return DROPPED
-                routed = routed or (self._routed is not None and self._routed.holds(value))
-                made = self._edit_all(value)
-            except TooDeepError:
-                raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
-            except NotJsonError:
-                made = self._of_other(value)
-        if made is DROPPED or not routed or self._rule.route is None:
-            return made
-        return Routed(self._rule.route, made)
+        if value is None or not (self._dropped or self._edited):
+            return value
+        try:
+            if self._dropped is not None and self._dropped.holds(value):
+                return DROPPED
+            return self._edit_all(value)
+        except TooDeepError:
+            raise RefusedValueError(f"rule {self._rule.name}: the value is nested too deeply") from None
+        except NotJsonError:
+            return self._of_other(value)
 
     def _edit_all(self, value: bytes) -> bytes:
         found = self._edited.find(value) if self._edited is not None else []

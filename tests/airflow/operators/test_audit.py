@@ -98,23 +98,6 @@ def test_a_failure_says_where() -> None:
     )
 
 
-def test_routed_records_that_expired_are_told() -> None:
-    """There is no difference, and it is not equal."""
-    from twinlog.airflow.operators.audit import not_equal
-
-    outcome = {
-        "equal": False,
-        "differences": [],
-        "difference_count": 0,
-        "problems": [],
-        "routed": [{"expired": 2}],
-    }
-    told = "the audit does not call the copy equal, 0 differences: 2 routed records expired before they were compared"
-    error = not_equal(outcome)
-    assert error is not None
-    assert told == error.message
-
-
 def test_a_job_that_died_is_tried_again() -> None:
     """It said nothing, or what was wrong."""
     from twinlog.airflow.operators.spark_job import error_of

@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from batches import Rec, decode, encode
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.record import record_rest
-from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
-from twinlog.transforms.routes import Partitioner, Route
-from twinlog.transforms.rules import DROPPED, FieldMatches, NotJson, Routed, Rule, applied
+from twinlog.transforms.rules import DROPPED, FieldMatches, NotJson, Rule, applied
 
 RULE = Rule(
     "r",
@@ -51,7 +48,6 @@ def expected(records: list[Rec], chain: Chain) -> list[tuple[int, Rec]]:
     left = []
     for place, record in enumerate(records):
         made = DROPPED if chain.steps and record.value is None else apply(record.key, record.value)
-        assert not isinstance(made, Routed)
         if made is not DROPPED:
             left.append((place, dataclasses.replace(record, value=made)))
     return left
@@ -110,43 +106,3 @@ def test_a_record_that_is_quarantined_is_quarantined_as_it_would_be_copied() -> 
     cut = cutter.cut(memoryview(bytes(encode([record]))), 0, None)
     assert ([], None, [0]) == (cut.outgoing, cut.poison, [*cutter.captured])
     assert b"secret" not in cutter.captured[0][1]
-
-
-TO_ALERTS = Rule(
-    "s",
-    (".*",),
-    not_json=NotJson.PASS,
-    route=Route("alerts", Partitioner.KEY),
-    route_key="y",
-    route_field=FieldMatches(("e",)),
-    masked=(("a",),),
-)
-
-
-@given(st.lists(recs, min_size=1, max_size=12), st.sampled_from([0, 1, 4]))
-def test_each_record_stays_or_is_dropped_or_is_routed(records: list[Rec], codec: int) -> None:
-    """Law: by column as one by one; what is routed has its place, its key, and the value that the rules made."""
-    chain = Chain((Step(Filter(), RecordIsTombstone()),), (RULE, TO_ALERTS))
-    block = bytes(encode(records, base_offset=7, codec=codec))
-    cutter = Cutter(1 << 60, 1 << 20)
-    cutter.transform = Transform(chain)
-    cut = cutter.cut(memoryview(block), 0, None)
-    apply = applied(chain.rules)
-    left, routed = [], []
-    for offset, record in enumerate(records, 7):
-        made = DROPPED if record.value is None else apply(record.key, record.value)
-        if isinstance(made, Routed):
-            value = record_rest(record.key, made.value, record.headers)
-            routed.append((offset, record.timestamp, record.key, bytes(value), made.route))
-        elif made is not DROPPED:
-            left.append((offset, dataclasses.replace(record, value=made)))
-    sent = [record for out in cut.outgoing for record in decode(out.buffer)]
-    offsets = [start + n for out in cut.outgoing for start, length in out.stretches for n in range(length)]
-    assert (left, len(records) + 7) == ([*zip(offsets, sent, strict=True)], cut.next_upstream)
-    assert routed == [tuple(it) for it in cutter.routed.values()]
-    assert sum(it.held_bytes for it in cutter.routed.values()) == cutter.routed_bytes
-    audited: list[RoutedRecord] = []
-    Transform(chain).batch(BatchHeader.read(memoryview(block)), memoryview(block), 8, 15, audited.extend)
-    assert [it for it in routed if 8 <= it[0] < 15] == [tuple(it) for it in audited]
-    cutter.forget_routed()
-    assert (0, {}) == (cutter.routed_bytes, cutter.routed)

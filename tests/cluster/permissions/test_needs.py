@@ -26,9 +26,6 @@ from twinlog.config.security.connection import (
     SecurityProtocol,
 )
 from twinlog.policy.replication import IdentityReplicationPolicy
-from twinlog.transforms.chain import Chain
-from twinlog.transforms.routes import Partitioner, Route
-from twinlog.transforms.rules import Rule
 
 
 def _cluster(alias: str, user: str = "replicator") -> ClusterSettings:
@@ -102,16 +99,6 @@ def test_the_quarantine_topic_is_needed_under_quarantine_only() -> None:
     flow = replace(FLOW, copy=CopySettings(poison=PoisonPolicy.QUARANTINE))
     assert aside not in _wanted(FLOW, Names(()))
     assert _wanted(flow, Names(()))[aside] == {"CREATE", "READ", "WRITE", "DESCRIBE"}
-
-
-def test_a_topic_that_records_are_routed_to_is_written_and_read() -> None:
-    """If a rule concerns a topic of the source; READ tells whether our transactions there have their ends."""
-    rule = Rule("r", ("orders",), route=Route("alerts", Partitioner.KEY))
-    flow, place = replace(FLOW, transforms=Chain(rules=(rule,))), ("B", "topic", "alerts")
-    assert _wanted(flow, Names(("orders",)))[place] == {"CREATE", "READ", "WRITE", "DESCRIBE"}
-    there = Names(("orders",), target_topics=frozenset({"alerts"}))
-    assert _wanted(flow, there)[place] == {"READ", "WRITE", "DESCRIBE"}
-    assert place not in _wanted(flow, Names(("other",)))
 
 
 def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:

@@ -15,7 +15,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError
 from twinlog.jsonable import to_json
 from twinlog.transforms.chain import NO_CHAIN, Chain
-from twinlog.transforms.routes import Partitioner, Route
 from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
 
 MINIMAL = """clusters = A, B
@@ -100,7 +99,7 @@ def test_a_key_is_nowhere_shown_and_another_key_is_another_chain(read: Reading) 
         (rule(masks="x"), ":6: A->B.twinlog.transform.rules.pii.masks: is unknown"),
         (
             rule(),
-            "rules.pii.topics: rule pii does nothing; add drop.if.key.matches, drop.if.field, mask, hash, route.to",
+            "rules.pii.topics: rule pii does nothing; add drop.if.key.matches, drop.if.field, mask, hash",
         ),
         (rule(topics="", mask="x"), "rule pii names no topics"),
         (
@@ -118,6 +117,10 @@ def test_a_key_is_nowhere_shown_and_another_key_is_another_chain(read: Reading) 
             "hash.key: is written out: who reads this file could undo what the rule does",
         ),
         (rule(mask="a", commit_key="${env:KEY}"), "commit.key: has left twinlog; remove the line"),
+        (
+            rule(mask="a", route_to="alerts"),
+            "route.to: has left twinlog; remove the rule's route lines: its records are copied like others",
+        ),
         (rule(hash="a", hash_key="${env:SHORT}"), "is shorter than 16 characters: it could be guessed"),
         (rule(mask="${env:KEY}"), "rules.pii.mask: is a reference"),
         (rule(mask="a", not_json="skip"), "'skip' is none of fail, pass, drop"),
@@ -194,105 +197,3 @@ def test_what_is_not_on_this_machine_is_no_mistake_for_explain(tmp_path: Path) -
     )
     explanation = explain(resolve(path, strict=True, elsewhere=True))
     assert 2 == len(explanation.unresolved), explanation.unresolved
-
-
-def routing(to: str = "alerts", **values: str) -> str:
-    """Return the lines of a rule that routes; the line of `route.to` is the seventh of the file."""
-    return rule(route_partitioner="key", route_to=to, **values)
-
-
-def test_a_route(read: Reading) -> None:
-    """Its topic, its partitioner and its conditions."""
-    flow = read(routing(route_if_key_matches="a-.*", route_if_field="severity=high"))
-    assert flow.transforms.rules == (
-        Rule(
-            "pii",
-            ("orders",),
-            route=Route("alerts", Partitioner.KEY),
-            route_key="a-.*",
-            route_field=FieldMatches(("severity",), "high"),
-        ),
-    )
-    assert flow == pickle.loads(pickle.dumps(flow))
-
-
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        (
-            rule(route_to="alerts"),
-            ":6: A->B.twinlog.transform.rules.pii.route.to: needs twinlog.transform.rules.pii.route.partitioner; write"
-            " key or same",
-        ),
-        (rule(route_to="alerts", route_partitioner="hash"), "route.partitioner: 'hash' is none of key, same"),
-        (
-            rule(mask="a", route_if_field="a"),
-            "route.if.field: has no effect without twinlog.transform.rules.pii.route.to",
-        ),
-        (rule(mask="a", route_partitioner="key"), "route.partitioner: has no effect without"),
-        (
-            routing("a b"),
-            ":7: A->B.twinlog.transform.rules.pii.route.to: 'a b' is no name of a topic; write the full name of"
-            " one topic of the target: it is never renamed",
-        ),
-        (routing(".."), "'..' is no name of a topic"),
-        (routing(route_if_key_matches="a["), "route.if.key.matches: the regular expression 'a['"),
-        (routing(route_if_field="=x"), "route.if.field: names no field"),
-        (routing("${env:KEY}"), "route.to: is a reference"),
-        (
-            routing("mm2-ledger.A.internal"),
-            ":7: A->B.twinlog.transform.rules.pii.route.to: mm2-ledger.A.internal is a topic of Kafka's, MM2's or"
-            " twinlog's own; name another topic",
-        ),
-        (routing("__consumer_offsets"), "is a topic of Kafka's, MM2's or twinlog's own"),
-        (routing("heartbeats"), "is a topic of Kafka's, MM2's or twinlog's own"),
-        (routing("A.checkpoints.internal"), "is a topic of Kafka's, MM2's or twinlog's own"),
-        (routing("progress") + "B.offset.storage.topic = progress\n", "progress is a topic of"),
-        (
-            routing("A.orders"),
-            ":7: A->B.twinlog.transform.rules.pii.route.to: A.orders is the name of a copy of A->B; name another topic",
-        ),
-        (
-            routing() + "B->A.enabled = true\n",
-            ":7: A->B.twinlog.transform.rules.pii.route.to: B->A would copy alerts back to A; leave it out there:"
-            " add it to B->A.topics.exclude",
-        ),
-        (
-            routing() + "A->B.twinlog.guarantee = at_least_once\n",
-            "needs exactly once: under at_least_once routed records would be doubled",
-        ),
-        (routing() + IDENTITY, "alerts is the name of a copy of A->B"),
-    ],
-)
-def test_a_mistake_in_a_route_has_its_line(lines: str, says: str, read: Reading) -> None:
-    """Also a topic that is no place for them: it would be copied back, be a copy, or hold state."""
-    with pytest.raises(ConfigError) as refused:
-        read(lines)
-    assert says in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "B->A.enabled = true\nB->A.sync.topic.acls.enabled = false\nB->A.topics.exclude = alerts\n",
-        "B->A.enabled = true\nB->A.sync.topic.acls.enabled = false\nB->A.topics = other\n",
-        "B->A.enabled = false\n",
-        IDENTITY + "A->B.topics = orders\n",
-        "A->B.twinlog.guarantee = exactly_once\n",
-    ],
-)
-def test_a_route_that_comes_back_over_no_flow(more: str, read: Reading) -> None:
-    """The reverse flow leaves it out, or is off; under kept names the source's topic of that name is not copied."""
-    assert (Route("alerts", Partitioner.KEY),) == read(routing() + more).transforms.routes
-
-
-def test_a_copy_of_another_flow_to_the_same_target_is_no_place(tmp_path: Path) -> None:
-    """What C->B writes there is not A->B's to write."""
-    path = tmp_path / "mm2.properties"
-    path.write_text(
-        MINIMAL.replace("A, B", "A, B, C")
-        + "C.bootstrap.servers = c:9092\nC->B.enabled = true\n"
-        + routing("C.orders")
-    )
-    with pytest.raises(ConfigError, match=r"C\.orders is the name of a copy of C->B"):
-        load(path)

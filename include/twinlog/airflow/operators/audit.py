@@ -81,9 +81,7 @@ def not_equal(outcome: Json) -> TerminalError | None:
         f"{it['topic']}-{it['partition']} {it['kind']} at {it['upstream_offset']} -> {it['downstream_offset']}"
         for it in outcome["differences"][:5]
     ]
-    expired = sum(it["expired"] for it in outcome.get("routed", ()))
-    gone = [f"{expired} routed records expired before they were compared"] if expired else []
-    reasons = [*places, *(it["message"] for it in outcome["problems"][:5]), *gone]
+    reasons = [*places, *(it["message"] for it in outcome["problems"][:5])]
     return TerminalError(
         f"the audit does not call the copy equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
         hint="`twinlog audit --full` shows the records",

@@ -62,11 +62,7 @@ def compare(
         walk.judge_awaited()
     else:
         walk.leave_open()
-    result = walk.totals.result(walk.awaited.superseded)
-    if not isinstance(made, Transformed):
-        return dataclasses.replace(result, others=theirs.records)
-    unread = tuple(made.unread)
-    return dataclasses.replace(result, others=theirs.records, routed=made.routed, unread=unread)
+    return dataclasses.replace(walk.totals.result(walk.awaited.superseded), others=theirs.records)
 
 
 class _Walk:

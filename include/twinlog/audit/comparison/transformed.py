@@ -5,16 +5,12 @@ A batch that the transforms leave alone stays as it lies, so that it can be comp
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from twinlog.audit.comparison.compaction import MOST_AWAITED
-from twinlog.audit.comparison.map_ranges import Places
 from twinlog.audit.comparison.record_fields import key_of, records_of
-from twinlog.audit.comparison.routed import packed, row_of
-from twinlog.audit.comparison.values import RoutedAway, Scope
+from twinlog.audit.comparison.values import Scope
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.logs.partition_reader import Block, Item, Lost
 
@@ -23,8 +19,7 @@ class Transformed:
     """The source's side as its transforms leave it.
 
     For a compacted topic `latest` holds the last offset of each key of a dropped record: it may have superseded a
-    record whose copy the target still has.  `all_kept` is false if there were more keys than are remembered.  `unread`
-    are the stretches of the scope that the source could not show.
+    record whose copy the target still has.  `all_kept` is false if there were more keys than are remembered.
     """
 
     def __init__(self, items: Iterable[Item], scope: Scope) -> None:
@@ -32,17 +27,12 @@ class Transformed:
         self._transform = Transform(scope.chain, scope.source)
         self._start, self._end = scope.start, scope.end
         self._all = not scope.chain.reads_contents  # else records elsewhere were left out
-        self._scope, self._compacted = scope, scope.compacted
-        self._places = Places(scope.offset_map)
-        self._routed: defaultdict[str, bytearray] = defaultdict(bytearray)
-        self.unread: list[tuple[int, int]] = []
+        self._compacted = scope.compacted
         self.latest: dict[bytes, int] = {}
         self.all_kept = True
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._items:
-            if isinstance(item, Lost):
-                self.unread.append((item.start, item.end))
             made = item if isinstance(item, Lost) else self._made(item)
             if isinstance(made, Lost) or len(made):
                 yield made
@@ -51,7 +41,7 @@ class Transformed:
         parts: list[memoryview] = []
         changed = False
         for header, data in block.batches():
-            batches = self._transform.batch(header, data, self._start, self._end, self._note_routed)
+            batches = self._transform.batch(header, data, self._start, self._end)
             if batches is None:
                 parts.append(data)
                 continue
@@ -60,17 +50,6 @@ class Transformed:
             if self._compacted:
                 self._note_dropped(header, data, batches)
         return Block.of(memoryview(b"".join(parts))) if changed else block
-
-    @property
-    def routed(self) -> tuple[RoutedAway, ...]:
-        """Return what the chain has routed elsewhere of the records read so far."""
-        return tuple(packed(topic, bytes(rows)) for topic, rows in sorted(self._routed.items()))
-
-    def _note_routed(self, routed: Iterable[RoutedRecord]) -> None:
-        """Note what the copy must have routed: not what a person left out, nor what the map does not know."""
-        for it in routed:
-            if self._places.knows_upstream(it.offset) and not self._scope.has_no_copy(it.offset):
-                self._routed[it.route.to] += row_of(it, self._scope.source.partition)
 
     def _note_dropped(self, header: BatchHeader, data: memoryview, made: Iterable[memoryview]) -> None:
         kept = {it.offset for batch in made for it in records_of(BatchHeader.read(batch), batch)}

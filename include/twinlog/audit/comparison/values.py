@@ -84,22 +84,13 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedAway:
-    """Hold what the chain routes from one source partition to `topic`, by offset: rows of routed.py in base64."""
-
-    topic: str
-    rows: str
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """The result of comparing a scope.
 
     `records` are the copied records of the scope that were looked at.  Of these `equal_bytes` are equal as whole
     batches and `equal_records` as records; `superseded` are rightly gone on one side by compaction.  `differences`
     holds the first differences in order, `counts` all of them by kind.  `others` counts foreign records on the target
-    in a shared topic; they are not part of `records`.  `routed` is what the rules route elsewhere, `unread` are
-    the upstream stretches of which the source could not show that.
+    in a shared topic; they are not part of `records`.
     """
 
     records: int = 0
@@ -110,8 +101,6 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     counts: Mapping[DifferenceKind, int] = field(default_factory=dict)
     others: int = 0
-    routed: tuple[RoutedAway, ...] = ()
-    unread: tuple[tuple[int, int], ...] = ()
 
     @property
     def equal(self) -> bool:

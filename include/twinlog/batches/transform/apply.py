@@ -6,7 +6,7 @@ combination is worked out once and kept.  Rules and a function get what the tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from twinlog.batches.codec import NONE
 from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
-from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.function import FunctionOnRecords
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
@@ -53,22 +52,17 @@ class Transform:
             self._function = FunctionOnRecords(self.chain.function, self.source)
 
     def columns(self, records: Columns) -> Columns:
-        """Return what the chain leaves of records.  Raises as `split`."""
-        return self.split(records)[0]
-
-    def split(self, records: Columns) -> tuple[Columns, list[RoutedRecord]]:
-        """Return what the chain leaves of records, and what it routes elsewhere; both in order.
+        """Return what the chain leaves of records, in order.
 
         Raises FormatError for a record that cannot be read, or that rules or function cannot be applied to.
         """
-        routed: list[RoutedRecord] = []
         if self.chain.steps:
             records = self._connect(records)
         if self._rules is not None and len(records):
-            records, routed = apply_rules(records, self._rules)
+            records = apply_rules(records, self._rules)
         if self._function is not None:
             records = self._function.columns(records)
-        return records, routed
+        return records
 
     def _connect(self, records: Columns) -> Columns:
         if not len(records):
@@ -131,20 +125,15 @@ class Transform:
         return memoryview(b"".join((rest[:at], made)))
 
     def batch(
-        self,
-        header: BatchHeader,
-        batch: memoryview,
-        start: int = 0,
-        end: int = NO_END,
-        routed: Callable[[list[RoutedRecord]], None] = lambda _: None,
+        self, header: BatchHeader, batch: memoryview, start: int = 0, end: int = NO_END
     ) -> list[memoryview] | None:
         """Return batches with what the chain leaves of a batch, at the same offsets; None if that is all of it.
 
         Of a dense batch they are dense; a batch with offset gaps stays one with gaps.  Rules and function get only
-        records at offsets [start, end); the others are left out.  `routed` is told what the chain routes elsewhere.
+        records at offsets [start, end); the others are left out.
         """
         records = (
-            self._by_column(batch, start, end, routed)
+            self._by_column(batch, start, end)
             if self.chain.reads_contents
             else self._one_by_one(header, batch)
         )
@@ -166,15 +155,12 @@ class Transform:
             return None
         return [Record(record.offset, record.timestamp, rest) for record, rest in made]
 
-    def _by_column(
-        self, batch: memoryview, start: int, end: int, routed: Callable[[list[RoutedRecord]], None]
-    ) -> list[Record] | None:
+    def _by_column(self, batch: memoryview, start: int, end: int) -> list[Record] | None:
         """Return what the chain leaves of a batch; None if that is all of it."""
         read = read_columns(batch, [0], checked=True)
         within = (read.offsets >= start) & (read.offsets < end)
         records = read if within.all() else read.where(within)
-        made, elsewhere = self.split(records)
-        routed(elsewhere)
+        made = self.columns(records)
         if made is read:
             return None
         return [Record(*it) for it in made.one_by_one()]

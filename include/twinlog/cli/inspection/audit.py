@@ -105,13 +105,6 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
     )
     if result.left_to_clients:
         yield Lines("", ["The flow is promoted: what clients write behind the copies was not looked at."])
-    if result.routed:
-        yield Grid.of(
-            f"{result.flow}: routed records",
-            "topic | partitions | read: records | equal | differences | expired | compacted | others' : others"
-            " | not audited now: unjudged",
-            result.routed,
-        )
     if result.differences:
         yield Grid(
             f"{result.flow}: differences",
@@ -155,12 +148,6 @@ def _verdict(result: AuditResult) -> str:
             return "NOTHING compared" + missing
         case AuditVerdict.NOTHING_TO_COMPARE:
             return "nothing there to compare"
-        case AuditVerdict.ROUTED_EXPIRED:
-            gone = sum(it.expired for it in result.routed)
-            return (
-                f"equal as far as compared; {gone:,} routed records expired before they were compared"
-                + missing
-            )
 
 
 def _excerpts(difference: AuditedDifference) -> Iterator[str]:

@@ -168,9 +168,8 @@ def run_cycle(
             on_progress=on_progress,
             snapshot=snapshot,
         )
-        routed = f" and routed {copied.routed:,}" if copied.routed else ""
         say(
-            f"{flow.name}: copied {copied.records:,} records{routed}, {copied.bytes:,} bytes in"
+            f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in"
             f" {copied.seconds:,.1f} s"
         )
     refused = tuple(not_synced(begun.synced))

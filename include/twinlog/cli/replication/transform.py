@@ -68,8 +68,7 @@ def _grid(seen: Preview) -> Grid:
 
 def _rows(it: PreviewedRecord) -> Iterator[tuple[Cell, ...]]:
     """Yield a row for each field that changes, else one for the record."""
-    to = f" to {it.to} by {it.by}" if it.to else ""
-    at = it.partition, it.offset, f"{it.fate.value}{to}"
+    at = it.partition, it.offset, it.fate.value
     if it.after is None:
         yield (*at, "", it.before.value, it.error or None)
         return

@@ -94,7 +94,6 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
         for part in (
             _source_topics(flow, names),
             _remote_topics(flow, names),
-            _routed_topics(flow, names),
             _state_topics(flow, names),
             _offset_syncs(flow),
             _beats_elsewhere(flow),
@@ -199,20 +198,6 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             yield need("DELETE", "delete copies, as the configuration asks")
         if flow.sync_topic_configs:
             yield need("ALTER_CONFIGS", "sync topic configs", required=False)
-
-
-def _routed_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
-    """Yield what the topics need to which rules route records; READ tells whether a transaction there has its end."""
-    remote = flow.policy.format_remote_topic
-    chains = [flow.chain_of(it, remote(flow.source.alias, it)) for it in names.topics]
-    for name in sorted({route.to for chain in chains for route in chain.routes}):
-        need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, name))
-        yield need(f"{_create(name, names.target_topics)} READ WRITE DESCRIBE", "route records to it")
-        yield need(
-            "DESCRIBE_CONFIGS",
-            "know how large a routed record may be, and whether it is compacted",
-            required=False,
-        )
 
 
 def _create(topic: str, there: frozenset[str]) -> str:

@@ -63,7 +63,15 @@ KNOWN_TO_CONNECTORS = frozenset(
 """MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector."""
 
 
+_NO_ROUTES = (
+    "remove the rule's route lines: its records are copied like others, and whoever fans out reads the copy"
+)
+
 LEFT: dict[str, str] = {
+    **{
+        f"twinlog.transform.rules.NAME.route.{it}": _NO_ROUTES
+        for it in ("to", "partitioner", "if.key.matches", "if.field")
+    },
     "twinlog.transform.rules.NAME.commit.key": "remove the line; who has the hash.key of hashed fields can verify them",
 }
 """What to do instead of a setting that left twinlog, by the key as it was declared."""

@@ -1,4 +1,4 @@
-"""Find lines that MM2 would silently drop or that are likely not meant, and routes to topics that cannot take them.
+"""Find lines that MM2 would silently drop or that are likely not meant.
 
 A warning is about a line without the effect that its author expects.  A note is about a line that twinlog reads but
 does not need; it is no mistake.
@@ -6,7 +6,7 @@ does not need; it is no mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import permutations
 
@@ -19,15 +19,12 @@ from twinlog.config.file.java_keys import (
 )
 from twinlog.config.file.keys import Home, declared_name
 from twinlog.config.file.origin import Findings, Origin, Properties
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, LEFT, RENAMED, WHY_UNUSED, is_named
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.exposure import HELD, Reach, reach
 from twinlog.policy.replication import IdentityReplicationPolicy
-from twinlog.policy.selection import is_internal
-from twinlog.transforms.rule_keys import ROUTE, RULES
 
 CLOSE = 0.8
 """The similarity (difflib's ratio) from which one key is suggested for another."""
@@ -285,47 +282,3 @@ def _synced_both_ways(flows: tuple[FlowSettings, ...], findings: Findings) -> No
                 " other",
                 f"let one of them sync quotas: {back.name}.twinlog.sync.quotas.enabled = false",
             )
-
-
-def refuse_routes(
-    flows: Sequence[FlowSettings], origins: Mapping[str, Mapping[str, Origin]], findings: Findings
-) -> None:
-    """Report routes to topics that are no place for them; `origins`: of the keys of each flow with routes.
-
-    Such are copies of a flow, topics of Kafka's, MM2's or twinlog's own, and topics that a flow copies on: those would
-    come back, or be copied for ever.
-    """
-    for flow in flows:
-        for rule in flow.transforms.rules if flow.enabled else ():
-            if rule.route is not None and (why := _why_no_route(flow, flows, rule.route.to)) is not None:
-                findings.error(origins[flow.name][f"{RULES}{rule.name}.{ROUTE}"], *why)
-
-
-def _why_no_route(flow: FlowSettings, flows: Sequence[FlowSettings], to: str) -> tuple[str, str] | None:
-    """Return why records of a flow cannot be routed to a topic, and what to do; None if they can."""
-    other = "name another topic"
-    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-        hint = "set twinlog.guarantee = exactly_once"
-        return f"needs exactly once: under {flow.copy.guarantee} routed records would be doubled", hint
-    policy = flow.policy
-    if is_internal(to, policy) or policy.is_heartbeats_topic(to) or to in flow.progress_topics:
-        return f"{to} is a topic of Kafka's, MM2's or twinlog's own", other
-    for one in flows:
-        if one.target.alias == flow.target.alias and _is_copy(one, to):
-            return f"{to} is the name of a copy of {one.name}", other
-    there, back = flow.source.alias, flow.target.alias
-    for one in flows:
-        reverse = one.enabled and (one.source.alias, one.target.alias) == (back, there)
-        if reverse and one.why_left_out(to) is None:
-            hint = f"leave it out there: add it to {one.name}.topics.exclude"
-            return f"{one.name} would copy {to} back to {there}", hint
-    return None
-
-
-def _is_copy(flow: FlowSettings, name: str) -> bool:
-    """Say whether the flow writes, or would write, the copy of a topic under this name."""
-    policy = flow.policy
-    upstream = policy.upstream_topic(name)
-    if upstream is None or policy.format_remote_topic(flow.source.alias, upstream) != name:
-        return False
-    return upstream != name or (flow.enabled and flow.why_left_out(upstream) is None)

@@ -17,7 +17,7 @@ from twinlog.config.flow.flows import (
     cluster_settings,
     resolve_flow,
 )
-from twinlog.config.flow.lint import lint, refuse_left, refuse_routes
+from twinlog.config.flow.lint import lint, refuse_left
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
 from twinlog.config.flow.precedence import ROLES
@@ -102,12 +102,6 @@ def _resolution(
         for pair in pairs_of(raw, aliases, providers, findings)
     ]
     settings = tuple(flow.settings for flow in resolved)
-    origins = {
-        it.settings.name: {one.key: one.origin for one in it.values}
-        for it in resolved
-        if it.settings.transforms.routes
-    }
-    refuse_routes(settings, origins, findings)
     lint(raw, aliases, settings, findings)
     findings.raise_if_unusable(strict=strict)
     flows = {flow.settings.name: flow for flow in resolved}

@@ -39,16 +39,6 @@ class TransformKeys:
     """JSON fields that become their HMAC-SHA256, in hexadecimal digits"""
     _hash_key: ClassVar = Key(f"{RULES}NAME.hash.key", Kind.STRING, None)
     """the key of `hash`, by reference: `${env:...}`, `${file:...}`; at least 16 characters"""
-    _route_to: ClassVar = Key(f"{RULES}NAME.route.to", Kind.STRING, None)
-    """the rule [routes](transforms.md#routes) records to this topic of the target, and they leave the copy; its full
-    name, which is never changed"""
-    _partitioner: ClassVar = Key(f"{RULES}NAME.route.partitioner", Kind.STRING, None)
-    """which partition a routed record gets: `key` (as Kafka's default partitioner) or `same` (the number of its source
-    partition); must be named"""
-    _route_key: ClassVar = Key(f"{RULES}NAME.route.if.key.matches", Kind.STRING, None)
-    """only records whose key matches this Java regex as a whole are routed"""
-    _route_field: ClassVar = Key(f"{RULES}NAME.route.if.field", Kind.STRING, None)
-    """only records with this JSON field are routed, or with a content that matches (`severity=high`)"""
     _not_json: ClassVar = Key(f"{RULES}NAME.not.json", Kind.STRING, "fail")
     """what the rule does with a value that is no JSON: `fail` (the partition stops in front of it), `pass` or `drop`"""
     _function: ClassVar = Key(FUNCTION, Kind.STRING, None)

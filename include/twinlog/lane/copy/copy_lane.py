@@ -100,7 +100,6 @@ class LaneCopy:
                 loopback = item.cutter.loopback
                 item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
         self._by_source = {item.source: item for item in ranges}
-        self._routing = [item for item in ranges if item.spec.routed]
         by_target = {item.target: item for item in ranges}
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
 
@@ -109,8 +108,7 @@ class LaneCopy:
         started = time.process_time()
         error = ""
         try:
-            routed = {place for it in self._spec.ranges for place in it.routed_places}
-            self._check_copies(self._lane.begin([*(it.target for it in self._by_source.values()), *routed]))
+            self._check_copies(self._lane.begin([it.target for it in self._by_source.values()]))
             rate, follow = self._spec.bytes_per_second, self._spec.follow
             throttle = loops.Throttle(rate, time.monotonic()) if rate else None
             if follow is None:
@@ -164,13 +162,12 @@ class LaneCopy:
             raise SourceError(error.message) from None
 
     def take(self, answer: list[Fetched], *, ahead: bool) -> int:
-        """Cut one answer, send its batches, and commit if the transaction is full or old; return bytes sent or routed.
+        """Cut one answer, send its batches, and commit if the transaction is full or old; return bytes sent.
 
         `ahead` asks for the next answer before sending.  On return, this answer's batches may still be on their way to
         the target; those of earlier answers are not.
         """
         queues: Queues = {}
-        before = self._routed_size()
         self._arena.reset()
         for fetched in answer:
             copy = self._by_source[fetched.topic_partition]
@@ -187,7 +184,6 @@ class LaneCopy:
                 rpo = copy.spec.rpo_seconds
                 self._order.answered(copy.source, rpo, size=len(fetched.block), read=read, left=left)
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
-        routed = self._routed_size() - before
         try:
             if ahead:
                 self.ask()
@@ -196,10 +192,7 @@ class LaneCopy:
             kept = not queues or self.transaction.send(queues, size)
         if kept:
             self.transaction.commit_if_due()
-        return size + routed
-
-    def _routed_size(self) -> int:
-        return sum(copy.cutter.routed_size for copy in self._routing)
+        return size
 
     # --- one answer ----------------------------------------------------------------------------------------
 

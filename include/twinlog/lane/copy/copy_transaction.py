@@ -1,8 +1,8 @@
 """Hold a lane's open transaction: the records sent since the last commit, until it is committed or aborted.
 
-A transaction ends with progress, map and the records written aside (quarantined, routed), committed together.  If the
-target refuses something, it ends with an abort: every range goes back to the committed position, and continues without
-the refused records.
+A transaction ends with progress, map and the quarantined records, committed together.  If the target
+refuses something, it ends with an abort: every range goes back to the committed position, and continues without the
+refused records.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from twinlog import clock
+from twinlog.batches import quarantine
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError, TransientError
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.copy import aside, loops, range_errors, state_records
+from twinlog.lane.copy import loops, range_errors, state_records
 from twinlog.lane.copy.range_errors import RangeError, culprits
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.in_flight import Refused, Written
@@ -27,6 +28,8 @@ _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may lack a leader before they are left to the next cycle."""
 
 _LONGEST_PAUSE_SECONDS = 0.5
+
+QUARANTINE_PARTITION = 0
 
 _FULL_STRETCHES = 200_000
 """The number of stretches of offsets (Outgoing.stretches) at which a transaction is full, whatever its bytes.
@@ -56,7 +59,7 @@ class CopyTransaction:
         self._spec = spec
         self._lane = lane
         self._by_target = ranges
-        self._setting_aside = [it for it in ranges.values() if it.spec.routed or spec.quarantine_poison]
+        self._quarantining = [*ranges.values()] if spec.quarantine_poison else []
         self._recreated_ranges = recreated_ranges
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
@@ -76,7 +79,7 @@ class CopyTransaction:
 
     def commit_if_due(self) -> None:
         """Commit if the transaction is full or old."""
-        held = self._open_bytes + aside.held_bytes(self._setting_aside)
+        held = self._open_bytes + sum(copy.captured_bytes for copy in self._quarantining)
         full = held >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
         if full or self.age_ms() >= self._spec.transaction_ms:
             self.commit()
@@ -182,12 +185,15 @@ class CopyTransaction:
         queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
         for copy in progressed:
             try:
-                for place, outgoing in aside.batches(state, copy, now):
-                    queues.setdefault(place, []).append(outgoing)
+                held = [*quarantine.batches(copy.captured(), state.quarantine_max_bytes, now)]
             except FormatError as error:
                 self._abort()
                 copy.stop_at(error.data["offset"], RangeError("poison-record", error.message))
                 return False
+            if held:
+                queues.setdefault(TopicPartition(state.quarantine_topic, QUARANTINE_PARTITION), []).extend(
+                    held
+                )
         for part in self._in_order(queues):
             refused = self._lane.write_state(part)
             self._require_state(refused)
@@ -211,14 +217,7 @@ class CopyTransaction:
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise if twinlog's own topics finally refuse a record: without them nothing can be committed."""
-        routed = (
-            {topic.topic for copy in self._setting_aside for topic in copy.spec.routed} if refused else set()
-        )
-        final = [
-            it
-            for it in refused
-            if not it.resend and it.partition not in self._by_target and it.partition[0] not in routed
-        ]
+        final = [it for it in refused if not it.resend and it.partition not in self._by_target]
         if final:
             topic, partition = final[0].partition
             raise TransientError(
@@ -229,29 +228,16 @@ class CopyTransaction:
 
     def _give_up(self, refused: list[Refused]) -> None:
         """Abort after a refusal: go back to the committed positions, and end or repair the refused ranges."""
-        routing = {
-            it.partition: aside.first_routed(self._setting_aside, it.partition)
-            for it in refused
-            if it.partition not in self._by_target
-        }
         self._abort()
         for refusal in refused:
-            if refusal.resend:
-                continue
-            for copy, first in routing.get(refusal.partition, ()):
-                copy.stop_at(first, range_errors.route_refused(copy.name, first, refusal))
-            if refusal.partition in self._by_target:
+            if not refusal.resend and refusal.partition in self._by_target:
                 self._refuse(self._by_target[refusal.partition], refusal)
         to_resend = [refusal for refusal in refused if refusal.resend]
         # A leader that expects another sequence was found, so there is nothing to wait for.
         if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in to_resend):
-            self._wait_for_leaders(to_resend, routing)
+            self._wait_for_leaders(to_resend)
 
-    def _wait_for_leaders(
-        self,
-        to_resend: list[Refused],
-        routing: Mapping[TopicPartition, Sequence[tuple[RangeCopy, int]]],
-    ) -> None:
+    def _wait_for_leaders(self, to_resend: list[Refused]) -> None:
         """Look up leaders again and pause; leave partitions that lacked one for too long to the next cycle."""
         self._lane.brokers.forget_leaders()
         now = time.monotonic()
@@ -261,11 +247,9 @@ class CopyTransaction:
         if waited > _NO_LEADER_SECONDS:
             for refusal in to_resend:
                 copy = self._by_target.get(refusal.partition)
-                waiting = [it for it, _ in routing.get(refusal.partition, ())] if copy is None else [copy]
-                if not waiting:
+                if copy is None:
                     raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
-                for it in waiting:
-                    it.error = range_errors.no_leader(it.name, refusal.partition[0], refusal, waited)
+                copy.error = range_errors.no_leader(copy.name, refusal.partition[0], refusal, waited)
             self._leaderless_since = None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, loops.PAUSE_SECONDS + waited)))
 

@@ -106,15 +106,6 @@ def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list
     )
 
 
-def route_refused(name: str, offset: int, refusal: Refused) -> RangeError:
-    """Make the error for a record, or one behind it, that the topic to which it is routed does not take."""
-    return RangeError(
-        "route-refused",
-        f"{name} at upstream offset {offset}: {refusal.partition[0]} refused what is routed to it from there on:"
-        f" {refusal.message} ({code_name(refusal.code)})",
-    )
-
-
 def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> RangeError:
     """Make the error for a copy without a leader for `seconds`, so that the lane's other partitions need not wait."""
     return RangeError(

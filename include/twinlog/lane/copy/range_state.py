@@ -26,7 +26,6 @@ from twinlog.batches.build import Arena
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
-from twinlog.batches.routed import RoutedRecord
 from twinlog.batches.transform.apply import Transform
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
@@ -115,7 +114,6 @@ class RangeCopy:
     committed_epoch: int = -1
     latency_ms: int | None = None
     notes_chain: bool = False
-    routed_records: int = 0
     transactions: SourceTransactions | None = None
 
     @classmethod
@@ -226,10 +224,6 @@ class RangeCopy:
         """Return the bytes of the records left out in the open transaction: they stay in memory until it commits."""
         return sum(len(rest) for _, rest in self.cutter.captured.values())
 
-    def routed(self) -> list[RoutedRecord]:
-        """Return the records that the open transaction routes elsewhere, in order."""
-        return [it for offset, it in sorted(self.cutter.routed.items()) if offset < self.sent]
-
     def captured(self) -> Iterator[Captured]:
         """Yield the records left out in the open transaction."""
         for offset, reason in self.newly_quarantined():
@@ -242,7 +236,6 @@ class RangeCopy:
         for offset, _ in self.newly_quarantined():
             del self.cutter.excluded[offset], self.cutter.captured[offset]
             self.quarantined.append(offset)
-        self.routed_records += len(self.routed())
         self.copy_end = self.sent_end
         self.committed = self.sent
         self.committed_epoch = self.epoch
@@ -273,7 +266,7 @@ class RangeCopy:
     def report(self) -> RangeReport:
         """Return the result of the range, as committed."""
         error = self.error or RangeError("", "")
-        copied = self.counts.records + len(self.quarantined) + self.routed_records
+        copied = self.counts.records + len(self.quarantined)
         return RangeReport(
             topic=self.spec.topic,
             remote_topic=self.spec.remote_topic,
@@ -284,7 +277,6 @@ class RangeCopy:
             skipped=self.committed - self.spec.start - copied,
             rewritten_batches=self.counts.rewritten,
             quarantined=tuple(self.quarantined),
-            routed=self.routed_records,
             error_code=error.code,
             error=error.message,
             latency_ms=self.latency_ms,
@@ -292,6 +284,5 @@ class RangeCopy:
 
     def _begin(self) -> None:
         self.draft = None
-        self.cutter.forget_routed()
         self.runs, self.growing = [], None
         self.open_counts = Counts()

@@ -348,8 +348,7 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
 def _waived(scene: Scene, result: AuditResult) -> str:
     """Name who has waived the differences of every topic that has some; "" if one is left."""
     topics = {it.topic for it in result.partitions if it.differences}
-    elsewhere = result.difference_count - sum(it.differences for it in result.partitions)
-    return listed(sorted({it.by for it in covering(_waivers(scene), () if elsewhere else topics)}))
+    return listed(sorted({it.by for it in covering(_waivers(scene), topics)}))
 
 
 def _waivers(scene: Scene) -> tuple[Waiver, ...]:
