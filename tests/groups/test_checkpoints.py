@@ -328,6 +328,17 @@ def test_groups_by_filter_and_type(step, orders, copied, source):
     assert [("shared", "share"), ("streaming", "streams")] == [(it.group, it.type) for it in result.uncovered]
 
 
+def test_a_group_whose_name_takes_too_long_to_match_is_named(step, orders, copied, source):
+    """It is none of the flow's, and nobody has to wait for it."""
+    source.commit("-" * 30_000, orders, 3)
+    source.commit("billing", orders, 3)
+    result = step(groups=NameFilter((".*-.*-prod", "billing")))
+    assert (["billing"], ["-" * 30_000]) == (
+        [it.group for it in result.rows],
+        [it.group for it in result.uncovered],
+    )
+
+
 def test_a_group_that_is_gone_keeps_its_checkpoint(step, orders, copied, source, target):
     """MM2's client cannot read tombstones.  It is counted, and has no age; a hidden group is not gone."""
     copied(orders, 0, 5)

@@ -3,7 +3,7 @@
 import pytest
 
 from twinlog.errors import ConfigError
-from twinlog.policy.java_regex import compile_java
+from twinlog.policy.java_regex import compile_java, matches
 
 MATCHES = [
     # pattern, names it matches, names it does not
@@ -160,3 +160,9 @@ def test_the_refusal_says_where(pattern, character):
     with pytest.raises(ConfigError) as refused:
         compile_java(pattern)
     assert refused.value.message.endswith(f"(at character {character})")
+
+
+def test_a_match_that_takes_too_long_says_nothing():
+    """Neither that the text matches nor that it does not."""
+    pattern = compile_java(".*-.*-prod")
+    assert [True, False, None] == [matches(pattern, it) for it in ("a-b-prod", "a-prod", "-" * 100_000)]

@@ -141,3 +141,18 @@ def test_heartbeats_pass_the_filter_unless_switched_off():
     assert reason("heartbeats", topics=topics) is None
     assert reason("C.heartbeats", topics=topics) is None
     assert reason("heartbeats", topics=topics, heartbeats=False) == "no pattern of topics matches it"
+
+
+@pytest.mark.parametrize("patterns", [NameFilter((".*-.*-prod",)), NameFilter((".*",), (".*-.*-prod",))])
+def test_a_name_that_would_take_long_to_match_is_left_out_and_says_so(patterns):
+    """An application names its groups, with up to 32,767 characters: one held every command for half a minute."""
+    name = "-" * 30_000
+    assert (False, True) == (patterns.accepts(name), patterns.undecided(name))
+    assert "take too long to match it" in reason(name, topics=patterns)
+
+
+def test_names_are_matched_up_to_a_length():
+    """Kafka's topics have 249 characters at most."""
+    assert [(True, False), (False, True)] == [
+        (EVERYTHING.accepts("-" * length), EVERYTHING.undecided("-" * length)) for length in (1000, 1001)
+    ]

@@ -111,3 +111,19 @@ def test_a_key_shows_itself_nowhere() -> None:
     rule = Rule("r", (".*",), hashed=(("a",),), key=KEY)
     assert "0123" not in f"{rule}{rule.description}"
     assert rule.description != Rule("r", (".*",), hashed=(("a",),), key=HmacKey(b"f" * 16)).description
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        (Rule("slow", (".*",), drop_key=".*a.*a.*b"), None),
+        (
+            Rule("slow", (".*",), drop_field=FieldMatches(("f",), ".*a.*a.*b")),
+            b'{"f":"%s"}' % (b"a" * 100_000),
+        ),
+    ],
+)
+def test_a_record_that_takes_too_long_to_match_fails_its_rule(rule: Rule, value: bytes | None) -> None:
+    """It would hold a lane for hours."""
+    with pytest.raises(RefusedValueError, match=r"rule slow: a pattern takes longer than 0.5 s to match"):
+        make(rule, value, b"a" * 100_000)

@@ -17,6 +17,7 @@ from twinlog.groups.report import UncoveredGroup
 from twinlog.groups.translate import begun_empty, never_copied
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
+from twinlog.policy.selection import LONGEST_NAME
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps
@@ -70,13 +71,17 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class GroupPositions:
-    """Tell what the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`)."""
+    """Tell what the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`).
+
+    `undecided` are groups of which nobody can say whether the flow follows them.
+    """
 
     at_ms: int
     listed: tuple[GroupListing, ...]
     committed: Answers[str, Offsets]
     there: Answers[str, Offsets]
     states: Mapping[str, GroupListing]
+    undecided: tuple[GroupListing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +118,12 @@ class GroupView:
 def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     """Read the groups and their positions.  Raises ClusterUnreachable, ClusterRefused."""
     at_ms = clock.now_ms()
-    listed = tuple(it for it in clusters.source.groups() if flow.follows_group(it.group))
+    every = clusters.source.groups()
+    listed = tuple(it for it in every if flow.follows_group(it.group))
+    undecided = tuple(it for it in every if flow.groups.undecided(it.group))
     committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
-    return GroupPositions(at_ms, listed, committed, there, _listed_there(clusters.target))
+    return GroupPositions(at_ms, listed, committed, there, _listed_there(clusters.target), undecided)
 
 
 def _listed_there(target: ClusterReader) -> Mapping[str, GroupListing]:
@@ -143,7 +150,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     )
     return GroupView(
         positions=positions,
-        uncovered=(*_uncovered(positions.listed), *_refused(committed.refused), *hidden),
+        uncovered=(*_uncovered(positions), *_refused(committed.refused), *hidden),
         routes=dict(_routes(snapshot, wanted)) if wanted else {},
         unread=dict(_unread(flow, snapshot.discovery, wanted)) if wanted else {},
         checkpoints=checkpoints,
@@ -154,8 +161,11 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     )
 
 
-def _uncovered(listed: Iterable[GroupListing]) -> Iterator[UncoveredGroup]:
-    for it in listed:
+def _uncovered(positions: GroupPositions) -> Iterator[UncoveredGroup]:
+    for it in positions.undecided:
+        reason = f"its name is longer than {LONGEST_NAME} characters, or takes too long to match"
+        yield UncoveredGroup(it.group, it.type, reason)
+    for it in positions.listed:
         if it.type in {"share", "streams"}:
             reason = f"a {it.type} group keeps its progress in no offsets that could be translated"
             yield UncoveredGroup(it.group, it.type, reason)

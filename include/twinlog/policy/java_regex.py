@@ -57,6 +57,18 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
     raise ConfigError(f"the regular expression {pattern!r} {why}", hint=hint, pattern=pattern)
 
 
+MOST_SECONDS = 0.5
+"""CPU seconds that one match may take: a pattern with many `.*` may take hours over a text made for it."""
+
+
+def matches(pattern: regex.Pattern[str], text: str) -> bool | None:
+    """Say whether a compiled Java regex matches a text as a whole; None if it takes too long to say."""
+    try:
+        return pattern.match(text, timeout=MOST_SECONDS) is not None
+    except TimeoutError:
+        return None
+
+
 class _Translation:
     """Translate a pattern in one pass over its tokens; `at` is where the current token begins."""
 

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 import regex
 
 from twinlog.errors import ConfigError
-from twinlog.policy.java_regex import compile_java
+from twinlog.policy.java_regex import compile_java, matches
 from twinlog.policy.replication import IdentityReplicationPolicy, ReplicationPolicy
+
+LONGEST_NAME = 1000
+"""Characters of a name that is matched.  Kafka's topics have at most 249; a client may name a group with 32,767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class NameFilter:
     """Accept a name if the include list matches it as a whole and the exclude list does not.
 
     Each list is joined with `|` into one Java regular expression, as MM2 does, so an inline flag such as `(?i)` in one
-    element also applies to the elements after it.  An empty list matches nothing.  Raises ConfigError, naming the
+    element also applies to the elements after it.  An empty list matches nothing.  A name that is too long, or that
+    takes too long to match, is neither included nor accepted, and counts as excluded.  Raises ConfigError, naming the
     element, for an element that is not a Java regex or cannot be given the same meaning here.
     """
 
@@ -38,11 +42,21 @@ class NameFilter:
 
     def includes(self, name: str) -> bool:
         """Say whether the include list matches `name`."""
-        return self._included is not None and self._included.match(name) is not None
+        return _says(self._included, name) is True
 
     def excludes(self, name: str) -> bool:
         """Say whether the exclude list matches `name`."""
-        return self._excluded is not None and self._excluded.match(name) is not None
+        return _says(self._excluded, name) is not False
+
+    def undecided(self, name: str) -> bool:
+        """Say whether `name` is too long, or takes too long to match."""
+        return _says(self._included, name) is None or _says(self._excluded, name) is None
+
+
+def _says(pattern: regex.Pattern[str] | None, name: str) -> bool | None:
+    if pattern is None:
+        return False
+    return matches(pattern, name) if len(name) <= LONGEST_NAME else None
 
 
 def _compile(patterns: tuple[str, ...]) -> regex.Pattern[str] | None:
@@ -104,9 +118,12 @@ def why_left_out(
 
 
 def _why_filtered(topic: str, topics: NameFilter) -> str | None:
-    if not topics.includes(topic):
-        return "no pattern of topics matches it"
-    return "a pattern of topics.exclude matches it" if topics.excludes(topic) else None
+    if topics.accepts(topic):
+        return None
+    if topics.undecided(topic):
+        return "the patterns of topics and topics.exclude take too long to match it"
+    included = topics.includes(topic)
+    return "a pattern of topics.exclude matches it" if included else "no pattern of topics matches it"
 
 
 def is_internal(topic: str, policy: ReplicationPolicy) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 
 import regex
 
-from twinlog.policy.java_regex import compile_java
+from twinlog.policy.java_regex import MOST_SECONDS, compile_java, matches
 from twinlog.policy.selection import NameFilter
 from twinlog.transforms.json_fields import Finder, NotJsonError, Path, TooDeepError, content, replaced
 
@@ -112,7 +112,11 @@ def applied(rules: Sequence[Rule]) -> Applied:
     def apply(key: bytes | None, value: bytes | None) -> bytes | None:
         """Apply every rule, up to one that drops the record."""
         for rule in each:
-            value = rule.apply(key, value)
+            try:
+                value = rule.apply(key, value)
+            except _TooSlowError:
+                why = f"rule {rule.name}: a pattern takes longer than {MOST_SECONDS} s to match"
+                raise RefusedValueError(why) from None
             if value is DROPPED:
                 break
         return value
@@ -130,8 +134,7 @@ class _Test:
     def holds(self, value: bytes) -> bool:
         """Say whether it holds for one of the places where the field is found."""
         return any(
-            self._pattern is None
-            or self._pattern.match(content(value[it.start : it.end].decode())) is not None
+            self._pattern is None or _matched(self._pattern, content(value[it.start : it.end].decode()))
             for it in self._finder.find(value)
         )
 
@@ -140,7 +143,7 @@ class _OneRule:
     """A rule, ready for many records."""
 
     def __init__(self, rule: Rule) -> None:
-        self._rule = rule
+        self._rule, self.name = rule, rule.name
         self._drop_key = compile_java(rule.drop_key) if rule.drop_key is not None else None
         self._dropped = _Test(rule.drop_field) if rule.drop_field is not None else None
         edited = [*rule.masked, *rule.hashed]
@@ -186,7 +189,18 @@ class _OneRule:
 def _matches(pattern: regex.Pattern[str] | None, key: bytes | None) -> bool:
     if pattern is None or key is None:
         return False
-    return pattern.match(str(key, "utf-8", "surrogateescape")) is not None
+    return _matched(pattern, str(key, "utf-8", "surrogateescape"))
+
+
+class _TooSlowError(Exception):
+    """Report a text that takes too long to match."""
+
+
+def _matched(pattern: regex.Pattern[str], text: str) -> bool:
+    found = matches(pattern, text)
+    if found is None:
+        raise _TooSlowError
+    return found
 
 
 _EMPTY: Final = {b'"': b'""', b"{": b"{}", b"[": b"[]", b"t": b"false", b"f": b"false", b"n": b"null"}
