@@ -455,6 +455,37 @@ def test_what_is_hidden_from_twinlog_is_never_nothing(tmp_path: Path) -> None:
         assert list(range(75)) == numbers_in(b, pair.remote)
 
 
+def test_a_group_that_would_skip_records(new_pair) -> None:
+    """It was used on B once: it blocks until a person answers for it, and a consumer skips what was said."""
+    pair = new_pair()
+    produce(pair.source, "orders", numbered(0, 300))
+    commit_group(pair.source, "billing", "orders", 100)
+    pair.cycle()
+    pair.audit()
+    commit_group(pair.target, "billing", pair.remote, 250)
+    skips = "group billing skips 150 records of orders-0"
+    _, groups = pair.command("groups")
+    (row,) = groups["flows"][0]["rows"]
+    assert (150, False) == (row["records_skipped"], row["exact"])
+    _, dry = pair.command("failover", "--mode", "planned", "--dry-run")
+    assert skips in " ".join(it["message"] for it in dry["steps"])
+    refused = pair.fail_over(Mode.PLANNED)
+    assert "not ready, group-not-ahead" in steps_of(refused)
+    words = ("--for", "billing", "--by", "jo", "--until", "4h", "--reason", "it has read them there")
+    code, _ = pair.command("waiver", "add", "group-not-ahead", *words)
+    assert 0 == code
+    questions = []
+    report = pair.fail_over(Mode.PLANNED, lambda it: questions.append(it) or Answer.YES)
+    assert "promoted" == report.state.value, steps_of(report)
+    assert skips in questions[0] and "0 of them exact" in steps_of(report)
+    evidence = json.loads(Path(report.evidence).read_text())["payload"]["recovery"]
+    assert [(0, 150)] == [(it["again"], it["skipped"]) for it in evidence["groups"]]
+    reader = Reader(pair.target, pair.remote, "billing")
+    reader.wait_for({299})
+    reader.stop()
+    assert list(range(250, 300)) == reader.read
+
+
 def administrator(cluster: Any) -> KafkaCluster:
     """Open a cluster as the user that may do everything."""
     host, port = cluster.bootstrap_servers.split(":")

@@ -6,6 +6,7 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
@@ -14,6 +15,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.gate import same_record
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.gate.facts import StandbyState, known_topics
@@ -21,7 +23,7 @@ from twinlog.grouped import grouped
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
@@ -82,10 +84,17 @@ def group_row(
         "passed_on": _passed_on(row, noted),
         "same_record": None if same is None else int(same),
         "rewound_records": row.records_skipped if row.reason in REWOUND else 0,
-        "skipped_records": row.records_skipped,
+        "skipped_records": _skipped(row),
         "missing_records": row.records_missing,
         **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
     }
+
+
+def _skipped(row: GroupPartitionRow) -> int | None:
+    """Count what a group skips that was not rewound; None if where it would go on is not known."""
+    if row.downstream_offset is None:
+        return None
+    return 0 if row.reason in REWOUND else row.records_skipped
 
 
 def refused_row(group: str) -> Row:
@@ -133,7 +142,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
     noted_here = [it for place, it in noted.items() if place not in waiting]
     return GroupFacts(
         (
-            *known_rows(flow, noted_here, committed, state.offsets),
+            *known_rows(flow, noted_here, committed, state),
             *(missing_row(it) for it in sorted(waiting)),
         ),
         tuple(GroupAtRisk(group, None) for group in groups),
@@ -200,26 +209,42 @@ def known_rows(
     flow: FlowSettings,
     noted: Iterable[DatedCheckpoint],
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
-    offsets: Mapping[TopicPartition, PartitionOffsets],
+    state: StandbyState,
 ) -> tuple[Row, ...]:
     """Make one row per checkpoint.  Pure.
 
     If a position should have been committed and is missing, or lies before its checkpoint, it counts as wrongly not
-    synced.  Without `sync.group.offsets.enabled` clients translate by the checkpoint, so the checkpoint is the
-    position.
+    synced.  If it lies behind it, the group skips what it has not read since on the source.  Without
+    `sync.group.offsets.enabled` clients translate by the checkpoint, so the checkpoint is the position.
     """
-    rows = []
+    rows, source_of = [], sources_of_copies(flow, state.ledger)
     for it in (one.checkpoint for one in noted):
         at = it.topic_partition
         found = committed.get(it.group, {}).get(at)
         there = found.offset if found is not None else None
         behind = there is None or there < it.downstream_offset
         position = there if flow.sync_group_offsets else max(it.downstream_offset, there or 0)
+        life = known_life(state.ledger, source_of(it.topic) or it.topic, it.partition)
         rows.append({
             "group": it.group,
             "topic": it.topic,
             "partition": it.partition,
             "wrongly_not": int(flow.sync_group_offsets and behind),
-            **_place(offsets.get(at), position),
+            "skipped_records": records_between(state.maps.seen(life), it.downstream_offset, there or 0),
+            **_place(state.offsets.get(at), position),
         })
     return tuple(rows)
+
+
+def known_life(ledger: Ledger, topic: str, partition: int) -> SourceIncarnation:
+    """Return the incarnation of a source partition that is copied now, by the ledger.  Pure."""
+    life = ledger.incarnations.get(topic)
+    return SourceIncarnation(topic, life.topic_id if life is not None else "", partition)
+
+
+def records_between(packed: PackedMap | UnreadableMap | None, start: int, end: int) -> int:
+    """Count the copied records at offsets [start, end) of a copy; offsets, if no map can be read.  Pure."""
+    if isinstance(packed, PackedMap):
+        with suppress(UnreadableMap):
+            return packed.records_between(start, end) if start < end else 0
+    return max(0, end - start)

@@ -179,6 +179,7 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     return due if rewound or moved or wrong or (holds and old) else None
 
 
+_SKIPS = "; {} record(s) that it has not read on the source lie before its position there: it would skip them"
 _MISSING_THERE = "; at most {} unread record(s) are not on the target: expired there, or never copied"
 
 
@@ -204,6 +205,8 @@ def row_of(
     """
     position = standing.position
     missing = position.missing if position is not None else 0
+    skips = skipped if verdict.write is None else 0
+    text = verdict.text + (_SKIPS.format(skips) if skips else "")
     return GroupPartitionRow(
         group=standing.group,
         topic=standing.topic,
@@ -211,12 +214,12 @@ def row_of(
         partition=standing.remote.partition,
         upstream_offset=standing.committed.offset,
         downstream_offset=position.offset if position is not None else None,
-        exact=position is not None and position.exact,
+        exact=position is not None and position.exact and not skips,
         ahead=position is not None and position.ahead,
         committed_there=standing.there.offset if standing.there is not None else None,
         state=verdict.state,
         reason=verdict.reason,
-        text=verdict.text + (_MISSING_THERE.format(missing) if missing else ""),
+        text=text + (_MISSING_THERE.format(missing) if missing else ""),
         expected_duplicates=None if again is None or position is None else again + position.max_duplicates,
         at_ms=at_ms,
         records_skipped=skipped,
@@ -261,6 +264,11 @@ def final_row(
         # If another user has just committed, the records which that skips are not known.
         skipped = row.records_skipped if refused.reason is SyncReason.REFUSED else 0
         return replace(
-            row, state=refused.state, reason=refused.reason, text=refused.text, records_skipped=skipped
+            row,
+            exact=row.exact and not skipped,
+            state=refused.state,
+            reason=refused.reason,
+            text=refused.text,
+            records_skipped=skipped,
         )
     return replace(row, committed_there=verdict.write, records_skipped=0)

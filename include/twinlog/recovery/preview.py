@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from twinlog import clock
 from twinlog.clock import iso
@@ -29,6 +29,7 @@ from twinlog.recovery.report import (
     StepReport,
     TopicAtRisk,
     at_risk,
+    skips,
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
@@ -131,7 +132,8 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
         + f", and watch for {flow.gate.fence_seconds} s",
         StepName.DRAIN: at_risk(topics).told(f"are not on {flow.target.alias} now"),
         StepName.GROUPS: f"{len({it.group for it in rows}):,} groups, {len(rows):,} positions"
-        + (f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}" if wrong else ""),
+        + (f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}" if wrong else "")
+        + _skipping(placed(rows)),
         StepName.RIGHTS: f"{changes} changes on {flow.target.alias}",
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
@@ -155,7 +157,8 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
         + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else "")
-        + without_place(placings),
+        + without_place(placings)
+        + _skipping(shown(placings)),
         StepName.RIGHTS: _rights(snapshot),
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
@@ -163,6 +166,10 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
     if alive:
         texts[StepName.GATE] = f"would say no: {flow.source.alias} answers (use --mode planned)"
     return topics, shown(placings), texts, loss.seconds, loss.estimate
+
+
+def _skipping(groups: Sequence[PlacedGroup]) -> str:
+    return f"; {text}" if (text := skips(groups)) else ""
 
 
 def _rights(snapshot: FlowSnapshot) -> str:

@@ -88,7 +88,11 @@ class CutReport:
 
 @dataclass(frozen=True, slots=True)
 class PlacedGroup:
-    """A group's position on both sides; `again` is how many records it would read again, None if that is unknown."""
+    """A group's position on both sides.
+
+    `again` is how many records it would read again, `skipped` how many it would not read that it has not read on the
+    source either; None if that is unknown.  Without the source it is at most so many.
+    """
 
     group: str
     topic: str
@@ -96,6 +100,16 @@ class PlacedGroup:
     upstream_offset: int
     downstream_offset: int | None
     again: int | None
+    skipped: int | None = None
+
+
+def skips(groups: Iterable[PlacedGroup]) -> str:
+    """Say in a clause which groups skip records, how many and where; "" if none is known to.  Pure."""
+    return listed([
+        f"group {it.group} skips {it.skipped:,} records of {it.topic}-{it.partition}"
+        for it in groups
+        if it.skipped
+    ])
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ CYCLE_ONLY_NEEDS_NOTHING = {
     "group-lag-not-negative",
     "group-same-record",
     "group-all-there",
+    "group-not-ahead",
     "schema-parity",
     "map-whole",
     "nothing-deleted-early",

@@ -150,6 +150,11 @@ def note_lines(found: FailoverReport) -> Iterator[str]:
     yield from (
         f"  {it.group} would read {it.again:,} records of {it.topic}-{it.partition} again" for it in again
     )
+    yield from (
+        f"  {it.group} would skip {it.skipped:,} records of {it.topic}-{it.partition}"
+        for it in found.groups
+        if it.skipped
+    )
     if unknown:
         yield f"  how many records are read again is not known for {unknown:,} positions"
 

@@ -110,7 +110,7 @@ def _grids(report: dict[str, Any]) -> Iterator[Grid]:
     columns = (
         "group | topic: remote_topic | partition | upstream: upstream_offset"
         " | downstream: downstream_offset | exact | committed_there | state"
-        " | again: expected_duplicates | why: text"
+        " | again: expected_duplicates | skipped: records_skipped | why: text"
     )
     nothing = "no group has committed offsets of what is replicated"
     yield Grid.of(_title(report), columns, report["rows"], nothing)

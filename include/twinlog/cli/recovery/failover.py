@@ -152,9 +152,12 @@ def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:
     """Show where groups were placed."""
     return Grid(
         f"{flow}: groups",
-        ("group", "topic", "partition", "upstream", "downstream", "read again"),
+        ("group", "topic", "partition", "upstream", "downstream", "read again", "skipped"),
         [
-            (it.group, it.topic, it.partition, it.upstream_offset, it.downstream_offset, it.again)
+            (
+                *(it.group, it.topic, it.partition, it.upstream_offset, it.downstream_offset),
+                *(it.again, it.skipped),
+            )
             for it in groups
         ],
     )

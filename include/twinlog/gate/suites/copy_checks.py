@@ -141,11 +141,11 @@ GROUP_NOT_REWOUND = critical(
     "it would skip what it was to read again: twinlog.group.sync.policy=follow takes it back in the next cycle, or"
     " reset it there by hand; waive it for a group that need not",
 )
-GROUP_NOT_AHEAD = warning(
+GROUP_NOT_AHEAD = critical(
     "group-not-ahead",
     "skipped_records = 0",
     "no group would skip records: none stands further on the target than it has read on the source",
-    "right if it read them on the target; if not, reset it there by hand (`twinlog groups` shows both positions)",
+    "reset it there by hand (`twinlog groups` shows both positions); if it may skip them, say so: waive it",
     needs=False,
 )
 GROUP_ALL_THERE = critical(

@@ -85,7 +85,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
                 ),
                 *_AUDIT,
             ),
-            (copy.GROUP_COVERED, *_GROUP_RANGES),
+            (copy.GROUP_COVERED, copy.GROUP_NOT_AHEAD, *_GROUP_RANGES),
             (*_FLOW, whole.SOURCE_SILENT, whole.FREE_DISK, whole.METADATA),
         )
     after_producers = (whole.FENCED,) if not still_writing else ()

@@ -23,7 +23,7 @@ from twinlog.recovery.failback import failback, homes, standby
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failover import done_before
 from twinlog.recovery.procedure import HOME, StepName, Tail
-from twinlog.recovery.report import Outcome, State, StepReport, done, failed, waiting
+from twinlog.recovery.report import Outcome, State, StepReport, done, failed, skips, waiting
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.scene import Answer, Scene
@@ -178,10 +178,11 @@ def approve(journey: Journey) -> Outcome:
     """Ask a person; without one the way home waits."""
     flow, placed = journey.there.flow, journey.back.groups
     groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
-    lost = planned.told_lost(journey.there, journey.back)
+    least = "at least " if any(it.again is None for it in placed) else ""
+    lost = ", but ".join(filter(None, [planned.told_lost(journey.there, journey.back), skips(placed)]))
     question = (
         f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
-        f" {again:,} records are read again"
+        f" {least}{again:,} records are read again"
     )
     match journey.there.tools.approve(question):
         case Answer.YES:

@@ -18,11 +18,12 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery import evidence, transitions
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import Outcome, done, failed, skipped, waiting
+from twinlog.recovery.report import Outcome, done, failed, skipped, skips, waiting
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.planned import answering, moved_since, told_lost
 from twinlog.recovery.steps.scene import Answer, Scene
+from twinlog.recovery.steps.source_dead import read_placings, shown
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
 
@@ -59,6 +60,11 @@ def approve(scene: Scene) -> Outcome:
     else:
         assert scene.loss is not None  # the step before has counted it
         cost = scene.loss.cost
+        if not scene.untold:
+            ledger = read_ledger(flow, scene.clusters.target)
+            scene.groups = shown(read_placings(flow, scene.clusters.target, ledger, scene.limits))
+    if text := skips(scene.groups):
+        cost = f"{cost}, but {text}"
     if scene.groups_at_ms is not None:
         cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
     if scene.cut is not None:

@@ -42,6 +42,7 @@ from twinlog.recovery.report import (
     at_risk,
     done,
     failed,
+    skips,
     waiting,
 )
 from twinlog.recovery.steps import registries
@@ -242,7 +243,7 @@ def place_groups(scene: Scene) -> Outcome:
         if time.monotonic() >= deadline:
             return waiting(_why_not_placed(flow, reading, misplaced(result.rows)))
         scene.tools.sleep(LOOK_SECONDS)
-    return done(_placed_text(result))
+    return done("; ".join(filter(None, [_placed_text(result), skips(scene.groups)])))
 
 
 def placing(flow: FlowSettings) -> FlowSettings:
@@ -262,6 +263,9 @@ def placed(rows: Sequence[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
             if it.reason is SyncReason.WRITTEN or it.state is not SyncState.SYNCED
             else it.committed_there,
             it.expected_duplicates,
+            None
+            if it.downstream_offset is None or it.reason is SyncReason.ACTIVE_THERE
+            else it.records_skipped,
         )
         for it in rows
     )
@@ -391,14 +395,20 @@ def moved_since(scene: Scene) -> str:
     if left.records is None:
         return f"{left.blind} on {scene.flow.source.alias}"
     result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
-    others = [it for it in result.rows if not _put_back(scene, it)]
-    rows = [it for it in others if it.reason is SyncReason.WRITTEN]
-    if rows:
-        first = rows[0]
-        return f"group {first.group} moved on {first.topic}-{first.partition} since"
-    if wrong := misplaced(others):
+    return _group_moved(scene, [it for it in result.rows if not _put_back(scene, it)])
+
+
+def _group_moved(scene: Scene, rows: Sequence[GroupPartitionRow]) -> str:
+    """Say which group is not any more where it was placed, or skips more than a person was told; "" if none.  Pure."""
+    if moved := [it for it in rows if it.reason is SyncReason.WRITTEN]:
+        return f"group {moved[0].group} moved on {moved[0].topic}-{moved[0].partition} since"
+    if wrong := misplaced(rows):
         return f"group {wrong[0].group} is not in its place any more: {wrong[0].text}"
-    return ""
+    told = {(it.group, it.topic, it.partition): it.skipped or 0 for it in scene.groups}
+    more = skips(
+        it for it in placed(rows) if (it.skipped or 0) > told.get((it.group, it.topic, it.partition), 0)
+    )
+    return f"{more}, more than before" if more else ""
 
 
 def _put_back(scene: Scene, row: GroupPartitionRow) -> bool:

@@ -12,10 +12,10 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import Waiver, counting
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.gate.groups import left_behind, of_this_incarnation
+from twinlog.gate.groups import known_life, left_behind, of_this_incarnation, records_between
 from twinlog.groups.translate import never_copied, positions
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
-from twinlog.recovery.report import Outcome, PlacedGroup, done, waiting
+from twinlog.kafka_types import TopicPartition
+from twinlog.recovery.report import Outcome, PlacedGroup, done, skips, waiting
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
@@ -40,8 +40,9 @@ NO_LIMIT = 1 << 63
 class Placing:
     """Tell where one group goes on: its last checkpoint, the offset to commit, and what is committed there now.
 
-    `write` is None if it stands there already, or has read on there.  `trouble` says why it cannot be placed.  If the
-    copy is `gone`, and nothing is copied into it any more, there is no place, and nothing to do.
+    `write` is None if it stands there already, or behind it: then it skips at most `skipped` records.  `trouble` says
+    why it cannot be placed.  If the copy is `gone`, and nothing is copied into it any more, there is no place, and
+    nothing to do.
     """
 
     checkpoint: DatedCheckpoint
@@ -51,6 +52,7 @@ class Placing:
     exact: bool
     trouble: str = ""
     gone: bool = False
+    skipped: int = 0
 
     @property
     def key(self) -> GroupPartition:
@@ -90,11 +92,12 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     unplaced = f"; left where they are, by waiver: {listed(left)}" if left else ""
     written = sum(len(it) for it in changes.values())
     inexact = sum(not it.exact and not it.gone for it in placings)
-    about = f"; {inexact:,} begin earlier than they had read" if inexact else ""
-    return done(
+    about = f"; {inexact:,} are not exact" if inexact else ""
+    text = (
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
         f"{without_place(placings)}"
     )
+    return done("; ".join(filter(None, [text, skips(scene.groups)])))
 
 
 def without_place(placings: Sequence[Placing]) -> str:
@@ -168,8 +171,7 @@ def place(
             trouble = "" if over else "its copy is gone, or does not answer"
             found.append(Placing(noted[key], source, there, None, exact=False, trouble=trouble, gone=over))
             continue
-        life = ledger.incarnations.get(source)
-        known = SourceIncarnation(source, life.topic_id if life is not None else "", it.partition)
+        known = known_life(ledger, source, it.partition)
         offset, exact = it.downstream_offset, False
         if source != it.topic and not ledger.came_home and flow.homes is None:
             offset, exact = _translated(
@@ -187,7 +189,11 @@ def place(
             if active and not stands
             else ""
         )
-        found.append(Placing(noted[key], source, there, None if stands else offset, exact, trouble))
+        skipped = records_between(maps.seen(known), offset, there.offset) if stands and there else 0
+        write = None if stands else offset
+        found.append(
+            Placing(noted[key], source, there, write, exact and not skipped, trouble, skipped=skipped)
+        )
     return tuple(found)
 
 
@@ -215,6 +221,7 @@ def shown(placings: Sequence[Placing]) -> tuple[PlacedGroup, ...]:
             it.checkpoint.checkpoint.upstream_offset,
             it.write if it.write is not None else (it.there.offset if it.there is not None else None),
             None,  # what it has read on the source since its checkpoint cannot be asked
+            it.skipped,
         )
         for it in placings
     )
