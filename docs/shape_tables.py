@@ -109,7 +109,6 @@ ANSWERS = (
     Answer(["offsets alter"], "lifecycle.alter:AlterResult", more=DRY_RUN),
     Answer(["quarantine list"], "quarantine.read:Quarantined", LIST % "records"),
     Answer(["quarantine skip"], "quarantine.skip:Skipped", more=DRY_RUN),
-    Answer(["quarantine replay"], "quarantine.replay:Replayed"),
     Answer(["rebuild"], "lifecycle.rebuild:RebuildResult"),
     Answer(["rebuild --dry-run"], "lifecycle.rebuild_plan:RebuildPlan"),
     Answer(["forget"], "lifecycle.forget:ForgetResult"),

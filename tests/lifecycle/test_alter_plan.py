@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.records import Gap, GapCause, Quarantine, QuarantineReplayed
+from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.lifecycle.alter_plan import (
     Alteration,
@@ -86,15 +86,12 @@ def test_a_record_written_aside_is_not_written_aside_twice() -> None:
     )
 
 
-def test_a_damaged_batch_that_was_skipped_is_copied_after_all_unless_it_was_replayed() -> None:
-    """If nothing was copied behind it, it comes in order; what another topic has got would be a second time."""
+def test_a_damaged_batch_that_was_skipped_is_copied_after_all() -> None:
+    """If nothing was copied behind it, it comes in order."""
     at = replace(AT, offset_map=OffsetMap.of([MapSegment(0, 10, ())]))
     gap = Gap("t", 0, 6, 8, GapCause.QUARANTINE, 1, 3, "id", copied_past=True)
-    replayed = QuarantineReplayed("t", "id", 0, 6, "mine", "mine-1", "ann", 2)
     assert Direction.BACK is plan_alteration(at, 6, ledger_from([gap])).direction
     assert [(gap, None)] == list(gaps_undone(ledger_from([gap]), at, 6))
-    assert "was replayed to mine" in refused(at, 6, ledger_from([gap, replayed]))
-    assert Direction.BACK is plan_alteration(at, 9, ledger_from([gap, replayed])).direction
 
 
 def test_a_source_that_is_shorter_than_its_copy_is_no_matter_of_offsets() -> None:

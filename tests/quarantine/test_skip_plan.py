@@ -122,9 +122,5 @@ def test_its_bytes_are_the_value_of_a_record_of_the_quarantine() -> None:
     found = damaged_batch(AT, 12, memoryview(DAMAGED))
     (made,) = aside("q", AT, found, 1_000_000)
     part = read_part(record_rest(made.key, made.value, made.headers))
-    assert (("t", "id", 2, 10), DAMAGED, "corrupt-batch", (("twinlog.batch", b"14"),)) == (
-        (part.origin.topic, part.origin.topic_id, part.origin.partition, part.origin.offset),
-        part.value,
-        part.reason,
-        part.headers,
-    )
+    assert (("t", "id", 2, 10), "corrupt-batch") == (tuple(part.origin), part.reason)
+    assert (DAMAGED, ("twinlog.batch", b"14")) == (made.value, made.headers[0])

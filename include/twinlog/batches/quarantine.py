@@ -88,17 +88,12 @@ class Origin(NamedTuple):
     partition: int
     offset: int
 
-    @property
-    def place(self) -> tuple[str, str, int]:
-        """The partition of the incarnation."""
-        return self.topic, self.topic_id, self.partition
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """A record of the quarantine topic: all of a record that was written aside, or part `number` of `count`.
 
-    `headers` are the record's own; a part but the first has none, and no key.
+    `size` are the bytes of its key and value.
     """
 
     origin: Origin
@@ -106,9 +101,7 @@ class Part:
     reason: str
     number: int
     count: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    size: int
 
 
 def read_part(rest: memoryview) -> Part:
@@ -116,8 +109,7 @@ def read_part(rest: memoryview) -> Part:
     key, value, headers = key_value_headers(rest)
     split = bool(headers) and headers[-1][0] == _PART
     numbers = (headers[-1][1] or b"") if split else b"1/1"
-    headers = headers[:-1] if split else headers
-    own, origin = headers[: -len(_ORIGIN)], headers[-len(_ORIGIN) :]
+    origin = (headers[:-1] if split else headers)[-len(_ORIGIN) :]
     topic, topic_id, partition, offset, timestamp, reason = (
         [(content or b"").decode("utf-8", "backslashreplace") for _, content in origin]
         if tuple(name for name, _ in origin) == _ORIGIN
@@ -126,18 +118,13 @@ def read_part(rest: memoryview) -> Part:
     try:
         number, count = map(int, numbers.split(b"/"))
         place = Origin(topic, topic_id, int(partition), int(offset))
-        return Part(place, int(timestamp), reason, number, count, key, value, own)
+        return Part(place, int(timestamp), reason, number, count, len(key or b"") + len(value or b""))
     except ValueError:
         raise FormatError(
             "a record of the quarantine does not say where it comes from",
             hint="find out who else writes to that topic",
             code="quarantine",
         ) from None
-
-
-def origin_headers(part: Part) -> Headers:
-    """Return the headers that tell of a record where it comes from, as they stand in the quarantine."""
-    return _origin(part.origin, part.timestamp_ms, part.reason)
 
 
 def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:

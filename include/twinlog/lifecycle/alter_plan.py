@@ -173,18 +173,6 @@ def _require_no_copies(at: Standing, to: int, ledger: Ledger) -> None:
                 " second time",
                 f"go back to {it.offset + 1} at most, or {rebuild}",
             )
-    replayed = {
-        (it.topic_id, it.offset): it.to_topic for it in of_partition(ledger.replayed, at.topic, at.partition)
-    }
-    for gap in of_partition(ledger.gaps, at.topic, at.partition):
-        where = replayed.get((gap.topic_id, gap.first_offset))
-        if where and gap.topic_id == at.topic_id and to <= gap.last_offset:
-            _refuse(
-                at,
-                f"cannot go back to upstream offset {to}: the batch at {gap.first_offset} was replayed to {where}, and"
-                " would be a second time",
-                f"go back to {gap.last_offset + 1} at most, or {rebuild}",
-            )
     # In front of its beginning an empty copy can hold nothing.
     first = max(to, at.begins) if at.begins is not None and at.into_empty else to
     covered = first >= at.goes_on or (

@@ -204,7 +204,7 @@ def erasure(
 ) -> Iterator[StateRecord]:
     """Forget all that is about a topic's copy: progress, map, gaps, audits, offsets left out, and where it begins.
 
-    A map that cannot be read is forgotten like any other.  Notes of replays stay, as the quarantine topic itself does.
+    A map that cannot be read is forgotten like any other.
     """
     for partition in stored:
         if partition.topic == topic:

@@ -1,1 +1,1 @@
-"""List what was written aside, replay it to a topic of the user's, and skip damaged batches."""
+"""List what was written aside, and skip damaged batches."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,8 +13,8 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.ledger.records import Gap, GapCause, Quarantine, QuarantineReplayed
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.formats.ledger.records import GapCause
+from twinlog.kafka_types import OfIncarnation, TopicPartition
 from twinlog.logs.partition_reader import PartitionReader, require_whole
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.state.ledger import Ledger, read_ledger
@@ -37,32 +36,26 @@ class Kept(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A record that was written aside, as the quarantine topic holds it: whole, joined of its parts.
+    """A record that was written aside, in one part or several.
 
-    It lies at `first_offset` to `last_offset` (downstream) of the quarantine topic.
+    It lies at `first_offset` to `last_offset` (downstream) of the quarantine topic.  `size` are the bytes of its key
+    and value.
     """
 
-    part: Part
+    origin: Origin
+    timestamp_ms: int
+    reason: str
+    size: int
     first_offset: int
     last_offset: int
 
-    @property
-    def origin(self) -> Origin:
-        """Where the record comes from."""
-        return self.part.origin
-
-    @property
-    def size(self) -> int:
-        """The bytes of its key and value."""
-        return len(self.part.key or b"") + len(self.part.value or b"")
-
 
 @dataclass(frozen=True, slots=True)
-class Quarantined(OfPartition):
+class Quarantined(OfIncarnation):
     """A record of the source that the target cannot hold, or a damaged batch, and so is not in the copy.
 
     `offset` is upstream; `last_offset` is a batch's last one, None for a record.  `place` names where its bytes are on
-    the target, "" for nowhere.  `replayed_to` are topics of the target that `twinlog quarantine replay` wrote it to.
+    the target, "" for nowhere.
     """
 
     topic: str
@@ -76,12 +69,6 @@ class Quarantined(OfPartition):
     size: int | None = None
     at_ms: int | None = None
     timestamp_ms: int | None = None
-    replayed_to: tuple[str, ...] = ()
-
-    @property
-    def origin(self) -> Origin:
-        """Where it comes from."""
-        return Origin(self.topic, self.topic_id, self.partition, self.offset)
 
 
 def listed(flow: FlowSettings, clusters: Clusters) -> tuple[Quarantined, ...]:
@@ -92,65 +79,37 @@ def listed(flow: FlowSettings, clusters: Clusters) -> tuple[Quarantined, ...]:
     """
     before = read_ledger(flow, clusters.target)
     with Brokers(flow.target.connection) as brokers:
-        held = [_bare(it) for it in read(flow, clusters, brokers)]
+        held = list(read(flow, clusters, brokers))
     # The flow may write aside meanwhile: what is held is noted by now, and what was noted before was held by then.
     found = rows(flow.quarantine_topic, read_ledger(flow, clusters.target), held)
-    known = {it.origin for it in rows(flow.quarantine_topic, before, ())}
-    return tuple(it for it in found if it.state is not Kept.GONE or it.origin in known)
+    known = {(*it.life, it.offset) for it in rows(flow.quarantine_topic, before, ())}
+    return tuple(it for it in found if it.state is not Kept.GONE or (*it.life, it.offset) in known)
 
 
-def _bare(aside: Aside) -> tuple[Aside, int]:
-    """Return a record without its contents, and its size: a list needs no more memory than its lines."""
-    bare = replace(aside.part, key=None, value=None, headers=())
-    return replace(aside, part=bare), aside.size
-
-
-def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[tuple[Aside, int]]) -> tuple[Quarantined, ...]:
+def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[Aside]) -> tuple[Quarantined, ...]:
     """Put together what the ledger notes and what the topic holds.  Pure."""
-    replayed: defaultdict[Origin, list[str]] = defaultdict(list)
-    for it in ledger.replayed:
-        replayed[noted_at(it)].append(it.to_topic)
     found: dict[Origin, Quarantined] = {}
     for note in ledger.quarantined:
-        origin = noted_at(note)
-        found[origin] = Quarantined(
-            *origin, note.reason, Kept.GONE, at_ms=note.at_ms, replayed_to=tuple(replayed[origin])
-        )
+        origin = Origin(*note.life, note.offset)
+        found[origin] = Quarantined(*origin, note.reason, Kept.GONE, at_ms=note.at_ms)
     for gap in ledger.gaps:
         if gap.cause is GapCause.QUARANTINE:
-            origin = damaged_at(gap)
+            origin = Origin(*gap.life, gap.first_offset)
             found[origin] = Quarantined(
-                *origin,
-                "damaged",
-                Kept.GONE,
-                last_offset=gap.last_offset,
-                at_ms=gap.at_ms,
-                replayed_to=tuple(replayed[origin]),
+                *origin, "damaged", Kept.GONE, last_offset=gap.last_offset, at_ms=gap.at_ms
             )
-    for aside, size in held:
+    for aside in held:
         origin = aside.origin
-        known = found.get(origin) or Quarantined(
-            *origin, aside.part.reason, Kept.UNLISTED, replayed_to=tuple(replayed[origin])
-        )
+        known = found.get(origin) or Quarantined(*origin, aside.reason, Kept.UNLISTED)
         found[origin] = replace(
             known,
-            reason=aside.part.reason,
+            reason=aside.reason,
             state=Kept.UNLISTED if known.state is Kept.UNLISTED else Kept.HELD,
             place=f"{quarantine_topic}-0 at {_span(aside)}",
-            size=size,
-            timestamp_ms=aside.part.timestamp_ms,
+            size=aside.size,
+            timestamp_ms=aside.timestamp_ms,
         )
     return tuple(found[origin] for origin in sorted(found))
-
-
-def noted_at(it: Quarantine | QuarantineReplayed) -> Origin:
-    """Return where that of which the ledger has a note comes from."""
-    return Origin(it.topic, it.topic_id, it.partition, it.offset)
-
-
-def damaged_at(gap: Gap) -> Origin:
-    """Return where a damaged batch that was skipped begins."""
-    return Origin(gap.topic, gap.topic_id, gap.partition, gap.first_offset)
 
 
 def _span(aside: Aside) -> str:
@@ -195,7 +154,7 @@ class Joining:
     """Join the parts of records, which may lie between those of other lanes; a record that comes again is left out."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Origin, list[tuple[int, Part]]] = {}
+        self._waiting: dict[Origin, tuple[int, Aside]] = {}
         self._done: set[Origin] = set()
 
     def take(self, offset: int, part: Part) -> Iterator[Aside]:
@@ -203,19 +162,15 @@ class Joining:
         origin = part.origin
         if origin in self._done:
             return
-        before = self._waiting.get(origin, [])
-        if part.number != len(before) + 1:
-            # A lane without transactions died in the middle of a record, and it was begun anew.
-            before = []
-        if part.number != len(before) + 1:
-            self._waiting.pop(origin, None)
+        one = Aside(origin, part.timestamp_ms, part.reason, part.size, offset, offset)
+        before, begun = self._waiting.pop(origin, (0, one))
+        # A lane without transactions that died in the middle of a record has begun it anew.
+        if part.number not in {1, before + 1}:
             return
-        parts = [*before, (offset, part)]
+        if part.number > 1:
+            one = replace(begun, size=begun.size + part.size, last_offset=offset)
         if part.number < part.count:
-            self._waiting[origin] = parts
+            self._waiting[origin] = part.number, one
             return
-        self._waiting.pop(origin, None)
         self._done.add(origin)
-        first = parts[0][1]
-        value = first.value if part.count == 1 else b"".join(it.value or b"" for _, it in parts)
-        yield Aside(replace(first, number=1, count=1, value=value), parts[0][0], offset)
+        yield one

@@ -28,7 +28,6 @@ from twinlog.formats.ledger.records import (
     LaneFence,
     LedgerRecord,
     Quarantine,
-    QuarantineReplayed,
 )
 from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.writers import (
@@ -70,7 +69,6 @@ class Ledger:
       all, oldest first.
     - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now.
     - Gaps and quarantined records are in order of topic, partition and offset.
-    - `replayed` are quarantined records that were written to a topic of the user's, oldest first.
     - Waivers are in order of check, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
       sample of each.
@@ -93,7 +91,6 @@ class Ledger:
     every_incarnation: tuple[topics.Incarnation, ...] = ()
     gaps: tuple[topics.Gap, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
-    replayed: tuple[QuarantineReplayed, ...] = ()
     beginnings: Mapping[str, topics.Beginning] = field(default_factory=dict)
     leader_epochs: tuple[topics.LeaderEpoch, ...] = ()
     chains: tuple[topics.CopiedThrough, ...] = ()
@@ -233,7 +230,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         every_incarnation=tuple(known_incarnations),
         gaps=tuple(sorted(_of(known, topics.Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
         quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
-        replayed=tuple(sorted(_of(known, QuarantineReplayed), key=lambda it: it.at_ms)),
         beginnings={
             it.topic: it
             for it in _of(known, topics.Beginning)

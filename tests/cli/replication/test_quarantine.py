@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from twinlog.batches.quarantine import Origin
 from twinlog.cli.main import main
-from twinlog.quarantine import read, replay
+from twinlog.quarantine import read
 from twinlog.quarantine.read import Kept, Quarantined
-from twinlog.quarantine.replay import Replayed
-from twinlog.quarantine.rescue import Left
-
-LATE, LEFT = Origin("orders", "id", 0, 5), Left("orders", "id", 0, 9, "A does not have its batch whole")
 
 
 @pytest.fixture
@@ -31,20 +26,6 @@ def ask(world, capsys) -> Callable[..., tuple[int, Any, str]]:
         return code, json.loads(said.out or "null"), said.err
 
     return run
-
-
-@pytest.mark.parametrize(("left", "code"), [((), 0), ((LEFT,), 1)])
-def test_a_replay_that_leaves_something_is_no_success(
-    ask, monkeypatch, left: tuple[Left, ...], code: int
-) -> None:
-    """Each line names the record and why; one that could not be written in order is told, too."""
-    done = Replayed("A->B", "mine", 4, 2, (LATE,), left)
-    monkeypatch.setattr(replay, "run", lambda flow, clusters, to, by: done)
-    exit_code, document, said = ask("replay", "--to", "mine")
-    assert (code, 4, len(left)) == (exit_code, document["records"], len(document["left"]))
-    assert "4 records written to mine; 2 entries were replayed to it before" in said
-    assert "orders-0 upstream offset 5 stands in mine behind later records" in said
-    assert bool(left) is ("orders-0 upstream offset 9 was not replayed: A does not have" in said)
 
 
 def test_the_list_says_what_where_why_and_since_when(ask, monkeypatch) -> None:

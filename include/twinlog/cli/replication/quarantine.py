@@ -1,4 +1,4 @@
-"""`twinlog quarantine`: what was written aside, its replay to a topic of the user's, and damaged batches skipped."""
+"""`twinlog quarantine`: what was written aside, and damaged batches skipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinlog.jsonable import to_json
 
 app = typer.Typer(
     name="quarantine",
-    help="List what the copy lacks because it was written aside; replay it; skip a damaged batch.",
+    help="List what the copy lacks because it was written aside; skip a damaged batch.",
     no_args_is_help=True,
 )
 
@@ -28,14 +28,14 @@ def list_quarantined(
     flow: options.OneFlowOption = None,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
-    """List what was written aside: from where, why, since when, where its bytes are, where it was replayed to."""
+    """List what was written aside: from where, why, since when, where its bytes are."""
     from twinlog.gate.record import moment
     from twinlog.quarantine.read import listed
 
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = listed(chosen, clusters)
-    columns = "topic | partition | offset | reason | since | bytes: size | where: place | state | replayed_to"
+    columns = "topic | partition | offset | reason | since | bytes: size | where: place | state"
     grid = Grid.of(
         f"{chosen.name}: written aside, not in the copies",
         columns,
@@ -44,7 +44,6 @@ def list_quarantined(
         offset=lambda it: it.offset if it.last_offset is None else f"{it.offset} to {it.last_offset}",
         since=lambda it: moment(it.at_ms) if it.at_ms is not None else "",
         state=lambda it: it.state.value,
-        replayed_to=lambda it: ", ".join(it.replayed_to),
     )
     show({"flow": chosen.name, "records": to_json(found)}, output, [grid])
     return int(ExitCode.DONE)
@@ -85,42 +84,3 @@ def skip(
     )
     show({**to_json(done), "dry_run": not execute}, output, [Grid.of(chosen.name, columns, [done])])
     return int(ExitCode.DONE)
-
-
-@app.command("replay")
-def replay(
-    *,
-    to: Annotated[
-        str, typer.Option("--to", metavar="TOPIC", help="A topic of your own on the target; it must exist.")
-    ],
-    config: options.ConfigOption,
-    flow: options.OneFlowOption = None,
-    output: options.OutputOption = options.Output.TABLE,
-) -> int:
-    """Write every record that the copy lacks to a topic that has not got it yet, each exactly once.
-
-    Not into the copy: records stand there in the order of the source. A damaged batch is read from the source, once
-    that has it whole. Fails if something could not be replayed.
-    """
-    from twinlog.quarantine.replay import run
-
-    _, chosen = load_one_flow(config, flow)
-    with clusters_with_ledger(chosen) as clusters:
-        done = run(chosen, clusters, to.strip(), by=getpass.getuser())
-    say(
-        f"{done.records:,} records written to {done.to_topic}; {done.before:,} entries were replayed to it before"
-    )
-    for it in done.late:
-        warn(
-            f"{it.topic}-{it.partition} upstream offset {it.offset} stands in {done.to_topic} behind later records of"
-            " its partition"
-        )
-    for left in done.left:
-        warn(f"{left.topic}-{left.partition} upstream offset {left.offset} was not replayed: {left.why}")
-    lines = [
-        *((it.topic, it.partition, it.offset, "written, behind later records") for it in done.late),
-        *((left.topic, left.partition, left.offset, f"not written: {left.why}") for left in done.left),
-    ]
-    grid = Grid(chosen.name, ("topic", "partition", "offset", "replay"), lines, empty="everything in order")
-    show(to_json(done), output, [grid])
-    return int(ExitCode.SAYS_NO if done.left else ExitCode.DONE)

@@ -52,7 +52,6 @@ __all__ = [
     "LaneFence",
     "LedgerRecord",
     "Quarantine",
-    "QuarantineReplayed",
     "parse_ledger",
     "require_known",
 ]
@@ -146,32 +145,6 @@ class Quarantine(OfIncarnation, LedgerEntry):
     topic_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantineReplayed(OfIncarnation, LedgerEntry):
-    """Note that a record, or the records of a damaged batch, from `offset` (upstream) were replayed.
-
-    They were written aside before; a person (`by`) let them be written to `to_topic` on the target.
-    """
-
-    KIND: ClassVar[str] = "quarantine-replayed"
-    IDENTITY: ClassVar[tuple[str, ...]] = (
-        "topic",
-        "topic_id",
-        "partition",
-        "offset",
-        "to_topic",
-        "to_topic_id",
-    )
-    topic: str
-    topic_id: str
-    partition: int
-    offset: int
-    to_topic: str
-    to_topic_id: str
-    by: str
-    at_ms: int
-
-
 LedgerRecord = (
     LaneFence
     | LaneWriter
@@ -181,7 +154,6 @@ LedgerRecord = (
     | CycleReport
     | CopyOutcome
     | Quarantine
-    | QuarantineReplayed
     | Incarnation
     | Beginning
     | LeaderEpoch
