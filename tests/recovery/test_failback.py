@@ -187,6 +187,8 @@ def test_topic_files_and_evidence_hold_the_tail(aftermath: Aftermath) -> None:
     assert {StepState.DONE} == set(steps_of(report).values()), report.steps
     assert [b"tail"] * 7 == aftermath.exported
     rows = {it.topic: pq.read_table(it.path).to_pylist() for it in report.files}
+    files = [Path(it.path) for it in report.files]
+    assert {(0o600, 0o700)} == {(it.stat().st_mode & 0o777, it.parent.stat().st_mode & 0o777) for it in files}
     assert list(range(5, 12)) == [it["offset"] for it in rows["orders"]]
     assert list(range(5, 9)) == [it["offset"] for it in rows["A.orders"]]
     assert Path(report.evidence).exists()

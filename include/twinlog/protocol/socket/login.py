@@ -11,6 +11,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -218,12 +219,22 @@ def context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str, tls: TlsSettings) -> None:
-    """Load the client certificate: OpenSSL reads keys only from files, so a private temporary file is written."""
-    handle, name = tempfile.mkstemp(prefix="twinlog-", suffix=".pem")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(certificate + "\n" + key)
-        password = reveal(tls.key_password) if tls.key_password is not None else ""
+    """Load the client certificate: OpenSSL reads keys only from files, so one is written that no disk keeps."""
+    password = reveal(tls.key_password) if tls.key_password is not None else ""
+    with _private_file(f"{certificate}\n{key}") as name:
         context.load_cert_chain(name, password=password)
-    finally:
-        Path(name).unlink()
+
+
+@contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    """Give the name of a file in memory, or, where a system has none, of a temporary file of this user alone."""
+    in_memory = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
+    handle, name = (os.memfd_create("twinlog"), "") if in_memory else tempfile.mkstemp(prefix="twinlog-")
+    with os.fdopen(handle, "w") as file:
+        try:
+            file.write(text)
+            file.flush()
+            yield name or f"/proc/self/fd/{handle}"
+        finally:
+            if name:
+                Path(name).unlink()

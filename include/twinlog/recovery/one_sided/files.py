@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -35,12 +36,15 @@ def write(
 ) -> WrittenFile | None:
     """Write the file whole or not at all; None if it would hold other than `expected` records.
 
-    A file of an earlier run stays then.  Raises TerminalError `reports` if the folder cannot be written to.
+    A file of an earlier run stays then.  Folder and file are for this user alone.  Raises TerminalError `reports` if
+    the folder cannot be written to.
     """
     path = folder / stretch.side.value / f"{stretch.place}.parquet"
     draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
+        draft.unlink(missing_ok=True)
         count = _fill(draft, stretch, (it for it in items if not isinstance(it, Lost)))
         if expected is not None and count != expected:
             draft.unlink()
@@ -72,7 +76,8 @@ def _fill(draft: Path, stretch: Stretch, records: Iterator[RawRecord]) -> int:
         ("headers", pa.list_(header)),
     ])
     count = 0
-    with pq.ParquetWriter(draft, schema) as out:
+    private = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(private, "wb") as file, pq.ParquetWriter(file, schema) as out:
         while rows := list(islice(records, ROWS)):
             out.write_table(pa.Table.from_pylist([_row(stretch, it) for it in rows], schema))
             count += len(rows)
