@@ -1,4 +1,8 @@
-"""ACLs, quotas and SCRAM users of the cluster in memory.  `acls` None: it has no authorizer."""
+"""ACLs, quotas and SCRAM users of the cluster in memory.
+
+`acls` None: it has no authorizer.  ACLs bind nobody, as if twinlog's user were a super user, unless the cluster is
+`open_to_everybody`: then it has allow.everyone.if.no.acl.found=true, and they bind that user.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ class FakeAccess:
 
     def __init__(self) -> None:
         self.acls: set[AclBinding] | None = set()
+        self.open_to_everybody = False
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.scram: dict[str, dict[str, int]] = {}
         self.passwords: dict[str, str] = {}
@@ -26,6 +31,16 @@ class FakeAccess:
     def deny(self, verb: str, item: object, error: TwinlogError) -> None:
         """Let `verb` refuse `item` from now on; "" refuses the verb itself."""
         self._denied[verb, item] = error
+
+    def may(self, operation: str, topic: str) -> bool:
+        """Say whether twinlog's user may do this with a topic, as StandardAuthorizer decides."""
+        about = [it for it in self.acls or () if it.is_about(topic) and it.principal == "User:*"]
+        if not self.open_to_everybody or not any(it.is_about(topic) for it in self.acls or ()):
+            return True
+        implying = {"READ", "WRITE", "DELETE", "ALTER"} if operation == "DESCRIBE" else set()
+        if any(it.permission == "DENY" and it.operation in {operation, "ALL"} for it in about):
+            return False
+        return any(it.permission == "ALLOW" and it.operation in {operation, "ALL", *implying} for it in about)
 
     def describe_acls(self) -> tuple[AclBinding, ...]:
         """Return all ACLs, sorted."""

@@ -146,8 +146,8 @@ class FakeCluster(FakeAccess):
         return self._brokers
 
     def topic_names(self) -> tuple[str, ...]:
-        """Return all names."""
-        return tuple(sorted(self.topics))
+        """Return all names, but for topics that an ACL hides."""
+        return tuple(sorted(it for it in self.topics if self.may("DESCRIBE", it)))
 
     def describe_topics(self, names: Iterable[str]) -> Answers[str, TopicDescription]:
         """Describe topics."""
@@ -354,6 +354,8 @@ class FakeCluster(FakeAccess):
         return self.topics[name]
 
     def _describe(self, name: str) -> TopicDescription:
+        if not self.may("DESCRIBE", name):
+            raise ClusterRefused(f"{self.alias} hides topic {name}", code="unauthorised")
         topic = self._known(name)
         replicas = tuple(range(topic.replication_factor))
         partitions = tuple(PartitionDescription(i, 0, replicas, replicas) for i in range(len(topic.logs)))

@@ -46,7 +46,7 @@ from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps import planned
+from twinlog.recovery.steps import planned, source_writers
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.recovery.ways_home import homeward
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS, internal_topics
@@ -400,6 +400,7 @@ def replace_what_needs_brokers(made: BothWays, monkeypatch: pytest.MonkeyPatch) 
         return Held(flow, taken[flow.name])
 
     held = SimpleNamespace(taken=take)
+    monkeypatch.setattr(source_writers, "PROBE_SECONDS", 0.0)
     monkeypatch.setattr(journal, "Ownership", held)
     monkeypatch.setattr(export, "Ownership", held)
     monkeypatch.setattr(planned, "copy_all", copy_all)

@@ -30,7 +30,7 @@ from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import failover, journal
 from twinlog.recovery.report import FailoverReport
-from twinlog.recovery.steps import planned
+from twinlog.recovery.steps import planned, source_writers
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -228,6 +228,7 @@ def replace_what_needs_brokers(made: World, monkeypatch: pytest.MonkeyPatch) -> 
         made.audit()
         return SimpleNamespace(equal=True, records=1, coverage=1.0, differences=())
 
+    monkeypatch.setattr(source_writers, "PROBE_SECONDS", 0.0)
     monkeypatch.setattr(journal, "Ownership", SimpleNamespace(taken=lambda *_: Held()))
     monkeypatch.setattr(planned, "copy_all", copy_all)
     monkeypatch.setattr(planned.audit, "run", audited)

@@ -44,7 +44,7 @@ from twinlog.monitoring.open_at_source import named, named_then, undecided_parti
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.monitoring.topic_facts import TopicFacts
 from twinlog.monitoring.validate import nothing_blocked
-from twinlog.state.ledger import require_own
+from twinlog.state.ledger import read_ledger, require_own
 from twinlog.topics.discover import all_partitions
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -149,7 +149,10 @@ def _with_source(
     try:
         seconds = fly(flow, clusters, sleep=sleep) if request.canary else None
         watch = answer.Stopwatch()
-        moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
+        moving = None
+        if not request.still_writing:
+            copied = read_ledger(flow, clusters.target).incarnations
+            moving = moving_topics(flow, clusters.source, copied, sleep=sleep)
         watch.lap("watch the ends of the source")
         heartbeat_ms = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
         positions = read_positions(flow, clusters)

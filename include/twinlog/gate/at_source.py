@@ -9,7 +9,7 @@ not copy it: the running Dag or `twinlog run` does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
@@ -28,24 +28,29 @@ Ends = Answers[TopicPartition, PartitionOffsets]
 
 
 MovingTopics = Mapping[str, str]
-"""Topics that are written to, each with the producer that holds a transaction open there, "" if none is known."""
+"""Topics that are written to, each with the producer that holds a transaction open there, or why it is not known."""
 
 
 def moving_topics(
-    flow: FlowSettings, source: ClusterReader, *, sleep: Callable[[float], None] = time.sleep
+    flow: FlowSettings,
+    source: ClusterReader,
+    known: Collection[str],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> MovingTopics:
     """Watch the flow's topics for the configured time; return those that are written to or could not be watched.
 
+    `known` are topics copied before: one that the source does not list any more may be hidden, and be written to.
     Raises ClusterUnreachable, ClusterRefused.
     """
-    described = source.describe_topics(produced_topics(flow, source))
+    described = source.describe_topics(produced_topics(flow, source, known))
     partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
     moving = moved(partitions, before, source.offsets(partitions))
     # Of a topic that cannot be described, it is unknown whether it stands still.
     return {
-        **dict.fromkeys(described.refused, ""),
+        **{it: f"{it} (cannot be seen)" for it in described.refused.keys() - described.absent},
         **dict.fromkeys(_topics(moving), ""),
         **_writers(source, moving),
     }
@@ -62,9 +67,11 @@ def _writers(source: ClusterReader, partitions: Iterable[TopicPartition]) -> Mov
     return {at.topic: f"{at.topic}-{at.partition}: {producer_of(it)}" for at, it in holders.found.items()}
 
 
-def produced_topics(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
-    """Return the flow's topics that producers write to: all but heartbeats."""
-    names = copied_names(flow, source)
+def produced_topics(
+    flow: FlowSettings, source: ClusterReader, known: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the flow's topics, and those `known`, that producers write to: all but heartbeats."""
+    names = sorted({*copied_names(flow, source), *known})
     heartbeat_topics = own_heartbeats(flow, source, names)
     return tuple(name for name in names if name not in heartbeat_topics)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -167,13 +167,18 @@ def _acls(clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _
     )
     if source is None or target is None:
         return None
-    ours = {denial(it) for run in ledger.recoveries for it in run.denied}
+    ours = {acl for run in ledger.recoveries for it in run.denied for acl in (denial(it), *rest_kept([it]))}
     return AclState(tuple(it for it in source if it not in ours), target, topics)
 
 
 def denial(it: DeniedWrite) -> AclBinding:
     """Return the ACL by which a failover keeps a principal from writing to a topic of the source."""
     return AclBinding("TOPIC", "LITERAL", it.topic, it.principal, it.host, "WRITE", "DENY")
+
+
+def rest_kept(denied: Iterable[DeniedWrite]) -> set[AclBinding]:
+    """Return the ACLs without which some of these denials would forbid more than WRITE."""
+    return {replace(denial(it), operation="ALL", permission="ALLOW") for it in denied if it.keeps_rest}
 
 
 def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:

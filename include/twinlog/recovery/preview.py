@@ -120,12 +120,18 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
     plan = ranges.run(flow, clusters, snapshot=snapshot)
     rows = checkpoints.run(placing(flow), clusters, dry_run=True).rows
     denials = plan_denials(flow, clusters.source)
+    unnamed = sum(it.keeps_rest for it in denials.new)
     wrong = misplaced(rows)
     changes = _counted(lambda: len(sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters).changes))
     texts = {
         StepName.FENCE_PRODUCERS: f"would copy at most {plan.records:,} records, then "
         + (
             f"deny WRITE on {len(denials.new):,} topics of {flow.source.alias}"
+            + (
+                f" ({unnamed:,} of them that no ACL is about: only if everybody may use these)"
+                if unnamed
+                else ""
+            )
             if denials.new
             else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
         )

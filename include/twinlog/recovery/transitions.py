@@ -175,7 +175,8 @@ def note(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalE
 def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[DeniedWrite, ...]) -> Move:
     """Remember ACLs before they are made on the source.  Raises FencedError `relieved`."""
     run = require_held(flow, ledger, actor, run_name)
-    new = tuple(it for it in denied if it not in run.denied)
+    noted = {it.topic for it in run.denied}
+    new = tuple(it for it in denied if it.topic not in noted)
     return Move(replace(run, denied=(*run.denied, *new), denying=actor.holder))
 
 

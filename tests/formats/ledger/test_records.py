@@ -125,7 +125,7 @@ BYTES = [
         '["recovery","r"]',
         '{"version":1,"run":"r","mode":"planned","state":"open","by":"jo","holder":"h","started_ms":7,"at_ms":8,'
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
-        '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*"}],'
+        '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*","keeps_rest":false}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
         '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"",'
         '"consistent_cut":false,"untold":false,"known":null}',

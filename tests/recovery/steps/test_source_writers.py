@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_cluster import FakeCluster
 from home_world import BothWays, denied, promoted_world
-from recovery_world import Blows, Killed
+from hypothesis import given
+from hypothesis import strategies as st
+from recovery_world import Blows, Killed, World, new_world, replace_what_needs_brokers
 
+from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import FencedError
+from twinlog.errors import ClusterRefused, FencedError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.recovery import history, transitions
-from twinlog.recovery.report import State
+from twinlog.formats.ledger.recovery import DeniedWrite
+from twinlog.recovery import abort, history, transitions
+from twinlog.recovery.report import FailoverReport, State
+from twinlog.recovery.steps import source_writers
 from twinlog.recovery.steps.scene import Answer
 
 
@@ -95,3 +102,97 @@ def test_a_denial_that_somebody_removes_before_the_promotion(world: BothWays) ->
     assert State.REFUSED is report.state
     assert f"B does not deny WRITE any more on {world.copied.topic}" in report.steps[-6].message
     assert State.FOLLOWING is world.home().state
+
+
+WRITE_DENIED = AclBinding("TOPIC", "LITERAL", "orders", "User:*", "*", "WRITE", "DENY")
+
+
+def fenced(report: FailoverReport) -> str:
+    """Return what the step says."""
+    return next(it.message for it in report.steps if it.name.value == "fence-producers")
+
+
+class TestOpenToEverybody:
+    """A source with allow.everyone.if.no.acl.found=true, no ACL, and a twinlog that is no super user there."""
+
+    @pytest.fixture
+    def open_world(self, flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+        """A flow that has copied `orders`."""
+        made = new_world(flow, tmp_path)
+        replace_what_needs_brokers(made, monkeypatch)
+        made.clusters.source.acls = set()
+        made.clusters.source.open_to_everybody = True
+        made.cycle()
+        made.audit()
+        return made
+
+    def test_only_writing_is_denied_and_an_abort_leaves_nothing(self, open_world: World):
+        """Readers and twinlog see the topic as before."""
+        source = open_world.clusters.source
+        waits = open_world.fail_over(answer=Answer.NOBODY)
+        assert State.WAITING is waits.state, [(it.name, it.message) for it in waits.steps]
+        assert (True, False) == (source.may("READ", "orders"), source.may("WRITE", "orders"))
+        assert {WRITE_DENIED, replace(WRITE_DENIED, operation="ALL", permission="ALLOW")} == source.acls
+        abort.run(open_world.flow, open_world.watched, by="jo", reason="no")
+        assert set() == source.acls
+
+    def test_neither_acl_is_brought_to_the_target(self, open_world: World):
+        """Or the copy on B would be everybody's."""
+        open_world.fail_over()
+        assert not [it for it in open_world.clusters.target.acls if it.principal == "User:*"]
+
+    def test_a_super_user_denies_nothing_as_it_cannot_know_what_that_does(self, open_world: World):
+        """The watch decides, and the step says what to do."""
+        source = open_world.clusters.source
+        source.open_to_everybody = False
+        report = open_world.fail_over()
+        assert State.PROMOTED is report.state
+        assert set() == source.acls
+        said = fenced(report)
+        assert "no ACL was made: twinlog's user is a super user of A" in said
+        assert "kafka-acls --add --allow-principal 'User:*' --operation All --topic orders" in said
+
+    def test_without_an_allow_there_is_no_denial(self, open_world: World):
+        """A refused ALLOW ALL would leave the topic hidden."""
+        source = open_world.clusters.source
+        allow = replace(WRITE_DENIED, operation="ALL", permission="ALLOW")
+        source.deny("create_acls", allow, ClusterRefused("not yours"))
+        open_world.fail_over(answer=Answer.NOBODY)
+        assert set() == source.acls
+
+    def test_a_hidden_topic_never_stands_still(self, open_world: World):
+        """A denial of others hides it: what is written there is unknown."""
+        open_world.clusters.source.acls = {WRITE_DENIED}
+        report = open_world.fail_over()
+        assert State.WAITING is report.state
+        assert "still written to on A: orders (cannot be seen)" in fenced(report)
+
+
+OPERATIONS = ("READ", "WRITE", "DESCRIBE", "DELETE", "ALTER")
+
+
+@given(
+    st.sets(
+        st.builds(
+            AclBinding,
+            st.just("TOPIC"),
+            st.sampled_from(["LITERAL", "PREFIXED"]),
+            st.sampled_from(["orders", "ord", "other", "*"]),
+            st.sampled_from(["User:*", "User:jo"]),
+            st.just("*"),
+            st.sampled_from([*OPERATIONS, "ALL"]),
+            st.sampled_from(["ALLOW", "DENY"]),
+        )
+    )
+)
+def test_a_denial_takes_writing_alone(acls: set[AclBinding]) -> None:
+    """Whatever ACLs there are, everybody may do what they might before, but for WRITE; removed, all is as it was."""
+    cluster = FakeCluster("A")
+    cluster.acls, cluster.open_to_everybody = set(acls), True
+    before = {it: cluster.may(it, "orders") for it in OPERATIONS}
+    unnamed = not any(it.is_about("orders") for it in acls)
+    denied = [DeniedWrite("orders", "User:*", "*", keeps_rest=unnamed)]
+    assert not source_writers.make_denials(cluster, denied)
+    assert before | {"WRITE": False} == {it: cluster.may(it, "orders") for it in OPERATIONS}
+    source_writers.remove_denials(cluster, denied)
+    assert acls - {WRITE_DENIED} == cluster.acls

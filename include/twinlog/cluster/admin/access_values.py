@@ -26,6 +26,12 @@ class AclBinding:
     operation: str
     permission: str
 
+    def is_about(self, topic: str) -> bool:
+        """Say whether the ACL is about this topic: by its name, a prefix of it, or `*`."""
+        if self.resource_type != "TOPIC":
+            return False
+        return topic.startswith(self.name) if self.pattern == "PREFIXED" else self.name in {topic, ANY_NAME}
+
     @property
     def resource(self) -> str:
         """The ACL's resource, for people: `topic orders`, `topics orders-*`, `the cluster`."""

@@ -50,11 +50,15 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class DeniedWrite:
-    """An ACL on the source that twinlog made for this run: `principal` may not WRITE to a topic."""
+    """An ACL on the source that twinlog made for this run: `principal` may not WRITE to a topic.
+
+    With `keeps_rest` no ACL was about the topic, and everybody might use it: an ALLOW ALL beside the denial keeps that.
+    """
 
     topic: str
     principal: str
     host: str
+    keeps_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

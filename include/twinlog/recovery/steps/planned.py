@@ -47,7 +47,13 @@ from twinlog.recovery.report import (
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_writers import clear_up, denied_to_everybody, deny_writes, plan_denials
+from twinlog.recovery.steps.source_writers import (
+    clear_up,
+    denied_to_everybody,
+    deny_writes,
+    plan_denials,
+    sparing_readers,
+)
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.snapshot import FlowSnapshot
@@ -67,27 +73,27 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
     clear_up(source, (scene, *others))
-    denials = plan_denials(flow, source)
+    denials = sparing_readers(source, plan_denials(flow, source))
     refused = deny_writes(scene, others, denials.new)
+    why = refused or denials.why_none
     scene.shut = denied_to_everybody(source, produced_topics(flow, source))
+    known = read_ledger(flow, scene.clusters.target).incarnations
     deadline = time.monotonic() + flow.failover.wait_seconds
-    while moving := moving_topics(flow, source, sleep=scene.tools.sleep):
+    while moving := moving_topics(flow, source, known, sleep=scene.tools.sleep):
         if time.monotonic() >= deadline:
             writers = sorted(who or topic for topic, who in moving.items())
             return waiting(
-                f"still written to on {flow.source.alias}: {listed(writers)}; stop the producers, or let their"
-                f" transactions end, and run it again{_denied(denials.why_none, refused)}"
+                f"still written to on {flow.source.alias}: {listed(writers)}; stop the producers,"
+                " or let their transactions end, and run it again"
+                + (f" (twinlog denies them nothing: {why})" if why else "")
             )
         copy_all(scene)
-    how = denials.why_none or refused
-    new = f"WRITE denied on {len(denials.new):,} topics" if denials.new else "WRITE was denied already"
-    denied = new if not how else f"no ACL was made: {how}"
+    made = f"WRITE denied on {len(denials.new):,} topics" if denials.new and not refused else ""
+    if why:
+        denied = f"{made}, not on all: {why}" if made else f"no ACL was made: {why}"
+    else:
+        denied = made or "WRITE was denied already"
     return done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
-
-
-def _denied(why_none: str, refused: str) -> str:
-    why = why_none or refused
-    return f" (twinlog denies them nothing: {why})" if why else ""
 
 
 def drain(scene: Scene) -> Outcome:

@@ -2,31 +2,44 @@
 
 Denials bind neither super users nor brokers without an authorizer, so the watch decides.  Each denial is remembered in
 the ledger before it is made: an abort removes exactly these.
+
+The first ACL about a topic ends `allow.everyone.if.no.acl.found` for it: a DENY WRITE alone would hide the topic from
+its readers.  If the source lets everybody use such topics, an ALLOW ALL is made before the denial, and goes after it.
+If that is unknown, nothing is made, as the ALLOW ALL would open what is closed.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog import clock
+from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FencedError, TwinlogError
 from twinlog.formats.ledger.recovery import DeniedWrite, RecoveryRun, RunState
 from twinlog.gate.at_source import produced_topics
-from twinlog.metadata.read import denial
+from twinlog.metadata.read import denial, rest_kept
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.visible import listed
 
 EVERYBODY = "User:*"
+
+PROBE = AclBinding("TOPIC", "LITERAL", "twinlog-probe-of-acls", EVERYBODY, "*", "DESCRIBE", "DENY")
+"""An ACL about a topic that does not exist: it changes what users see who are no super users."""
+
+PROBE_LOOKS = 15
+PROBE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Denials:
-    """The denials to make, and why there are none: the source keeps no ACLs, or does not show them."""
+    """The denials to make, and why there are none, or not all: the source keeps no ACLs, or does not show enough."""
 
     new: tuple[DeniedWrite, ...] = ()
     why_none: str = ""
@@ -39,8 +52,42 @@ def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
         known = set(source.describe_acls())
     except ClusterRefused as error:
         return Denials((), error.message)
-    wanted = (DeniedWrite(name, EVERYBODY, "*") for name in names)
+    wanted = (
+        DeniedWrite(name, EVERYBODY, "*", keeps_rest=not any(it.is_about(name) for it in known))
+        for name in names
+    )
     return Denials(tuple(it for it in wanted if denial(it) not in known))
+
+
+def sparing_readers(source: Cluster, denials: Denials) -> Denials:
+    """Leave out topics that no ACL is about, unless the source lets everybody use those."""
+    unnamed = [it.topic for it in denials.new if it.keeps_rest]
+    if not unnamed or not (why := _why_not_everybody(source)):
+        return denials
+    return Denials(
+        tuple(it for it in denials.new if not it.keeps_rest),
+        f"{why}, so WRITE alone cannot be denied on topics that no ACL is about: {listed(unnamed)}; stop their"
+        f" producers, or give the topics an ACL, such as kafka-acls --add --allow-principal '{EVERYBODY}'"
+        f" --operation All --topic {unnamed[0]}, and run it again",
+    )
+
+
+def _why_not_everybody(source: Cluster) -> str:
+    """Say why the source may not let everybody use topics that no ACL is about; "" if it does.
+
+    This user sees such topics: it is a super user, which no ACL stops, or everybody sees them.
+    """
+    try:
+        if why := _first_refusal(source.create_acls([PROBE]).refused.values()):
+            return why
+        for _ in range(PROBE_LOOKS):
+            seen = source.describe_topics([PROBE.name])
+            if seen.refused and not seen.absent:
+                return ""
+            time.sleep(PROBE_SECONDS)
+        return f"twinlog's user is a super user of {source.alias}, and does not see what others may"
+    finally:
+        source.delete_acls([PROBE])
 
 
 def clear_up(source: Cluster, scenes: Iterable[Scene]) -> None:
@@ -92,12 +139,22 @@ def _confirm(scene: Scene) -> None:
 
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Make the ACLs; return what the source refused, "" if it refused nothing."""
-    return _first_refusal(source.create_acls([denial(it) for it in denied]).refused.values())
+    wanted, refused = list(denied), dict[AclBinding, TwinlogError]()
+    if first := rest_kept(wanted):
+        refused |= source.create_acls(first).refused
+    refused |= source.create_acls([
+        denial(it) for it in wanted if not refused.keys() & rest_kept([it])
+    ]).refused
+    return _first_refusal(refused.values())
 
 
 def remove_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Remove the ACLs; return what the source refused, "" if it refused nothing."""
-    return _first_refusal(source.delete_acls([denial(it) for it in denied]).refused.values())
+    wanted = list(denied)
+    refused = dict(source.delete_acls([denial(it) for it in wanted]).refused)
+    if last := rest_kept(it for it in wanted if denial(it) not in refused):
+        refused |= source.delete_acls(last).refused
+    return _first_refusal(refused.values())
 
 
 def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
