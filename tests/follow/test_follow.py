@@ -32,7 +32,6 @@ from twinlog.follow import follow, generation
 from twinlog.follow.background import Turn, beside, turns
 from twinlog.follow.generation import Following
 from twinlog.follow.report import LaneGeneration, RunState, prepare
-from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics import pauses
@@ -288,7 +287,7 @@ class Begun:
             SimpleNamespace(slots=slots),
             run_id="run",
             seconds=60,
-            shared=SharedSlots(sharers),
+            sharers=sharers,
             stop=stop,
             on_refresh=self.lines.append,
         )

@@ -23,7 +23,6 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, Tr
 from twinlog.follow.generation import Following, Opening
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.report import RunState, prepare
-from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import FenceLogs, Grant
 from twinlog.lane.spec import FenceMark, LaneOutcome, LaneReport, RangeReport
@@ -164,7 +163,7 @@ def test_lanes_follow_the_slots(
 ) -> None:
     """Fewer slots or more than the four of before; for more lanes than a fence has granted there must be another."""
     driver = following(flow, clusters, RunState("run", 0))
-    driver.owned.lanes, driver.behind_fence, driver.shared = 4, True, SharedSlots(sharers)
+    driver.owned.lanes, driver.behind_fence, driver.sharers = 4, True, sharers
     runner: Any = SimpleNamespace(slots=slots)
     driver.runner = runner
     driver._count_slots()

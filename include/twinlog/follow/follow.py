@@ -13,12 +13,10 @@ nothing, there is a pause first, which grows, because a cluster that is down com
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Final
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -28,9 +26,8 @@ from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import PREPARE_SECONDS, Following
+from twinlog.follow.generation import Following, most_lanes
 from twinlog.follow.report import LaneGeneration, RunState, prepare
-from twinlog.follow.shared_slots import SharedSlots
 from twinlog.monitoring import heartbeats
 from twinlog.topics.discovery import ProblemCode
 from twinlog.topics.snapshot import FlowSnapshot
@@ -42,13 +39,6 @@ LONGEST_PAUSE_SECONDS = 10.0
 MAX_DEATHS = 3
 """Lane generations in a row whose tasks died without a report, before Spark is taken to be gone for good."""
 
-NO_SLOT: Final = TransientError(
-    "no free slot: the run ended before this flow had its turn",
-    hint="give Spark more slots, or follow fewer flows",
-    code="no-free-slot",
-)
-"""Why a flow that never had a slot has copied nothing."""
-
 
 def run(
     flow: FlowSettings,
@@ -57,7 +47,7 @@ def run(
     *,
     run_id: str,
     seconds: float,
-    shared: SharedSlots | None = None,
+    sharers: int = 1,
     topics: Collection[str] | None = None,
     on_generation: Callable[[LaneGeneration], None] = lambda generation: None,
     on_refresh: Callable[[str], None] = lambda line: None,
@@ -69,8 +59,8 @@ def run(
 
     The seconds count from the moment the first lanes open, or from the beginning if none can be opened.
 
-    If other flows are followed over the runner, too, this one has its part of the `shared` slots, or its turn if there
-    are fewer slots than flows.  They are counted again for each lane generation.
+    `sharers` flows are followed over the runner, and this one has its part of the slots.  They are counted again for
+    each lane generation.
 
     `on_generation` is called with each lane generation whose lanes could report, `on_refresh` with a line after each
     topic refresh that changes nothing. `run_state` is kept up to date for reports on the run meanwhile
@@ -87,9 +77,7 @@ def run(
         on_refresh(f"{flow.name}: {not_ready}")
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
-    shared = shared or SharedSlots()
-    counted = shared.flows > 1 and shared.known
-    lanes = shared.lanes_of(flow) if counted else shared.most_lanes(flow, runner)
+    lanes = most_lanes(flow, runner, sharers)
     if flow.copy.lanes and flow.copy.lanes > lanes:
         on_refresh(
             f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"
@@ -111,18 +99,14 @@ def run(
         gives_way_to,
         run_state,
         seconds=seconds,
-        shared=shared,
+        sharers=sharers,
     )
     following.tell_notes()
     pause = 0.0
     deaths = 0
-    generation = LaneGeneration(flow.name, 0, 0, 0, 0, 0.0, failure=NO_SLOT)
     while True:
         length = min(following.end - time.monotonic(), flow.copy.follow_seconds)
-        turn = _in_turn(following)
-        if turn is None:
-            return _result(following, generation, time.monotonic() - began)
-        generation = turn
+        generation = following.run_lanes()
         if generation.taken is not None:
             on_generation(generation)
             successor = generation.taken.data.get("run_id", "")
@@ -149,20 +133,6 @@ def run(
         if time.monotonic() + rest >= following.end:
             return _result(following, generation, time.monotonic() - began)
         stop.wait(rest)
-
-
-def _in_turn(following: Following) -> LaneGeneration | None:
-    """Wait for the flow's turn, then run lanes; return None if the run ends before that."""
-    began = time.monotonic()
-    if not following.shared.take(following.stop, following.end if following.opened else math.inf):
-        following.open_ranges = following.unreported = ()
-        return None
-    try:
-        if time.monotonic() - began > PREPARE_SECONDS:
-            following.refresh()  # what was prepared before the wait is old
-        return following.run_lanes()
-    finally:
-        following.shared.give()
 
 
 def owed_seconds(generation: LaneGeneration, rate: int | None) -> float:

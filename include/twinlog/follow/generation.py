@@ -20,7 +20,6 @@ from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, may_have_lanes, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import EndedLanes, LaneGeneration, Prepared, RunState, prepare
-from twinlog.follow.shared_slots import SharedSlots
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.topics.discover import with_offsets_now
@@ -59,6 +58,16 @@ class Opening:
     partial: bool
 
 
+def most_lanes(flow: FlowSettings, runner: LaneRunner, sharers: int) -> int:
+    """Return how many lanes of a flow may be open: those that are configured, at most its share of the slots.
+
+    That limit holds also if twinlog.lanes says more: a lane keeps its slot.  Raises TransientError if the runner does
+    not tell its slots.
+    """
+    share = max(1, runner.slots // sharers)
+    return min(flow.copy.lanes or share, share)
+
+
 @dataclass(slots=True)
 class Following:
     """One flow being followed until `end` (monotonic seconds), at least until `seconds` after its first lanes open.
@@ -72,7 +81,7 @@ class Following:
     - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
     - `least_lanes` is the number of lanes that have turned out to be needed.
     - `told` are the notes that people have been told.
-    - `shared` are the runner's slots, shared with the other flows that follow.
+    - `sharers` are the flows, this one with them, that share the runner's slots.
     """
 
     flow: FlowSettings
@@ -88,7 +97,7 @@ class Following:
     run_state: RunState | None
     number: int = 0
     seconds: float = 0.0
-    shared: SharedSlots = field(default_factory=SharedSlots)
+    sharers: int = 1
     opened: bool = False
     taken: bool = False
     behind_fence: bool = False
@@ -116,7 +125,7 @@ class Following:
             if self.prepared.discovery.stands_by:  # paused: ask again, after a pause, whether it still is
                 failure = self.refresh()
             else:
-                if self.number > 1 or self.shared.flows > 1:
+                if self.number > 1:
                     self._count_slots()
                 specs, opening = self._open()
                 stopped = opening.stopped
@@ -159,7 +168,7 @@ class Following:
         again and again is counted by that.
         """
         try:
-            lanes = self.shared.most_lanes(self.flow, self.runner)
+            lanes = most_lanes(self.flow, self.runner, self.sharers)
         except TransientError:
             return
         if lanes > self.owned.lanes:
@@ -281,8 +290,7 @@ class Following:
                 self.refresh()
                 alike = not self.prepared.asks_for_lanes_unlike(before)
                 may_go_on = not renew and (alike or self._open_beside(lanes, before, began))
-                wanted = self.shared.are_wanted(len(lanes.specs))
-                if not may_go_on or wanted or self._take_stock(lanes, began):
+                if not may_go_on or self._take_stock(lanes, began):
                     break
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
@@ -296,7 +304,7 @@ class Following:
             return False
         number = len(lanes.specs)
         try:
-            if number >= self.owned.lanes or number >= self.shared.most_lanes(self.flow, self.runner):
+            if number >= self.owned.lanes or number >= most_lanes(self.flow, self.runner, self.sharers):
                 return False
             followed = {it.topic_partition for it in self.open_ranges}
             ranges = resolve_born(self.owned, self.clusters, born, self.prepared.max_bytes, followed)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from twinlog.duties.run import Duties
     from twinlog.follow.leading import Leadership
     from twinlog.follow.report import LaneGeneration
-    from twinlog.follow.shared_slots import SharedSlots
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
     from twinlog.state.seats import Member
@@ -98,14 +97,13 @@ def follow_flows(
     seconds: float,
     watch: ConfigWatch | None = None,
 ) -> Done[FlowRun]:
-    """Follow `flows` for `seconds`; each gets its share of the session's slots, or its turn if there are fewer.
+    """Follow `flows` for `seconds`; each gets its share of the session's slots.
 
     What `watch` has to tell about the configuration file is said.
 
     Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
-    there are more flows than threads of a local master, or more than one Spark master.
+    there are more flows than slots, or more than one Spark master.
     """
-    from twinlog.follow.shared_slots import SharedSlots
     from twinlog.spark.server import alone
 
     masters = sorted({alone(master or flow.copy.spark_master) for flow in flows})
@@ -115,18 +113,13 @@ def follow_flows(
             hint="choose one with --master, or flows with --flow",
         )
     runner = spark.runner(masters[0], warmed=True, wanted=slots_wanted(flows))
-    shared = SharedSlots(len(flows))
-    shared.count(runner)
-    if shared.known < len(flows):
-        if masters[0].startswith("local"):
-            raise UsageError(
-                f"{len(flows)} flows cannot be followed with {shared.known} Spark slots: each needs one at least",
-                hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
-            )
-        turn = max(flow.copy.follow_seconds for flow in flows)
-        warn(
-            f"{len(flows)} slots are wanted at least, one for each flow, and {shared.known} are there:"
-            f" the flows take turns of up to {turn} s"
+    if (slots := runner.slots) < len(flows):
+        more = (
+            f"use --master 'local[{2 * len(flows)}]'" if masters[0].startswith("local") else "give Spark more"
+        )
+        raise UsageError(
+            f"{len(flows)} flows cannot be followed with {slots} Spark slots: each needs one at least",
+            hint=f"{more}, or choose flows with --flow",
         )
     from twinlog.follow.leading import Leadership
     from twinlog.monitoring.exporter import Board, Endpoints
@@ -136,7 +129,7 @@ def follow_flows(
     parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, shared, seconds, parts[flow.name], boards[flow.name])
+        return _followed(flow, asked, runner, len(flows), seconds, parts[flow.name], boards[flow.name])
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
@@ -176,7 +169,7 @@ def _followed(
     flow: FlowSettings,
     asked: Request,
     runner: LaneRunner,
-    shared: SharedSlots,
+    sharers: int,
     seconds: float,
     part: Leadership,
     board: Board,
@@ -202,7 +195,7 @@ def _followed(
         until = time.monotonic() + seconds
         while part.stand_by(clusters, places, until):
             board.tell("leads", [LEADS.of(1)], math.inf)
-            copied, started_ms = _lead(flow, clusters, asked, runner, shared, until, part, duties, board)
+            copied, started_ms = _lead(flow, clusters, asked, runner, sharers, until, part, duties, board)
             gone_on = bool(copied.taken_over_by)
             if gone_on and not part.leaving.is_set():
                 if by_hand(copied):
@@ -230,7 +223,7 @@ def _lead(
     clusters: Clusters,
     asked: Request,
     runner: LaneRunner,
-    shared: SharedSlots,
+    sharers: int,
     until: float,
     part: Leadership,
     duties: Duties,
@@ -266,7 +259,7 @@ def _lead(
             runner,
             run_id=f"{asked.run_id}.{part.led}",
             seconds=until - time.monotonic(),
-            shared=shared,
+            sharers=sharers,
             topics=asked.topics,
             on_generation=on_generation,
             on_refresh=say,
