@@ -137,3 +137,26 @@ def test_anything_else_is_refused(text: str) -> None:
     """With one line that names the forms (tests of the configuration file)."""
     with pytest.raises(ValueError, match=r"^$"):
         parse_start(text)
+
+
+@pytest.mark.parametrize(
+    ("start", "begun_at"), [("earliest", [0, 0]), ("latest", [10, 3]), ("36h", [8, 1]), (None, [10, 3])]
+)
+def test_a_beginning_stays_although_the_copy_cannot_be_made_yet(
+    flow, clusters, source, target, aged, start: str | None, begun_at: list[int]
+) -> None:
+    """What is written between the first look at a topic and its copy is lag, and is copied (None: MM2's `latest`)."""
+    late = replace(flow, copy=replace(flow.copy, start_from_latest=True))
+    begins = starting(flow, start) if start else late
+    target.refuse("create_topics", "A.aged", ClusterRefused("its name collides"))
+    first = sync_topics.run(begins, clusters)
+    assert ["A.aged"] == [it.name for it in first.refused]
+    for _ in range(50):
+        source.append(TopicPartition("aged", 0), key=None, value=b"later", timestamp=int(time.time() * 1000))
+    assert 60 + 3 - sum(begun_at) == status.run(begins, clusters).lag_records
+    target.allow("create_topics", "A.aged")
+    sync_topics.run(begins, clusters)
+    topics = FlowSnapshot(begins, clusters).discovery.topics
+    behind_fence: Any = SimpleNamespace(flow=begins, progress={})
+    resolved = resolve_now(behind_fence, clusters, topics, {}, {})
+    assert [begun_at[0]] == [it.start for it in resolved.ranges if it.partition == 0]

@@ -74,7 +74,7 @@ def resolve_now(
     copied = {it.topic for it in owned.progress}
     reasons = {
         it.topic: why_not(ledger, it, found.get(it.remote_topic), flow.recovery_run)
-        or (UNBEGUN if start_of(flow, it.topic, ledger, copied) is not None else None)
+        or (UNBEGUN if start_of(flow, it, ledger, copied) is not None else None)
         for it in topics
     }
     stopped = tuple(

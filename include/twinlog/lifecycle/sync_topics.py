@@ -15,14 +15,15 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
-from twinlog.formats.ledger.records import Incarnation, LedgerRecord
+from twinlog.formats.ledger.records import LedgerRecord
+from twinlog.formats.ledger.topics import Beginning, Incarnation
 from twinlog.lifecycle import apply as lifecycle
 from twinlog.lifecycle import forget
 from twinlog.lifecycle.apply import LifecycleResult
 from twinlog.lifecycle.records import beginning
 from twinlog.state.internal_topics import internal_topics
-from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics.discovery import Discovery, Problem, ProblemCode
+from twinlog.state.ledger import Ledger, read_ledger, write_ledger
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.topics.own_topic_rules import InternalState
 from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan
 from twinlog.topics.reverse_flows import unknown_ledgers
@@ -74,7 +75,7 @@ def run(
     if dry_run:
         done, refused = todo.changes, todo.refused
     else:
-        done, refused, kept = apply(flow, todo, clusters.target, discovery)
+        done, refused, kept = apply(flow, todo, clusters.target, discovery, snapshot.ledger)
         gone = {it.topic for it in discovery.problems if it.code is ProblemCode.DELETED}
         kept += forget.forget_due(flow, clusters, gone, run_id)
     return SyncTopicsResult(
@@ -120,7 +121,7 @@ def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:
 
 
 def apply(
-    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery
+    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery, ledger: Ledger
 ) -> tuple[tuple[Change, ...], tuple[Refusal, ...], tuple[str, ...]]:
     """Make the changes of the plan in its order; return those made, those refused with the reason, and notes.
 
@@ -143,7 +144,7 @@ def apply(
             if it.name not in errors and it.configs
         ],
     )
-    write_ledger(flow, target, _first_incarnations(flow, todo, target, discovery, failed))
+    write_ledger(flow, target, _first_seen(flow, todo, target, discovery, ledger, failed))
     return (
         tuple(change for change in todo.changes if change.name not in {*errors, *kept}),
         (*todo.refused, *_refusals(errors)),
@@ -161,28 +162,55 @@ def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
     }
 
 
-def _first_incarnations(
-    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery, failed: Collection[str]
+def _first_seen(
+    flow: FlowSettings,
+    todo: TopicPlan,
+    target: Cluster,
+    discovery: Discovery,
+    ledger: Ledger,
+    failed: Collection[str],
 ) -> list[LedgerRecord]:
-    """Return incarnations seen for the first time, each with its copy and where that copy begins."""
-    topics = {it.topic: it for it in discovery.topics}
-    seen = [it for it in todo.first_seen if it.remote_topic not in failed]
-    copies = target.describe_topics(it.remote_topic for it in seen).found
+    """Return where copies of topics begin that are seen for the first time, and incarnations whose copies are there.
+
+    A beginning is noted whatever becomes of the copy: what is written while it cannot be made will be copied.
+    """
+    made = [it for it in todo.first_seen if it.remote_topic not in failed]
+    copies = target.describe_topics(it.remote_topic for it in made).found
+    new = {it.topic: it for it in todo.first_seen}
     now = clock.now_ms()
     records: list[LedgerRecord] = []
-    for it in seen:
-        if it.remote_topic not in copies:
-            continue
-        copy = copies[it.remote_topic].topic_id
-        cluster = discovery.source_cluster_id
-        since = it.since_ms or now
-        begins = beginning(topics[it.topic], now, from_latest=flow.copy.start_from_latest)
-        if begins is None and flow.tier_of(it.topic).start is not None and not it.since_ms:
-            continue  # to be noted with the beginning: nothing of the topic is copied before
-        records.append(Incarnation(it.topic, it.topic_id, since, it.remote_topic, copy, cluster, it.number))
-        if begins is not None and not it.since_ms:
+    for topic in discovery.topics:
+        seen, known = new.get(topic.topic), ledger.incarnations.get(topic.topic)
+        heeded = seen is not None or topic.blocked
+        begins = first_beginning(flow, topic, ledger, now) if heeded and known is None else None
+        if begins is not None and begins != ledger.beginnings.get(topic.topic):
             records.append(begins)
+        if seen is None or seen.remote_topic in failed or seen.remote_topic not in copies:
+            continue
+        if begins is None and not known and flow.tier_of(topic.topic).start is not None:
+            continue  # to be noted with the beginning: nothing of the topic is copied before
+        copy, cluster = copies[seen.remote_topic].topic_id, discovery.source_cluster_id
+        records.append(
+            Incarnation(
+                seen.topic, seen.topic_id, seen.since_ms or now, seen.remote_topic, copy, cluster, seen.number
+            )
+        )
     return records
+
+
+def first_beginning(
+    flow: FlowSettings, topic: DiscoveredTopic, ledger: Ledger, now_ms: int
+) -> Beginning | None:
+    """Return where the copy of a topic begins that has none yet: where it was noted, else where it would begin now.
+
+    A beginning that is noted stays; whether the copy is empty is told as it is now.  None while offsets of some
+    partitions cannot be read and nothing is noted.  Pure.
+    """
+    now = beginning(topic, now_ms, from_latest=flow.copy.start_from_latest)
+    noted = ledger.beginnings.get(topic.topic)
+    if noted is None or noted.topic_id != topic.topic_id:
+        return now
+    return replace(noted, into_empty=noted.into_empty and (now is None or now.into_empty))
 
 
 def _of(todo: TopicPlan, kind: ChangeKind) -> tuple[Change, ...]:

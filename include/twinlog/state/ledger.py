@@ -67,7 +67,8 @@ class Ledger:
 
     - `incarnations` holds the incarnation of each source topic that is copied now, by topic; `every_incarnation` holds
       all, oldest first.
-    - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now.
+    - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now, or
+      of a topic whose copy could not be made yet.
     - Gaps and quarantined records are in order of topic, partition and offset.
     - Waivers are in order of check, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
@@ -232,8 +233,8 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
         beginnings={
             it.topic: it
-            for it in _of(known, topics.Beginning)
-            if it.topic in current and it.topic_id == current[it.topic].topic_id
+            for it in sorted(_of(known, topics.Beginning), key=lambda beginning: beginning.at_ms)
+            if it.topic not in current or it.topic_id == current[it.topic].topic_id
         },
         leader_epochs=tuple(_of(known, topics.LeaderEpoch)),
         chains=tuple(sorted(_of(known, topics.CopiedThrough), key=lambda it: it.topic_partition)),

@@ -88,7 +88,7 @@ class FlowSnapshot:
 
     def _with_starts(self, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
         flow, ledger = self.flow, self.ledger
-        if all(start_of(flow, it.topic, ledger, ()) is None for it in topics):
+        if all(start_of(flow, it, ledger, ()) is None for it in topics):
             return topics
         copied = {it.topic for it in self.progress}
         return with_starts(flow, self.clusters.source, topics, ledger, copied, clock.now_ms())

@@ -18,13 +18,18 @@ from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
 
-def start_of(flow: FlowSettings, topic: str, ledger: Ledger, copied: Collection[str]) -> Start | None:
+def start_of(
+    flow: FlowSettings, topic: DiscoveredTopic, ledger: Ledger, copied: Collection[str]
+) -> Start | None:
     """Return the start that decides where the copy of a topic begins; None if none does, or it is noted.  Pure.
 
-    `copied` are topics with progress, of MM2 perhaps: they go on where they are.
+    It is noted when the flow first sees the topic, whether its copy can be made or not.  `copied` are topics with
+    progress, of MM2 perhaps: they go on where they are.
     """
-    known = topic in ledger.incarnations or topic in copied
-    return None if known else flow.tier_of(topic).start
+    name = topic.topic
+    noted = name in ledger.beginnings and ledger.beginnings[name].topic_id == topic.topic_id
+    known = noted or name in ledger.incarnations or name in copied
+    return None if known else flow.tier_of(name).start
 
 
 def with_starts(
@@ -41,9 +46,7 @@ def with_starts(
     ClusterUnreachable.
     """
     found = tuple(topics)
-    starts = {
-        it.topic: start for it in found if (start := start_of(flow, it.topic, ledger, copied)) is not None
-    }
+    starts = {it.topic: start for it in found if (start := start_of(flow, it, ledger, copied)) is not None}
     by_time: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for topic in found:
         if topic.topic in starts and (at := starts[topic.topic].moment_ms(now_ms)) is not None:
