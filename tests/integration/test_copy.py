@@ -17,6 +17,7 @@ from lab import (
     commit_group,
     create_topic,
     cycle,
+    delete_topic,
     flow_of,
     grow_topic,
     produce,
@@ -295,6 +296,22 @@ def test_a_copy_begins_with_the_records_of_the_last_hours(
     assert (AuditVerdict.EQUAL, 7) == (found.verdict, found.records)
     positions = {it.group: it.downstream_offset for it in rows}
     assert {f"behind-{topic}": 0, f"within-{topic}": 1} == positions
+
+
+def test_what_is_written_while_a_copy_cannot_be_made_is_copied(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """With `latest` the copy begins where the flow first saw its topic, though its name was taken on B (`_` for `.`)."""
+    stem = unique_topic("s8").replace("-", "")
+    topic = create_topic(cluster_a, f"{stem}.x")
+    taken = create_topic(cluster_b, f"A_{stem}_x")
+    produce(cluster_a, topic, many(100))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__start="latest")
+    assert 0 == cycle(flow).records
+    produce(cluster_a, topic, many(50, start=100))
+    delete_topic(cluster_b, taken)
+    assert 50 == cycle(flow).records
+    assert many(50, start=100) == read(cluster_b, f"A.{topic}")
 
 
 def test_what_was_copied_is_there_when_the_cycle_ends(

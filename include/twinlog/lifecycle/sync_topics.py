@@ -7,7 +7,7 @@ others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
