@@ -301,7 +301,7 @@ def test_a_copy_begins_with_the_records_of_the_last_hours(
 def test_what_is_written_while_a_copy_cannot_be_made_is_copied(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """With `latest` the copy begins where the flow first saw its topic, though its name was taken on B (`_` for `.`)."""
+    """With `latest` the copy begins where the flow first saw its topic, though its name was taken on B."""
     stem = unique_topic("s8").replace("-", "")
     topic = create_topic(cluster_a, f"{stem}.x")
     taken = create_topic(cluster_b, f"A_{stem}_x")
