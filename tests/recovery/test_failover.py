@@ -313,6 +313,19 @@ class TestAbort:
         assert FlowPhase.ACTIVE is ledger_of(world).phase
         assert [RunState.ABORTED] == [it.state for it in ledger_of(world).recoveries]
 
+    def test_a_paused_flow_stays_paused(self, world: World):
+        """By the same person, for the same reason; nothing is copied, and the target is left alone."""
+        pauses.pause(world.flow, world.clusters.target, by="ann", reason="brokers are moved")
+        before = ledger_of(world).flow_state
+        world.fail_over(Mode.SOURCE_DEAD)
+        world.blows = Blows()
+        result = abort.run(world.flow, world.watched, by="jo", reason="it answers")
+        assert ((), "paused by ann: brokers are moved") == (result.left, result.suspended)
+        assert before == ledger_of(world).flow_state
+        assert ["fence"] == world.blows.names
+        world.write(3)
+        assert 0 == world.copy(world.flow)
+
     def test_rights_given_already_are_taken_back(self, world: World):
         """A failover that was stopped after it gave WRITE on the target leaves none after the abort."""
         world.clusters.source.commit("billing", ORDERS, 3)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.errors import FencedError, TwinlogError
+from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import (
     FAILBACK,
     DeniedWrite,
@@ -30,10 +31,11 @@ ENTRY = JournalEntry("gate", StepState.DONE, 5, 0.1, "jo", "ready")
 
 def after(ledger: Ledger, move: Move) -> Ledger:
     """The ledger once a move is written."""
-    gone = {it.run for it in move.forgotten}
+    gone = {it.key() for it in move.forgotten}
     known = {it.run: it for it in ledger.recoveries} | {it.run: it for it in (move.run, move.ended) if it}
-    kept = tuple(it for it in known.values() if it.run not in gone)
-    return replace(ledger, recoveries=kept, flow_state=move.state or ledger.flow_state)
+    kept = tuple(it for it in known.values() if it.key() not in gone)
+    state = move.state or ledger.flow_state
+    return replace(ledger, recoveries=kept, flow_state=None if state and state.key() in gone else state)
 
 
 def begun(mode: Mode = Mode.PLANNED, actor: Actor = JO) -> Ledger:
@@ -178,12 +180,56 @@ class TestBegin:
         assert (transitions.MOST_ENTRIES, 5) == (len(journal), journal[0].at_ms)
 
 
+BEFORE = (
+    None,
+    FlowState(FlowPhase.ACTIVE, 1, "ann", "looked at"),
+    FlowState(FlowPhase.PAUSED, 1, "ann", "brokers are moved"),
+    FlowState(FlowPhase.PAUSED, 1, HANDOVER, "handed over to MirrorMaker 2"),
+)
+MEANWHILE = {name: MOVES[name] for name in ("begin-dead", "note", "deny")}
+
+
+class TestAbort:
+    @given(
+        st.sampled_from(BEFORE),
+        st.lists(st.tuples(st.sampled_from(sorted(MEANWHILE)), st.sampled_from([JO, ANN])), max_size=6),
+    )
+    def test_the_state_before_the_run_comes_back(
+        self, state: FlowState | None, moves: list[tuple[str, Actor]]
+    ):
+        """Whoever went on with it meanwhile: paused by the same person for the same reason, handed over, or active."""
+        ledger = Ledger(flow_state=state)
+        ledger = after(ledger, transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, JO, "run-1", 2))
+        for name, actor in moves:
+            with suppress(FencedError):
+                ledger = after(ledger, MEANWHILE[name](ledger, actor))
+        assert state == after(ledger, transitions.abort(FLOW, ledger, ANN, "not today", 9)).flow_state
+
+    @given(st.booleans())
+    def test_a_flow_that_copied_home_copies_home_again(self, cycles: bool):
+        """Its cycles too, if they did; and once the way home is given up, the state before that comes back."""
+        ledger = after(
+            Ledger(flow_state=BEFORE[1]),
+            homeward.lend("B->A", FLOW, Ledger(flow_state=BEFORE[1]), JO, "h", 1),
+        )
+        if cycles:
+            ledger = after(ledger, homeward.let_cycles(ledger, JO, "h"))
+        for actor in (ANN, JO):
+            dead = after(ledger, transitions.begin("B->A", ledger, Mode.SOURCE_DEAD, actor, "run-1", 2))
+        back = after(dead, transitions.abort("B->A", dead, ANN, "B answers", 9))
+        assert ledger.flow_state == back.flow_state
+        assert BEFORE[1] == after(back, transitions.abort("B->A", back, ANN, "not today", 9)).flow_state
+
+
 class TestWayHome:
     def test_an_abort_leaves_the_failover_as_it_was(self):
-        """With its time and its run: another way home may begin."""
+        """With its time and its run: another way home may begin; also one that version 0.2 had set out on."""
         ledger = promoted(begun())
         away = after(ledger, homeward.set_out(FLOW, ledger, JO, "home-1", 7))
+        old = replace(away, flow_state=replace(away.flow_state, before=None))
+        assert "run-1" == after(old, transitions.abort(FLOW, old, ANN, "not today", 9)).flow_state.run
         back = after(away, transitions.abort(FLOW, away, ANN, "not today", 9))
+        assert ledger.flow_state == back.flow_state
         assert (FlowPhase.PROMOTED, ENTRY.at_ms, "run-1") == (
             back.phase,
             back.flow_state.since_ms,

@@ -64,7 +64,7 @@ def not_promoted(outcome: Json) -> TerminalError | TransientError | None:
     way_back = (
         "there is no way back but a failback"
         if promoted
-        else f"`twinlog recovery abort --flow '{flow}'` lets the flow follow again"
+        else f"`twinlog recovery abort --flow '{flow}' --reason ...` leaves the flow as it was before"
     )
     return _unfinished(outcome, "failover", "clear this task to go on", way_back, there=promoted)
 

@@ -1,4 +1,4 @@
-"""Let a flow follow again: roll its failover back before the promotion, or end it after clients have gone home.
+"""Roll a flow's failover back before the promotion, or let the flow follow again after clients have gone home.
 
 The way home is rolled back too: then the flow is promoted as before, and the reverse flow follows again.
 
@@ -17,16 +17,18 @@ from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.metadata import sync
 from twinlog.recovery import lost_target, transitions
 from twinlog.recovery.failback import homes
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.procedure import StepName
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.schemas import sync as schemas
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.pauses import why_suspended
 
 Decide = Callable[[str, Ledger, Actor, str, int], Move]
 """A move, of the name of a flow, its ledger, who moves it, why, and the time (epoch ms)."""
@@ -34,12 +36,16 @@ Decide = Callable[[str, Ledger, Actor, str, int], Move]
 
 @dataclass(frozen=True, slots=True)
 class AbortResult:
-    """The run that is over; `left` says what could not be undone, and has to be done by a person."""
+    """The run that is over; `left` says what could not be undone, and has to be done by a person.
+
+    `suspended` says who had paused the flow before the run, and why: it stays so, "" if it follows.
+    """
 
     flow: str
     run: str
     state: str
     left: tuple[str, ...]
+    suspended: str = ""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -177,12 +183,20 @@ def _end(
 ) -> AbortResult:
     journal = _journal(flow, clusters, by, state)
     ledger = read_ledger(flow, clusters.target)
-    ended = half_ended(ledger.recoveries, state) if ledger.phase is FlowPhase.ACTIVE else None
+    ended = half_ended(ledger.recoveries, state) if not ledger.phase.out_of_service else None
     if ended is None:
         ended = _decided(journal, decide, reason)
-    denials = still_denied(clusters.source, journal, ended)
-    left = [*denials, *_rights(flow, clusters)]
-    return AbortResult(flow.name, ended.run, state.value, tuple(left))
+        ledger = read_ledger(flow, clusters.target)
+    left = still_denied(clusters.source, journal, ended)
+    suspended = why_suspended(ledger)
+    if not suspended or _approved(ended):
+        left += _rights(flow, clusters)
+    return AbortResult(flow.name, ended.run, state.value, tuple(left), suspended)
+
+
+def _approved(run: RecoveryRun) -> bool:
+    """Say whether the run may have given rights on the target: that comes after the approval.  Pure."""
+    return any(it.step == StepName.APPROVE and it.state is StepState.DONE for it in run.journal)
 
 
 def half_ended(runs: tuple[RecoveryRun, ...], state: RunState) -> RecoveryRun | None:

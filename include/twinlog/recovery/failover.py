@@ -336,8 +336,8 @@ def _next(
     if last is not None and last.ends:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
-        back = taken_back(run) if run is not None else "lets the flow follow again"
-        return f"{again} goes on; twinlog recovery abort --flow '{flow.name}' {back}"
+        back = f"; twinlog recovery abort --flow '{flow.name}' --reason ... {taken_back(run)}" if run else ""
+        return f"{again} goes on{back}"
     if run is not None and run.home:
         return f"start consumers, then producers, on {flow.target.alias}; {once_back(flow, run.home)}"
     denied = mode is Mode.PLANNED

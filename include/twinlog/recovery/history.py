@@ -178,7 +178,8 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
     if ledger.phase.out_of_service:
         return _next_once_promoted(flow, kept)
     if ledger.phase is FlowPhase.PAUSED:
-        return f"`twinlog resume {named}` lets it go on"
+        handed_over = ledger.flow_state is not None and ledger.flow_state.handed_over
+        return f"`twinlog {'takeover' if handed_over else 'resume'} {named}` lets it go on"
     return f"`twinlog failover --mode planned --dry-run {named}` shows what a failover would do"
 
 

@@ -53,7 +53,9 @@ def set_out(flow: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int)
     run = RecoveryRun(
         run_name, FAILBACK, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms, failover=failover.run
     )
-    return Move(run, FlowState(FlowPhase.FAILING_BACK, now_ms, actor.by, "the way home", run_name))
+    before = ledger.flow_state
+    state = FlowState(FlowPhase.FAILING_BACK, now_ms, actor.by, "the way home", run_name, before=before)
+    return Move(run, state)
 
 
 def lend(
@@ -114,7 +116,11 @@ def lend(
         if under_way is not None
         else None
     )
-    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"the way home of {home}", run_name)
+    was = ledger.flow_state
+    if was is not None and left_over is not None:
+        was = was.before
+    why = f"the way home of {home}"
+    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=was)
     return Move(lent, state, forgotten_for_one(ledger), left_over)
 
 

@@ -12,7 +12,8 @@
                              '---------abort----------'
 
 Each move is decided behind the flow's fence and written through its control lane, so what it was decided by still
-holds.  A move raises and changes nothing if the ledger does not allow it.
+holds.  A move raises and changes nothing if the ledger does not allow it.  An abort goes back to the state before the
+run, exactly: a flow that was paused, or handed over, stays so.
 
 On the way home two ledgers move.  That of the promoted flow A->B has the state and the journal.  In that of B->A,
 which copies home, the flow is failing over for the same run (homeward.py).  It is written after that of A->B, at the
@@ -77,7 +78,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The records of one transaction: the run, the flow's state if it changes, and old runs to forget.
+    """The records of one transaction: the run, the flow's state if it changes, and what the ledger is to forget.
 
     `ended` is the failover that is over with this move.  `passed_over` is what the flow will not copy, of topics
     whose incarnations are `begun` with this move.
@@ -85,7 +86,7 @@ class Move:
 
     run: RecoveryRun
     state: FlowState | None = None
-    forgotten: tuple[RecoveryRun, ...] = ()
+    forgotten: tuple[RecoveryRun | FlowState, ...] = ()
     ended: RecoveryRun | None = None
     passed_over: tuple[PassedOver, ...] = ()
     begun: tuple[Incarnation, ...] = ()
@@ -134,7 +135,10 @@ def begin(
             groups_at_ms=back,
             consistent_cut=bool(cut) and mode is Mode.SOURCE_DEAD,
         )
-        return Move(taken, without_cycles(ledger))
+        state = ledger.flow_state
+        if state is not None and under_way.mode == FAILBACK:
+            return Move(taken, replace(state, cycles=False, before=state))
+        return Move(taken)
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
     if only_brings_home and mode is Mode.PLANNED:
@@ -157,7 +161,8 @@ def begin(
         consistent_cut=bool(consistent_cut),
         untold=only_brings_home,
     )
-    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, f"failover, {mode.value}", run_name)
+    why = f"failover, {mode.value}"
+    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=ledger.flow_state)
     return Move(run, state, forgotten_for_one(ledger))
 
 
@@ -242,10 +247,9 @@ def retake(flow: str, ledger: Ledger, actor: Actor, now_ms: int) -> Move:
 
 
 def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
-    """Let the flow follow again; one that is on its way home is promoted as before.
+    """Put the flow back into the state before the run: it follows, is paused, is promoted, or copies home.
 
-    A failover without its source of a flow that copied home is taken back: the flow copies home as before.  Raises
-    TerminalError `no-failover` if none is under way, `promoted` if it is too late.
+    Raises TerminalError `no-failover` if none is under way, `promoted` if it is too late.
     """
     run = open_run(ledger)
     if run is None:
@@ -258,18 +262,19 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             flow=flow,
         )
     entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason)
+    state = ledger.flow_state
+    assert state is not None  # an open run has one
     if goes_on_home(run):
-        return Move(replace(with_entry(run, entry), mode=FAILBACK, holder=actor.holder))
+        return Move(replace(with_entry(run, entry), mode=FAILBACK, holder=actor.holder), state.before)
     ended = replace(with_entry(run, entry), state=RunState.ABORTED, holder=actor.holder, ended_ms=now_ms)
     if is_lent(run):
         ended = replace(ended, denied=())  # removed already, by the ledger of the flow on its way home
-    if ledger.phase is FlowPhase.FAILING_BACK:
-        before = ledger.present_failover
-        since = before.promoted_ms if before is not None and before.promoted_ms is not None else now_ms
+    if state.before is None and run.failover:  # version 0.2 has set out, and kept no state before it
+        failover = ledger.present_failover
+        since = failover.promoted_ms if failover is not None and failover.promoted_ms is not None else now_ms
         text = f"failback aborted: {reason}"
         return Move(ended, FlowState(FlowPhase.PROMOTED, since, actor.by, text, run.failover))
-    state = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"{_word(run)} aborted: {reason}")
-    return Move(ended, state)
+    return Move(ended, state.before, () if state.before is not None else (state,))
 
 
 def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
@@ -296,7 +301,7 @@ def taken_back(run: RecoveryRun) -> str:
     """Say what an abort of a failover does.  Pure."""
     if run.untold:
         return "takes it back"
-    return f"leaves it on the way home of {run.home}" if run.home else "lets the flow follow again"
+    return f"leaves it on the way home of {run.home}" if run.home else "leaves the flow as it was before"
 
 
 def is_lent(run: RecoveryRun) -> bool:

@@ -106,9 +106,12 @@ BYTES = [
         '"partition":0,"downstream":5,"upstream":6,"restored":false}],"request":"","joined":[]}',
     ),
     (
-        FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),
+        FlowState(
+            FlowPhase.FAILING_OVER, 7, "jo", "drill", before=FlowState(FlowPhase.PAUSED, 1, "ann", "why")
+        ),
         '["flow-state"]',
-        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":"","cycles":false}',
+        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill","run":"","cycles":false,'
+        '"before":{"state":"paused","since_ms":1,"by":"ann","reason":"why","run":"","cycles":false,"before":null}}',
     ),
     (
         RecoveryRun(

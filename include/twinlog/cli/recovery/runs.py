@@ -77,7 +77,7 @@ def abort(
     flow: OneFlowOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Roll the failover back that is under way: the flow follows again. A way home leaves clients where they are.
+    """Roll the failover back that is under way: the flow is as before. A way home leaves clients where they are.
 
     A failover without the source of a flow that copied home leaves it on the way home.
 
@@ -124,10 +124,11 @@ def follow(
 
 
 def _shown(done: AbortResult, output: Output) -> int:
+    now = f"is still {done.suspended}" if done.suspended else "follows again"
     title = {
         "promoted": f"{done.flow} is promoted as before",
         "failing-over": f"{done.flow} copies home as before; its target is not promoted",
-    }.get(done.state, f"{done.flow} follows again; {done.run} {done.state}")
+    }.get(done.state, f"{done.flow} {now}; {done.run} {done.state}")
     show(to_json(done), output, [notes_grid(done.left, title, "left to do", "nothing")])
     return int(done.exit_code)
 

@@ -95,7 +95,8 @@ class FlowState(LedgerEntry):
     """The flow is in `state` since `since_ms`; `by` names a person, `reason` their reason.
 
     `run` is the failover or the failback that brought it there, "" if none did.  `cycles` says that cycles copy too:
-    the flow copies home, and its way home waits for the next command.
+    the flow copies home, and its way home waits for the next command.  `before` is the state that an abort of that run
+    goes back to, None if the flow had none.
     """
 
     KIND: ClassVar[str] = "flow-state"
@@ -105,6 +106,7 @@ class FlowState(LedgerEntry):
     reason: str
     run: str = ""
     cycles: bool = False
+    before: FlowState | None = None
 
     @property
     def handed_over(self) -> bool:
