@@ -5,13 +5,14 @@ Wiring only: the comparison is twinlog.audit.audit, the rules are twinlog.data_r
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
 
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
+from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
 

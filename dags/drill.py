@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, task
+from airflow.sdk import DAG, task
 
 from twinlog.airflow.alerts import DrillAlert
 from twinlog.airflow.assets import drilled
@@ -15,6 +15,7 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks.drill import PARAMS, run_drill
+from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, task
+from airflow.sdk import DAG, task
 
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks.readiness import PARAMS, ask_gate
+from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
 
 TEXT = """\

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetable, TriggerRule, chain, task
+from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
@@ -19,6 +19,7 @@ from twinlog.airflow.operators.copy import COPY
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import cycle as tasks
+from twinlog.airflow.versions import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, DeltaDataIntervalTimetable, chain, task
+from airflow.sdk import DAG, chain, task
 
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import metadata
+from twinlog.airflow.versions import DeltaDataIntervalTimetable
 from twinlog.config.flow.settings import FlowSettings
 
 ABOUT = """\

@@ -7,8 +7,8 @@ from typing import ClassVar
 from airflow.plugins_manager import AirflowPlugin
 
 from twinlog.airflow.plugin.links import FlowPageLink
+from twinlog.airflow.plugin.preload import preload
 from twinlog.airflow.plugin.registration import FASTAPI_APP, NAV_ENTRY
-from twinlog.airflow.preload import preload
 
 
 class TwinlogPlugin(AirflowPlugin):

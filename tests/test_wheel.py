@@ -1,4 +1,4 @@
-"""The wheel is all of twinlog: it runs without the work tree, without Airflow and without Great Expectations."""
+"""The wheel is all of twinlog: it runs without the work tree, and without what only extras bring."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from pathlib import Path
 import pytest
 
 WITHOUT = """
+import os
 import sys
 from importlib.machinery import PathFinder
 
 class Hiding(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        hidden = name.split(".")[0] in {"airflow", "great_expectations"}
+        hidden = name.split(".")[0] in os.environ["HIDDEN"].split()
         return None if hidden else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 """
+
+AIRFLOW = "airflow great_expectations"
+ALL_EXTRAS = f"{AIRFLOW} pyspark pandas grpc google fastapi"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which Python finds the unpacked wheel, what is installed beside it, and no Airflow."""
+    """An environment in which Python finds the unpacked wheel and what is installed beside it, but Airflow and GX."""
     place = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place)
@@ -45,6 +49,7 @@ def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "TWINLOG"))},
         "PYTHONPATH": os.pathsep.join([str(place), sysconfig.get_path("purelib")]),
+        "HIDDEN": AIRFLOW,
     }
 
 
@@ -104,15 +109,17 @@ def test_its_dags_can_be_installed(alone: dict[str, str], tmp_path: Path) -> Non
     assert (tmp_path / "replicate.py").exists()
 
 
-def test_the_gate_says_what_is_missing(alone: dict[str, str], tmp_path: Path) -> None:
-    """Before it asks any cluster."""
-    (tmp_path / "mm2.properties").write_text(
-        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\n"
-        "A->B.enabled = true\n"
-    )
-    done = run(alone, "gate", "--config", "mm2.properties", folder=tmp_path)
-    assert 2 == done.returncode
-    assert "pip install 'twinlog[gate]'" in done.stderr
+def test_the_core_needs_no_extra(alone: dict[str, str], tmp_path: Path) -> None:
+    """Every module but those of Airflow can be imported without Spark, pandas, Airflow and Great Expectations."""
+    code = """
+import importlib, pkgutil, twinlog
+for found in pkgutil.walk_packages(twinlog.__path__, "twinlog."):
+    if not found.name.startswith(("twinlog.airflow.", "twinlog.__main__")):
+        importlib.import_module(found.name)
+"""
+    command, bare = [sys.executable, "-c", code], alone | {"HIDDEN": ALL_EXTRAS}
+    done = subprocess.run(command, env=bare, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 def test_the_demo_says_what_is_missing(alone: dict[str, str], tmp_path: Path) -> None:

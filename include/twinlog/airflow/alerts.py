@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCallback  # type: ignore[attr-defined]
+from airflow.sdk import BaseNotifier
 
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.versions import deadline
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.monitoring.alarm import held_back, over_budget, send
@@ -90,7 +91,7 @@ def send_to_address(flow: str, text: str, context: Mapping[str, Any]) -> None:
         log.error(trouble)
 
 
-def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
+def rpo_deadline(flow: FlowSettings) -> Any:
     """Return the deadline of a cycle: the strictest RPO of the flow, counted from when the run was queued.
 
     A run that follows ends when the next one takes over, so its deadline is that much later: it reports one that
@@ -100,12 +101,8 @@ def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
     if flow.continuous:
         seconds += round(longest(flow).total_seconds())
     text = f"a cycle has not ended within {seconds} s: what was written since is not known to be copied"
-    return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=timedelta(seconds=seconds),
-        callback=SyncCallback(RpoAlert, kwargs={"flow": flow.name, "text": text}),
-        name=f"RPO of {flow.name}",
-    )
+    told = {"flow": flow.name, "text": text}
+    return deadline(f"RPO of {flow.name}", timedelta(seconds=seconds), RpoAlert, told)
 
 
 def sound_if_over_budget(

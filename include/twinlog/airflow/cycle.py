@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
 from twinlog.airflow import form
 from twinlog.airflow.assets import remote_cluster
 from twinlog.airflow.plugin.links import link_in_text
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import all_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError

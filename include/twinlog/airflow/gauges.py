@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from airflow.sdk.observability.stats import Stats
-
+from twinlog.airflow.versions import Stats
 from twinlog.checks.risk import greatest
 from twinlog.monitoring import metrics
 

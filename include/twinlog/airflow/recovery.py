@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.clock import moment_ms
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json

@@ -9,25 +9,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
-
 from twinlog.airflow.form import refuse_unknown_fields
+from twinlog.airflow.versions import retry_policy
 
-# (error, what Airflow does, after how long, why); the first match decides, so subclasses come first.
-RULES = (
-    ("twinlog.errors.FencedError", RetryAction.RETRY, timedelta(seconds=15), "another driver held the flow"),
-    ("twinlog.errors.TransientError", RetryAction.RETRY, timedelta(seconds=10), "may go away by itself"),
-    ("twinlog.errors.TerminalError", RetryAction.FAIL, None, "will not go away by itself: a person must act"),
-)
+# (error, whether to try again, after how long, why); the first match decides, so subclasses come first.
+RULES = [
+    ("twinlog.errors.FencedError", True, timedelta(seconds=15), "another driver held the flow"),
+    ("twinlog.errors.TransientError", True, timedelta(seconds=10), "may go away by itself"),
+    ("twinlog.errors.TerminalError", False, None, "will not go away by itself: a person must act"),
+]
 
-RETRY_POLICY = ExceptionRetryPolicy(
-    rules=[
-        RetryRule(exception=error, action=action, retry_delay=delay, reason=why)
-        for error, action, delay, why in RULES
-    ]
-)
-
-RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), "retry_policy": RETRY_POLICY}
+RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), **retry_policy(RULES)}
 
 OUR_TASKS: dict[str, Any] = {
     "owner": "twinlog",

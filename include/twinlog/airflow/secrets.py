@@ -23,7 +23,8 @@ def ask_airflow(conn_id: str, field: str) -> str:
     Airflow says the same if a secrets back end does not answer.
     """
     from airflow.sdk import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    from twinlog.airflow.versions import AirflowNotFoundException
 
     try:
         connection = Connection.get(conn_id)

@@ -74,7 +74,6 @@ def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bo
     from twinlog.airflow.flows import read_configuration
     from twinlog.airflow.secrets import ask_airflow
     from twinlog.airflow.tasks.readiness import gate_request, why_not
-    from twinlog.checks.great_expectations import validate_plainly
     from twinlog.cluster.open import open_clusters
     from twinlog.config.flow.load import enabled_flow
     from twinlog.gate import ask as gate
@@ -82,5 +81,5 @@ def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bo
     request = gate_request(failover_mode, producers_stopped, canary)
     flow = enabled_flow(read_configuration(ask_airflow), flow_name)
     with open_clusters(flow) as clusters:
-        result = gate.run(flow, clusters, request, by=validate_plainly).result
+        result = gate.run(flow, clusters, request).result
     return Seen(result.ready, result.headline, why_not(result))

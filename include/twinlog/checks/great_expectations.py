@@ -1,4 +1,4 @@
-"""Judge rows by a suite with Great Expectations, for results that people look at: the Dag and the gate.
+"""Judge rows by a suite with Great Expectations, for the Data Docs of Airflow's `validate` and `failover_readiness`.
 
 Great Expectations takes seconds to import, so the functions import it.  It gets one small pandas frame and an
 ephemeral context, and writes nothing.  `twinlog.checks.data_docs` makes pages of the outcome.
@@ -32,7 +32,7 @@ class Validated:
 
 
 def require_installed() -> None:
-    """Raise UsageError if Great Expectations is not installed: a copy without gate and rules needs none."""
+    """Raise UsageError if Great Expectations is not installed: only Airflow's tasks and data rules ask it."""
     if find_spec("great_expectations") is None:
         raise UsageError(
             "Great Expectations, which judges here, is not installed",
@@ -42,7 +42,8 @@ def require_installed() -> None:
 
 
 def validate(suite: Suite, rows: Sequence[Row]) -> Validated:
-    """Judge every row by every check, in the order of the suite."""
+    """Judge every row by every check, in the order of the suite.  Raises what `require_installed` does."""
+    require_installed()
     outcome = _run(suite, frame(suite, rows))
     by_name = {result.expectation_config.meta["check"]: result for result in outcome.results}
     by_identity = {_identity(suite, _escaped(suite, row)): row for row in rows}

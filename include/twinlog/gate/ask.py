@@ -14,7 +14,7 @@ from twinlog import clock
 from twinlog.checks.check import CheckResult, Row, Suite
 from twinlog.checks.coverage import coverage, total
 from twinlog.checks.evaluate import with_lines
-from twinlog.checks.great_expectations import Validated, validate
+from twinlog.checks.great_expectations import Validated, validate_plainly
 from twinlog.checks.risk import TopicAtRisk, seconds_since
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
@@ -65,7 +65,7 @@ class GateRequest:
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """The gate's answer, and the results of Great Expectations from which its pages are made."""
+    """The gate's answer, and the results of Great Expectations from which its pages are made, if it was asked."""
 
     result: answer.GateResult
     validated: tuple[Validated, ...] = ()
@@ -90,14 +90,16 @@ def run(
     clusters: Clusters,
     request: GateRequest,
     *,
-    by: Validator = validate,
+    by: Validator = validate_plainly,
     sleep: Callable[[float], None] = time.sleep,
 ) -> GateAnswer:
     """Ask both clusters and answer.
 
-    `by` is Great Expectations, or in tests a faster judge with the same verdicts.  Raises ClusterUnreachable if the
-    target cannot be reached, ClusterRefused, and ConfigError if `twinlog.gate.blocking` names an unknown check.  A
-    source that does not answer is no error: it makes the answer "not ready".
+    `by` judges: at once, or as Great Expectations where Data Docs are wanted; the verdicts are the same.
+
+    Raises ClusterUnreachable if the target cannot be reached, ClusterRefused, and ConfigError if
+    `twinlog.gate.blocking` names an unknown check.  A source that does not answer is no error: it makes the answer
+    "not ready".
     """
     refuse_unknown(flow.gate.blocking, f"{flow.name}: twinlog.gate.blocking")
     target_id = clusters.target.cluster_id()
@@ -135,7 +137,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         target_cluster_id=target_id,
         undecided_records=sum(it.undecided or 0 for it in judged.topics),
     )
-    return GateAnswer(result, judged.validated)
+    return GateAnswer(result, tuple(it for it in judged.validated if it.outcome is not None))
 
 
 def _with_source(

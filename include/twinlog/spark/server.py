@@ -43,6 +43,7 @@ from twinlog.spark.session import (
     reason_of_no_session,
     session,
 )
+from twinlog.spark.versions import require_spark
 
 FOLDER_VARIABLE: Final = "TWINLOG_SPARK_FOLDER"
 ANSWER_SECONDS: Final = 5.0
@@ -210,13 +211,15 @@ def start(folder: Path, master: str = ALONE, port: int = 0, jvm: Sequence[str] =
 
     `jvm` are its JVM options, instead of the usual ones.
 
-    Raises UsageError if one lives there already or `master` is not one for a server, TransientError if the port is
-    taken, another start is under way or its first jobs fail, TerminalError if it ends before it answers.
+    Raises UsageError if one lives there already, `master` is not one for a server or PySpark cannot be used,
+    TransientError if the port is taken, another start is under way or its first jobs fail, TerminalError if it ends
+    before it answers.
     """
     if master.startswith("sc://") or master == AUTO:
         raise UsageError(
             f"a Connect server cannot run on {master.split(';', maxsplit=1)[0]}", hint="such as local[2]"
         )
+    require_spark(master)
     check_master(master)
     with _alone(folder):
         refuse_second(folder)

@@ -22,6 +22,7 @@ from twinlog.spark import protection
 from twinlog.spark.classes import ERRORS_ONLY, SUBMIT_OPTIONS, submit_options
 from twinlog.spark.head_start import SAME_WORKERS, HeadStart
 from twinlog.spark.slots import cores_wanted
+from twinlog.spark.versions import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,9 +117,10 @@ def session(
     cores as `wanted` tasks need, if that is known.  `settings` come on top of CONF; a Connect server, whose sessions
     others may work in, gets neither.  `meanwhile` is a module to be imported while Spark starts.
 
-    Raises UsageError if `master` is not one, TransientError if it cannot be reached, ConfigError if a standalone
-    master's secret is missing or a Connect server refuses the token.
+    Raises UsageError if `master` is not one or PySpark cannot be used, TransientError if it cannot be reached,
+    ConfigError if a standalone master's secret is missing or a Connect server refuses the token.
     """
+    require_spark(master)
     if master:
         check_master(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -59,14 +59,14 @@ class TestArguments:
         from airflow.sdk import DAG
 
         from twinlog.airflow.operators import AuditOperator, ReplicateOperator
-        from twinlog.airflow.retries import RETRY_POLICY
+        from twinlog.airflow.retries import RETRIES
 
         with DAG("own", schedule=None, default_args={"retries": 7}):
             by_dag = ReplicateOperator(task_id="a", flow="A->B")
             by_task = AuditOperator(task_id="b", flow="A->B", retries=0)
         alone = ReplicateOperator(task_id="c", flow="A->B")
         assert [7, 0, 2] == [it.retries for it in (by_dag, by_task, alone)]
-        assert [RETRY_POLICY] * 3 == [it.retry_policy for it in (by_dag, by_task, alone)]
+        assert [RETRIES["retry_policy"]] * 3 == [it.retry_policy for it in (by_dag, by_task, alone)]
 
     def test_the_asset_of_the_target_is_an_outlet(self) -> None:
         """Beside those of the user; Airflow cannot know it of a template."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context, Param
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.cycle import source_topics
@@ -18,6 +17,7 @@ from twinlog.airflow.following import SCHEDULED
 from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
 from twinlog.airflow.retries import with_retries
 from twinlog.airflow.tasks.frame import opened, skip_out_of_service
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError

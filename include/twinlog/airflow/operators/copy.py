@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.cycle import CycleRequest, request_of, why_nothing_was_copied
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.lineage import lineage_of_copy
 from twinlog.airflow.operators.spark_job import Step
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import all_of, shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import recovery
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.operators.spark_job import Step
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
 from twinlog.airflow import gauges
@@ -22,6 +21,7 @@ from twinlog.airflow.operators.spark_job import SparkStepOperator, error_of
 from twinlog.airflow.retries import with_retries
 from twinlog.airflow.tasks.cycle import REPORT, overdue_drills, ranges_told
 from twinlog.airflow.tasks.frame import opened, shown, warn_of_file
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError

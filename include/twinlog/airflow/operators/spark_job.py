@@ -11,13 +11,13 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Connection, Context
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from twinlog import errors
 from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
 from twinlog.airflow.lineage import Lineage
 from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.secrets import RememberedConnections
+from twinlog.airflow.versions import AirflowException, AirflowNotFoundException
 from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import ALONE, AUTO

@@ -12,9 +12,9 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from twinlog.airflow.flows import SPARK_CONNECTION
+from twinlog.airflow.versions import AirflowNotFoundException
 from twinlog.airflow.xcom import short
 from twinlog.spark.classes import submit_options
 from twinlog.spark.request import MARK

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.configuration import conf
 
 from twinlog.airflow.flows import dag_id_of, slug
+from twinlog.airflow.versions import conf
 from twinlog.config.flow.settings import FlowSettings
 
 if TYPE_CHECKING:

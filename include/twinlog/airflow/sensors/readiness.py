@@ -7,8 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from twinlog.airflow.assets import readiness, with_outlet
 from twinlog.airflow.plugin.links import FlowPageLink
@@ -16,6 +14,7 @@ from twinlog.airflow.recovery import MODES
 from twinlog.airflow.retries import with_retries
 from twinlog.airflow.tasks.readiness import ask, asset_extra, gate_request, why_not
 from twinlog.airflow.triggers import ReadinessTrigger
+from twinlog.airflow.versions import AirflowSensorTimeout, conf
 from twinlog.errors import TransientError, UsageError
 from twinlog.jsonable import Json
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import gauges
 from twinlog.airflow.alerts import sound_if_over_budget, sound_if_overdue
@@ -24,6 +23,7 @@ from twinlog.airflow.cycle import (
     why_nothing_was_copied,
 )
 from twinlog.airflow.tasks.frame import flow_of, opened, opened_own, shown, warn_of_file
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.assets import drilled
 from twinlog.airflow.recovery import driver_of
 from twinlog.airflow.tasks.frame import flow_of, log_step, opened, skip_out_of_service
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.errors import ConfigError, TerminalError, UsageError
 from twinlog.jsonable import Json

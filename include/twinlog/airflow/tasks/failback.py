@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_back, went_home
 from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_home, not_saved, told_of
 from twinlog.airflow.tasks.failover import push_note
 from twinlog.airflow.tasks.frame import log_step, opened, shown
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ExitCode
 from twinlog.jsonable import Json

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
@@ -15,6 +14,7 @@ from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, consistent_cut, groups_at_ms, told_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened, shown
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called

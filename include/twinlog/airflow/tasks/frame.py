@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowSkipException
-
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Param, get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
 from twinlog.airflow import form
 from twinlog.airflow.tasks.frame import flow_of, opened_own
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings

@@ -92,6 +92,7 @@ def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateReques
 
 def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool]) -> Asked:
     """Ask the gate, send its gauges, and keep page and evidence of an answer that is to be kept."""
+    from twinlog.checks.great_expectations import validate
     from twinlog.gate import ask as step
     from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
@@ -102,7 +103,7 @@ def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool
     seal = Seal.of(configuration, flow.gate.sign_with)
     document: Json = {}
     with opened(flow) as clusters:
-        answer = step.run(flow, clusters, request)
+        answer = step.run(flow, clusters, request, by=validate)
         if keeps(answer.result):
             document = to_json(keep(flow, clusters.target, answer, seal))
     send(flow, of_gate(flow, answer.result))

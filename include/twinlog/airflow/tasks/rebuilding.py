@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow import form
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import UsageError
 from twinlog.jsonable import Json

@@ -32,7 +32,12 @@ PACKAGES = (
     "great-expectations",
 )
 
-EXTRAS = {"apache-airflow": "airflow", "great-expectations": "gate"}
+EXTRAS = {
+    "apache-airflow": "airflow",
+    "great-expectations": "gate",
+    "pyspark": "spark",
+    "pyspark-client": "airflow",
+}
 """Packages that not everybody needs, and the extra that brings them."""
 
 COMPILED = ("twinlog", "pydantic", "kafka")
@@ -203,10 +208,10 @@ def _needed(machine: Machine, pins: Mapping[str, str]) -> Iterator[Check]:
     yield Check(
         "pyspark = pyspark-client",
         "critical",
-        spark is not None and spark == client,
+        None in {spark, client} or spark == client,
         f"{spark} and {client}",
         "equal versions",
-        "both install into one folder: make their versions equal with make setup",
+        "both install into one folder: pip install both again, with one version",
     )
 
 

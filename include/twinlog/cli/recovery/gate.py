@@ -61,7 +61,6 @@ def gate(
             "--canary and --still-writing ask something of the source",
             hint="leave them out, or --mode planned",
         )
-    from twinlog.checks.great_expectations import require_installed
     from twinlog.cluster.open import open_clusters
     from twinlog.gate import ask as step
     from twinlog.gate.evidence import Seal
@@ -70,7 +69,6 @@ def gate(
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
     refuse_unwritable(evidence, "--evidence")
-    require_installed()
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
     with open_clusters(chosen) as clusters:
         answer = step.run(chosen, clusters, step.GateRequest(mode, still_writing, canary))

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.checks.great_expectations import validate_plainly
 from twinlog.clock import iso
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import counting
@@ -29,20 +28,10 @@ from twinlog.visible import listed
 
 
 def ask_gate(scene: Scene) -> Outcome:
-    """Ask the readiness gate, and keep its answer.
-
-    The suites are judged in plain Python: Great Expectations gives the same verdicts, after seconds that clients wait.
-    """
+    """Ask the readiness gate, and keep its answer."""
     tools = scene.tools
-    answer = ask.run(
-        scene.flow, scene.clusters, GateRequest(scene.mode), by=validate_plainly, sleep=tools.sleep
-    )
-    kept = keep(
-        scene.flow,
-        scene.clusters.target,
-        replace(answer, validated=()),
-        tools.seal,
-    )
+    answer = ask.run(scene.flow, scene.clusters, GateRequest(scene.mode), sleep=tools.sleep)
+    kept = keep(scene.flow, scene.clusters.target, answer, tools.seal)
     result = answer.result
     waived = f"; waived: {listed(result.waived)}" if result.waived else ""
     if result.ready:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from twinlog.airflow.preload import MODULES, forget_changed, forks_tasks, preload, print_of
+from twinlog.airflow.plugin.preload import MODULES, forget_changed, forks_tasks, preload, print_of
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ FORK = """
 import os, sys
 from pathlib import Path
 import twinlog.clock
-from twinlog.airflow.preload import forget_changed, print_of
+from twinlog.airflow.plugin.preload import forget_changed, print_of
 
 folder = Path(sys.argv[1])
 before = print_of(folder)

@@ -1,0 +1,93 @@
+"""What Airflow 3.1, 3.2 and 3.3 have in different places, or not all of them: nothing else of twinlog asks which it is.
+
+Before 3.3 there is no retry policy: a task is tried twice more whatever went wrong, also if it will not go away.
+Before 3.2 a deadline calls nothing but coroutines: there Airflow does not tell of a cycle that does not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from packaging.version import Version
+
+import airflow
+from twinlog.errors import UsageError
+
+RELEASE = Version(airflow.__version__).release[:2]
+if not (3, 1) <= RELEASE < (4, 0):
+    raise UsageError(
+        f"Airflow {airflow.__version__} is installed, and twinlog's Dags need 3.1 or a later 3",
+        hint="pip install 'apache-airflow>=3.1,<4', with Airflow's constraints",
+        code="airflow-version",
+    )
+
+if RELEASE >= (3, 2):
+    from airflow.sdk import CronDataIntervalTimetable, CronTriggerTimetable, DeltaDataIntervalTimetable
+    from airflow.sdk.configuration import conf
+    from airflow.sdk.exceptions import (
+        AirflowException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+    )
+    from airflow.sdk.observability.stats import Stats
+else:
+    from airflow.configuration import conf
+    from airflow.exceptions import (
+        AirflowException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+    )
+    from airflow.stats import Stats
+    from airflow.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
+    from airflow.timetables.trigger import CronTriggerTimetable
+
+__all__ = [
+    "RELEASE",
+    "AirflowException",
+    "AirflowNotFoundException",
+    "AirflowSensorTimeout",
+    "AirflowSkipException",
+    "CronDataIntervalTimetable",
+    "CronTriggerTimetable",
+    "DeltaDataIntervalTimetable",
+    "Stats",
+    "conf",
+    "deadline",
+    "retry_policy",
+]
+
+
+def retry_policy(rules: list[tuple[str, bool, timedelta | None, str]]) -> dict[str, Any]:
+    """Return the default argument that decides by (error, again?, after how long, why); the first match counts."""
+    if RELEASE < (3, 3):
+        return {}
+    from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+
+    made = [
+        RetryRule(
+            exception=error,
+            action=RetryAction.RETRY if again else RetryAction.FAIL,
+            retry_delay=delay,
+            reason=why,
+        )
+        for error, again, delay, why in rules
+    ]
+    return {"retry_policy": ExceptionRetryPolicy(rules=made)}
+
+
+def deadline(name: str, after: timedelta, notifier: type, told: Mapping[str, Any]) -> Any:
+    """Return the deadline of a Dag whose runs may take so long from when they are queued, or None."""
+    if RELEASE < (3, 2):
+        return None
+    from airflow.sdk import DeadlineAlert, DeadlineReference, SyncCallback  # type: ignore[attr-defined]
+
+    return DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=after,
+        callback=SyncCallback(notifier, kwargs=dict(told)),
+        **({"name": name} if RELEASE >= (3, 3) else {}),
+    )

@@ -1,0 +1,33 @@
+"""A PySpark that cannot be used is one line, before anything is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.errors import UsageError
+from twinlog.spark import versions
+
+CONNECT, LOCAL = "sc://127.0.0.1:15002", "local[2]"
+
+
+@pytest.mark.parametrize(
+    ("spark", "client", "master", "said"),
+    [
+        ("4.2.0", "4.2.0", LOCAL, None),
+        ("4.3.0", None, LOCAL, None),
+        (None, "4.2.0", CONNECT, None),
+        (None, "4.2.0", LOCAL, "pip install 'twinlog\\[spark\\]'"),
+        (None, None, CONNECT, "pip install 'twinlog\\[spark\\]'"),
+        ("4.3.0", "4.2.0", LOCAL, "pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder.*pyspark==4.2.0"),
+    ],
+)
+def test_which_pyspark_will_do(
+    monkeypatch: pytest.MonkeyPatch, spark: str | None, client: str | None, master: str, said: str | None
+) -> None:
+    """The whole of it, or for a Connect server its client; both only in one version."""
+    monkeypatch.setattr(versions, "_version", {"pyspark": spark, "pyspark-client": client}.get)
+    if said is None:
+        versions.require_spark(master)
+        return
+    with pytest.raises(UsageError, match=said):
+        versions.require_spark(master)
