@@ -169,6 +169,8 @@ def test_a_topic_that_neither_side_has_is_no_part_of_it(aftermath: Aftermath, co
         "not in full: topic gone is gone from A; to leave it out, add it to A->B.topics.exclude"
         in compared.message
     )
+    assert copy_stays == compared.message.startswith("at least 7 records are on A alone")
+    assert (None if copy_stays else 7) == report.only_on_source
 
 
 def test_heartbeats_are_no_tail(aftermath: Aftermath) -> None:

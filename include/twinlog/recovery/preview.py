@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from twinlog import clock
 from twinlog.clock import iso
@@ -117,14 +117,17 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
     """Return what a planned failover would find now, with a text for each step that has numbers."""
     flow, clusters = snapshot.flow, snapshot.clusters
     topics = seen_topics(flow, clusters, survey(snapshot))
+    missing = at_risk(topics)
+    most = "least" if missing.unseen else "most"
     plan = ranges.run(flow, clusters, snapshot=snapshot)
-    rows = checkpoints.run(placing(flow), clusters, dry_run=True).rows
+    found = checkpoints.run(placing(flow), clusters, dry_run=True)
+    rows = found.rows
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(it.keeps_rest for it in denials.new)
     wrong = misplaced(rows)
     changes = _counted(lambda: len(sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters).changes))
     texts = {
-        StepName.FENCE_PRODUCERS: f"would copy at most {plan.records:,} records, then "
+        StepName.FENCE_PRODUCERS: f"would copy at {most} {plan.records:,} records, then "
         + (
             f"deny WRITE on {len(denials.new):,} topics of {flow.source.alias}"
             + (
@@ -136,10 +139,11 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
             else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
         )
         + f", and watch for {flow.gate.fence_seconds} s",
-        StepName.DRAIN: at_risk(topics).told(f"are not on {flow.target.alias} now"),
+        StepName.DRAIN: missing.told(f"are not on {flow.target.alias} now"),
         StepName.GROUPS: f"{len({it.group for it in rows}):,} groups, {len(rows):,} positions"
         + (f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}" if wrong else "")
-        + _skipping(placed(rows)),
+        + _after(found.untold)
+        + _after(skips(placed(rows))),
         StepName.RIGHTS: f"{changes} changes on {flow.target.alias}",
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
@@ -164,7 +168,7 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
         f" {sum(it.write is not None for it in placings):,} to be written"
         + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else "")
         + without_place(placings)
-        + _skipping(shown(placings)),
+        + _after(skips(shown(placings))),
         StepName.RIGHTS: _rights(snapshot),
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
@@ -174,8 +178,8 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
     return topics, shown(placings), texts, loss.seconds, loss.estimate
 
 
-def _skipping(groups: Sequence[PlacedGroup]) -> str:
-    return f"; {text}" if (text := skips(groups)) else ""
+def _after(clause: str) -> str:
+    return f"; {clause}" if clause else ""
 
 
 def _rights(snapshot: FlowSnapshot) -> str:

@@ -13,7 +13,7 @@ from twinlog.audit.verdict import AuditVerdict
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.gate import Waiver
-from twinlog.kafka_types import Issue
+from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer
@@ -148,3 +148,15 @@ class TestWhatIsNotSeenBeforeThePromotion:
         assert (
             "at least 0 records are left after 10 passes; one partition of orders could not be looked at"
         ) in said(report, "drain")
+
+    def test_a_dry_run_says_at_least(self, world: World) -> None:
+        """Of the records and of the groups: one that the source does not tell of has no offsets that we know."""
+        world.clusters.source.refuse("offsets", "orders", ClusterRefused("it has no leader"))
+        world.clusters.source.commit("secret", TopicPartition("orders", 0), 2)
+        world.clusters.source.refuse("committed_offsets", "secret", ClusterRefused("grant DESCRIBE on it"))
+        report = world.fail_over(dry_run=True)
+        assert "would copy at least 0 records" in said(report, "fence-producers")
+        assert (
+            "at least 0 records are not on B now; one partition of orders could not be looked at"
+        ) == said(report, "drain")
+        assert "the positions of group secret are not told: grant DESCRIBE on it" in said(report, "groups")

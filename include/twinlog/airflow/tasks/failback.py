@@ -138,17 +138,22 @@ def note_lines(found: FailbackReport) -> Iterator[str]:
     yield from (
         f"  {it.name.value}: {'failed: ' if it.state == 'failed' else ''}{it.message}" for it in found.steps
     )
-    if found.only_on_source is None:
+    if found.only_on_source is None and not found.topics:
         return
-    yield f"on the source alone: {found.only_on_source:,} records"
+    least = "at least " if found.only_on_source is None else ""
+    yield f"on the source alone: {least}{_sum(found, 'at_risk_records'):,} records"
     yield from _places(found, "at_risk_records", copies=False)
     strayed = f", of which {found.strayed:,} do not come home by themselves" if found.strayed else ""
-    yield f"on the target alone: {found.only_on_target:,} records{strayed}"
+    yield f"on the target alone: {least}{_sum(found, 'only_on_target_records'):,} records{strayed}"
     yield from _places(found, "only_on_target_records", copies=True)
     yield from found.notes
     if homeward:
         yield f"groups: {len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
         yield "  how many records are read again is known once everything is home; the journal says it"
+
+
+def _sum(found: FailbackReport, field: str) -> int:
+    return sum(getattr(part, field) or 0 for topic in found.topics for part in topic.partitions)
 
 
 def _places(found: FailbackReport, field: str, *, copies: bool) -> Iterator[str]:

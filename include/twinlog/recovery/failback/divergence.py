@@ -85,6 +85,11 @@ class Divergence:
     notes: tuple[str, ...] = ()
 
     @property
+    def least(self) -> str:
+        """Say before a number that there may be more; "" if all was looked at."""
+        return "at least " if self.unseen else ""
+
+    @property
     def only_on_source(self) -> int:
         """Count the records that were never copied."""
         return sum(it.at_risk_records for topic in self.topics for it in topic.partitions)

@@ -53,6 +53,7 @@ class FailbackReport(Documented):
     """The contract of docs/failover.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
+    They are None if not everything could be looked at: then `topics` have what is known.
     """
 
     flow: str
@@ -186,8 +187,8 @@ def compare_sides(work: Work) -> Outcome:
     flow = work.flow
     work.found = found = compare(flow, work.clusters, work.read, work.request.reverse)
     text = (
-        f"{found.only_on_source:,} records are on {flow.source.alias} alone, {found.only_on_target:,} on"
-        f" {flow.target.alias} alone"
+        f"{found.least}{found.only_on_source:,} records are on {flow.source.alias} alone,"
+        f" {found.least}{found.only_on_target:,} on {flow.target.alias} alone"
     )
     if found.strayed:
         text += f"; {found.strayed:,} of those do not come home by themselves"
@@ -278,6 +279,7 @@ _DEEDS: tuple[tuple[StepName, Callable[[Work], Outcome]], ...] = (
 def report_of(work: Work) -> FailbackReport:
     """Return what was done and found so far."""
     found = work.found
+    counted = found if found is not None and not found.unseen else None
     bad = [it for it in work.steps if it.state is StepState.FAILED]
     return FailbackReport(
         flow=work.flow.name,
@@ -291,9 +293,9 @@ def report_of(work: Work) -> FailbackReport:
         by=work.request.by,
         next=_next(work, failed=bool(bad)),
         failover=work.failover,
-        only_on_source=found.only_on_source if found is not None else None,
-        only_on_target=found.only_on_target if found is not None else None,
-        strayed=found.strayed if found is not None else None,
+        only_on_source=counted.only_on_source if counted is not None else None,
+        only_on_target=counted.only_on_target if counted is not None else None,
+        strayed=counted.strayed if counted is not None else None,
         exported=work.exported,
         tail_topics=tuple(sorted({work.flow.tail_topic(it.topic) for it in work.exported})),
         files=tuple(work.files),

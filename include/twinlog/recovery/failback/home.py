@@ -200,10 +200,10 @@ def _numbers(there: Way, work: Work, request: Request) -> Mapping[StepName, str]
     }
     if found is not None:
         tail = home_steps.why_tail(flow, found.only_on_source, request.tail)
-        texts[StepName.EXPORT_TAIL] = f"would export {found.only_on_source:,} records"
-        coming = found.only_on_target - found.strayed
+        texts[StepName.EXPORT_TAIL] = f"would export {found.least}{found.only_on_source:,} records"
+        coming = f"{found.least}{found.only_on_target - found.strayed:,} records"
         texts[StepName.BRING_HOME] += (
-            f"; {coming:,} records of {flow.target.alias} are not on {flow.source.alias} now"
+            f"; {coming} of {flow.target.alias} are not on {flow.source.alias} now"
         ) + (f"; would wait: {tail}" if tail else "")
-        texts[StepName.DRAIN] = f"{coming:,} records are not on {flow.source.alias} now"
+        texts[StepName.DRAIN] = f"{coming} are not on {flow.source.alias} now"
     return texts

@@ -249,7 +249,7 @@ def place_groups(scene: Scene) -> Outcome:
         if time.monotonic() >= deadline:
             return waiting(_why_not_placed(flow, reading, misplaced(result.rows)))
         scene.tools.sleep(LOOK_SECONDS)
-    return done("; ".join(filter(None, [_placed_text(result), skips(scene.groups)])))
+    return done("; ".join(filter(None, [_placed_text(result), result.untold, skips(scene.groups)])))
 
 
 def placing(flow: FlowSettings) -> FlowSettings:
@@ -323,7 +323,8 @@ def _placed_text(result: CheckpointsResult) -> str:
     total = sum(it for it in again if it is not None)
     unknown = ", some unknown" if None in again else ""
     exact = sum(it.exact for it in result.rows)
-    others = f"; {len(result.uncovered)} groups have no offsets to place" if result.uncovered else ""
+    without = sum(not it.refused for it in result.uncovered)
+    others = f"; {without} groups have no offsets to place" if without else ""
     return (
         f"{result.groups:,} groups, {len(result.rows):,} positions, {exact:,} of them exact;"
         f" {total:,} records would be read again{unknown}{others}"
