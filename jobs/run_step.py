@@ -22,11 +22,14 @@ from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json
 from twinlog.spark.application import run
 from twinlog.spark.request import MARK, read_request
+from twinlog.visible import VisibleFormatter
 
 
 def main() -> int:
     """Run the step and print its result."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(VisibleFormatter("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     for talkative in ("py4j", "great_expectations"):
         logging.getLogger(talkative).setLevel(logging.WARNING)
     collect_rarely()

@@ -1,12 +1,14 @@
 """What clusters say reaches terminals, logs and pages as text, never as commands."""
 
 import json
+import logging
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.visible import visible, visible_json, visible_lines
+from twinlog.visible import VisibleFormatter, for_chats, visible, visible_json, visible_lines
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,22 @@ def test_a_visible_document_says_the_same(text: str) -> None:
     shown = visible_json(document)
     assert {"name": text} == json.loads(shown)
     assert 3 == len(shown.splitlines())
+
+
+def test_a_log_line_is_one_line() -> None:
+    """A transactional id with ESC, BEL and CR moves no cursor; a traceback keeps its lines, and acts on nothing."""
+    formatter = VisibleFormatter("%(levelname)s: %(message)s")
+    made = logging.LogRecord("twinlog", logging.WARNING, "", 1, "id %s", ("a\x1b[2J\x07\r\nb",), None)
+    assert r"WARNING: id a\x1b[2J\x07\x0d\x0ab" == formatter.format(made)
+    try:
+        raise ValueError("\x1b")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    assert r"ValueError: \x1b" == formatter.format(made).splitlines()[-1]
+
+
+def test_an_alarm_calls_nobody() -> None:
+    """By what Slack, Mattermost, Discord and Teams act on."""
+    text = "A->B: <!channel> <@U1> @everyone <http://evil|here> [here](http://evil)\nx\x1b"
+    shown = "A->B: \u2039!channel> \u2039\uff20U1> \uff20everyone \u2039http://evil|here> [here] (http://evil)\nx\\x1b"
+    assert shown == for_chats(text)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 _ACTING: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -20,6 +21,29 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """Escape as `visible` does, but keep line ends: for twinlog's own texts of several lines.  Pure."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+class VisibleFormatter(logging.Formatter):
+    """Write a log line as `visible` does, whatever a name in it holds; a traceback keeps its line ends."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        """Return the line."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  logging's name
+        """Return the lines of a traceback."""
+        return visible_lines(super().formatException(ei))
+
+
+def for_chats(text: str) -> str:
+    """Return a text in which Slack, Teams, Mattermost and Discord call nobody and hide no link.  Pure.
+
+    Line ends stay.  Names with `<`, `@` or `](` are still read as what they are.
+    """
+    return visible_lines(text).replace("](", "] (").translate(_CALLS)
+
+
+_CALLS: Final = {ord("<"): "\u2039", ord("@"): "\uff20"}
 
 
 def visible_json(document: str) -> str:

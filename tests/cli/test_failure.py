@@ -48,7 +48,7 @@ def test_the_mistakes_of_a_file_keep_their_lines() -> None:
     """A file with several mistakes shows each on a line of its own."""
     error = ConfigError("f has 2 mistakes:\n  f:1: a\n  f:2: b", findings=["f:1: a", "f:2: b"])
     failure = explain_failure(error)
-    assert failure.text == "error: f has 2 mistakes:\n  f:1: a\n  f:2: b"
+    assert failure.lines == ["error: f has 2 mistakes:", "  f:1: a", "  f:2: b"]
     assert failure.data == {"findings": ["f:1: a", "f:2: b"]}
 
 

@@ -74,8 +74,8 @@ def test_a_name_in_json_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture
 
 def test_a_name_in_a_message_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Lists of mistakes keep their lines."""
-    say("two mistakes:\n  pay\x1b[2J")
-    assert "two mistakes:\n  pay\\x1b[2J\n" == capsys.readouterr().err
+    say("two mistakes:", "  pay\x1b[2J\nerror: all is well")
+    assert "two mistakes:\n  pay\\x1b[2J\\x0aerror: all is well\n" == capsys.readouterr().err
 
 
 def test_an_empty_grid_says_so(capsys: pytest.CaptureFixture[str]) -> None:

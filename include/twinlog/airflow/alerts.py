@@ -21,6 +21,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.monitoring.alarm import held_back, over_budget, send
 from twinlog.recovery.ways_home import flow_called
+from twinlog.visible import visible
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,11 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
         error = context.get("exception")
         if isinstance(error, UsageError) and not _run_of(context).startswith("scheduled__"):
             return
-        text = str(error) if error else "the drill failed, and could not say why: its worker may have died"
+        text = (
+            visible(str(error))
+            if error
+            else "the drill failed, and could not say why: its worker may have died"
+        )
         _sound("DRILL ALERT", self.flow, text, context)
 
 

@@ -17,7 +17,7 @@ from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, short
 from twinlog.config.flow.load import enabled_flow
 from twinlog.errors import TwinlogError
-from twinlog.visible import first_few, visible
+from twinlog.visible import first_few, for_chats, visible
 
 if TYPE_CHECKING:
     from twinlog.airflow.plugin.troubles import Trouble
@@ -58,7 +58,11 @@ class FlowNotifier(BaseNotifier):  # type: ignore[misc]
             send_to_address(self.flow, text, context)
             return
         subject = f"twinlog {self.flow}: {what}"
-        told = {"twinlog_flow": self.flow, "twinlog_subject": subject, "twinlog_text": text}
+        told = {
+            "twinlog_flow": self.flow,
+            "twinlog_subject": for_chats(subject),
+            "twinlog_text": for_chats(text),
+        }
         # A notifier renders its templates once, in place; this one may be called again.
         copy.copy(self.channel)({**context, **told})
 

@@ -12,6 +12,7 @@ import typer
 from twinlog.config.file.providers import Secret
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.jsonable import to_json
+from twinlog.visible import visible_lines
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells report a command ended by Ctrl-C."""
@@ -34,8 +35,13 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """Return the text for stderr: one line, unless one file has several mistakes."""
+        """Return message and hint in one text."""
         return f"error: {self.message}; {self.hint}" if self.hint else f"error: {self.message}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the lines for stderr: one, unless one file has several mistakes."""
+        return self.text.split("\n") if "findings" in self.data else [self.text]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -66,7 +72,7 @@ def explain_failure(error: BaseException) -> Failure:
 
 def print_traceback(error: BaseException) -> None:
     """Print the traceback of an error to stderr, for --debug."""
-    traceback.print_exception(error, file=sys.stderr)
+    sys.stderr.write(visible_lines("".join(traceback.format_exception(error))))
 
 
 def _one_line(text: str) -> str:

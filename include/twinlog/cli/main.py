@@ -50,6 +50,7 @@ from twinlog.cli.say import say
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely
 from twinlog.shipped import commit
+from twinlog.visible import VisibleFormatter
 
 app = typer.Typer(
     name="twinlog",
@@ -142,10 +143,10 @@ def _quieten(level: int) -> None:
     ours, others = logging.StreamHandler(), logging.StreamHandler()
     ours.setLevel(min(level, logging.WARNING))
     ours.addFilter(_is_ours)
-    ours.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    ours.setFormatter(VisibleFormatter("%(levelname)s: %(message)s"))
     others.setLevel(level)
     others.addFilter(lambda line: not _is_ours(line))
-    others.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    others.setFormatter(VisibleFormatter("%(name)s: %(message)s"))
     logging.basicConfig(handlers=[ours, others], level=min(level, logging.WARNING), force=True)
 
 
@@ -154,7 +155,7 @@ def _is_ours(line: logging.LogRecord) -> bool:
 
 
 def _report(failure: Failure, words: Sequence[str]) -> int:
-    say(failure.text)
+    say(*failure.lines)
     if _wants_json(words):
         show(failure.document, Output.JSON)
     return int(failure.exit_code)

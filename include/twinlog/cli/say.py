@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from twinlog.errors import UsageError
-from twinlog.visible import visible_lines
+from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.recovery.report import Outcome
 
 
-def say(line: str) -> None:
-    """Write one line (a list of mistakes has several) to stderr at once; without a reader this does not fail."""
+def say(*lines: str) -> None:
+    """Write lines to stderr at once, whatever names in them hold; without a reader this does not fail."""
     with contextlib.suppress(BrokenPipeError, ValueError):
-        sys.stderr.write(f"{visible_lines(line)}\n")
+        sys.stderr.write("".join(f"{visible(line)}\n" for line in lines))
         sys.stderr.flush()
 
 
@@ -36,7 +36,7 @@ def say_step(name: StrEnum, outcome: Outcome | None) -> None:
 def confirm(what: str) -> None:
     """Ask on stderr whether to go on.  Raises UsageError if the answer is no, or if nobody can answer."""
     try:
-        agreed = typer.confirm(f"{what}. Go on?", err=True)
+        agreed = typer.confirm(f"{visible(what)}. Go on?", err=True)
     except typer.Abort:
         if sys.stdin.isatty():
             raise  # Ctrl-C was pressed

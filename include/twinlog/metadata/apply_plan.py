@@ -5,6 +5,7 @@ Each change is compared with the present target.  Pure but for `read_touched` an
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -136,7 +137,7 @@ def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan
     if saved.flow != flow.name:
         raise UsageError(
             f"the plan is for flow {saved.flow}, not {flow.name}",
-            hint=f"apply it with --flow '{saved.flow}'",
+            hint=f"apply it with --flow {shlex.quote(saved.flow)}",
             code="plan-flow",
             flow=flow.name,
         )

@@ -9,7 +9,7 @@ from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof
 from twinlog.jsonable import to_json
-from twinlog.visible import first_few
+from twinlog.visible import first_few, for_chats, visible
 
 if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
     from twinlog.monitoring.cycle_report import FlowReport
@@ -44,7 +44,7 @@ def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list
 def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
     """Describe records that an open transaction has held back for too long, or for an unknown time.  Pure."""
     lines = [
-        f"{it['message']}; {it['hint']}"
+        visible(f"{it['message']}; {it['hint']}")
         for it in undecided
         if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
     ]
@@ -56,7 +56,7 @@ def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list
     last = last_proof(drills)
     if last is None or last.state is DrillState.PASSED or not since_ms < last.at_ms <= now_ms:
         return []
-    return [f"drill {last.run} failed: {last.message}"]
+    return [visible(f"drill {last.run} failed: {last.message}")]
 
 
 def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int, now_ms: int) -> list[str]:
@@ -81,11 +81,12 @@ def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int,
 def send(url: Secret, flow: str, text: str, run: str) -> str:
     """Post an alarm as JSON; return why the address did not take it, "" if it did.
 
-    A redirect is not followed: it would become a GET without the alarm, whose page says 200.
+    A name in the text calls nobody in a chat.  A redirect is not followed: it would become a GET without the alarm,
+    whose page says 200.
     """
     import requests
 
-    body = {"text": f"twinlog {flow}: {text}", "flow": flow, "run": run}
+    body = {"text": for_chats(f"twinlog {flow}: {text}"), "flow": flow, "run": run}
     try:
         answer = requests.post(reveal(url), json=body, timeout=TIMEOUT_SECONDS, allow_redirects=False)
         answer.raise_for_status()

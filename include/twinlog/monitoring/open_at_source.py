@@ -6,6 +6,7 @@ Most transactions end within milliseconds; only longer ones are looked up (KIP-6
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -149,7 +150,7 @@ def producer_of(holder: OpenTransaction) -> str:
 
 
 def _hint(flow: FlowSettings, at: TopicPartition, holder: OpenTransaction | None) -> str:
-    tool = f"kafka-transactions.sh --bootstrap-server {flow.source.bootstrap_servers}"
+    tool = f"kafka-transactions.sh --bootstrap-server {shlex.quote(flow.source.bootstrap_servers)}"
     where = f"--topic {at.topic} --partition {at.partition}"
     if holder is None:
         return f"{tool} describe-producers {where} tells whose it is"

@@ -19,6 +19,7 @@ from twinlog.airflow.xcom import short
 from twinlog.spark.classes import submit_options
 from twinlog.spark.request import MARK
 from twinlog.spark.session import local_address
+from twinlog.visible import visible
 
 MOST_CHARACTERS = 2_000
 """Characters of one line of the job in the task's log."""
@@ -67,7 +68,7 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
     def _keep_result(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             if not line.startswith(f'{{"{self._mark}":'):
-                yield short(line, MOST_CHARACTERS)
+                yield visible(short(line.rstrip("\n"), MOST_CHARACTERS))
                 continue
             try:  # the task writes it to its log, in lines
                 self.result = json.loads(line)[self._mark]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +72,7 @@ def plan(
     if save is not None:
         if not written(save, document(saved).encode()):
             return ExitCode.USAGE
-        say(f"the plan is in {save}; apply it with twinlog metadata apply --plan {save}")
+        say(f"the plan is in {save}; apply it with twinlog metadata apply --plan {shlex.quote(str(save))}")
     return ExitCode.CLUSTER if found.refused else ExitCode.DONE
 
 

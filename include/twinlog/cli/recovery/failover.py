@@ -19,6 +19,7 @@ from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import say, say_step
 from twinlog.gate.suites.suites import Mode
+from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.gate.evidence import Seal
@@ -110,7 +111,7 @@ def answer(question: str, *, yes: bool) -> Answer:
         return Answer.YES
     if not sys.stdin.isatty():
         return Answer.NOBODY
-    return Answer.YES if typer.confirm(question, err=True) else Answer.NO
+    return Answer.YES if typer.confirm(visible(question), err=True) else Answer.NO
 
 
 def _grids(report: FailoverReport) -> Iterator[Grid]:

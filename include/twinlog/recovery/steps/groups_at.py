@@ -7,6 +7,7 @@ another command can still place it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -111,7 +112,7 @@ def put_back(scene: Scene) -> Outcome:
         return waiting(
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed as of {iso(at_ms)}:"
             f" {first.trouble}{more}; see to it and run it again, or leave it where it would go on now: twinlog waiver"
-            f" add group-covered --for {first.key.group}"
+            f" add group-covered --for {shlex.quote(first.key.group)}"
         )
     changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
     for it in found.rows:

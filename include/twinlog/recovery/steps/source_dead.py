@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,7 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
         return waiting(
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
             f"{more}; see to it and run it again, or waive it: twinlog waiver add group-covered --for"
-            f" {first.key.group} --by NAME --until 4h --reason ..."
+            f" {shlex.quote(first.key.group)} --by NAME --until 4h --reason ..."
         )
     changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
     for it in placings:
