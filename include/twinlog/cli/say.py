@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
+import os
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -44,3 +46,11 @@ def confirm(what: str) -> None:
         agreed = False
     if not agreed:
         raise UsageError("nothing was done", hint="--yes answers beforehand")
+
+
+def login() -> str:
+    """Return the name of the person at this terminal, or the user's number, which in a container may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

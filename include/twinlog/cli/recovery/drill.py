@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Iterator
 from enum import StrEnum
@@ -13,7 +12,7 @@ import typer
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show, steps_grid
-from twinlog.cli.say import say, say_step
+from twinlog.cli.say import login, say, say_step
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def drill(
     _, chosen = load_one_flow(config, flow, strict=strict)
     if what is What.HISTORY:
         return _history(chosen, output)
-    request = drilling.Request(getpass.getuser(), NameFilter((pattern,)), most)
+    request = drilling.Request(login(), NameFilter((pattern,)), most)
     with clusters_with_ledger(chosen) as clusters:
         tools = drilling.Tools(reader(chosen.target), time.sleep, application(chosen), say_step)
         report = drilling.run(chosen, clusters, request, tools)

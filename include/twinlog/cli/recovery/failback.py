@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
-from twinlog.cli.say import say, say_step
+from twinlog.cli.say import login, say, say_step
 from twinlog.errors import UsageError
 from twinlog.recovery.procedure import Tail
 
@@ -64,7 +63,7 @@ def failback(
 
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     request = recovery.Request(
-        by=getpass.getuser(),
+        by=login(),
         seal=Seal.of(configuration, sign_with or chosen.gate.sign_with),
         dry_run=dry_run,
         reverse=reverse_of(configuration, chosen),
@@ -111,7 +110,7 @@ def _home(
         report = home.run(
             Way(chosen, clusters),
             Way(back, reversed_ones),
-            home.Request(getpass.getuser(), tail, dry_run),
+            home.Request(login(), tail, dry_run),
             replace(tools, reverse=usual),
             read,
         )

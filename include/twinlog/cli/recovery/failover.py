@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
-from twinlog.cli.say import say, say_step
+from twinlog.cli.say import login, say, say_step
 from twinlog.gate.suites.suites import Mode
 from twinlog.visible import visible
 
@@ -82,7 +81,7 @@ def failover(
         WarmSpark() as spark,
     ):
         tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
-        asked = recovery.Request(mode, getpass.getuser(), dry_run, at_ms, consistent_cut=consistent_cut)
+        asked = recovery.Request(mode, login(), dry_run, at_ms, consistent_cut=consistent_cut)
         report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
     show(report.document, output, _grids(report))
     if report.next:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.recovery.failover import YesOption
 from twinlog.cli.render import Grid, notes_grid, show
-from twinlog.cli.say import confirm, say
+from twinlog.cli.say import confirm, login, say
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -88,9 +87,9 @@ def abort(
 
     configuration, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
-        done = step.turn_back(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
+        done = step.turn_back(chosen, clusters, reverse, by=login(), reason=reason)
         if done is None:
-            done = step.run(chosen, clusters, by=getpass.getuser(), reason=reason)
+            done = step.run(chosen, clusters, by=login(), reason=reason)
     return _shown(done, output)
 
 
@@ -119,7 +118,7 @@ def follow(
             f" {chosen.source.alias} has to have all that was written there"
         )
     with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
-        done = step.follow(chosen, clusters, reverse, by=getpass.getuser(), reason=reason)
+        done = step.follow(chosen, clusters, reverse, by=login(), reason=reason)
     return _shown(done, output)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, ReasonOption, StrictOption
 from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say, warn
+from twinlog.cli.say import login, say, warn
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def claim(
 
     _, one = load_one_flow(config, flow, strict=strict)
     with open_clusters(one) as clusters:
-        done = claiming.run(one, clusters, by=getpass.getuser(), reason=reason)
+        done = claiming.run(one, clusters, by=login(), reason=reason)
     if not done.changed:
         say(f"{one.name}: was so already")
     for topic in done.others:

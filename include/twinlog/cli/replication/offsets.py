@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say, warn
+from twinlog.cli.say import login, say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
@@ -69,7 +68,7 @@ def alter(
     from twinlog.lifecycle import alter as altering
 
     _, chosen = load_one_flow(config, flow)
-    asked = altering.AlterRequest(topic, partition, to.strip(), getpass.getuser(), reason)
+    asked = altering.AlterRequest(topic, partition, to.strip(), login(), reason)
     with clusters_with_ledger(chosen) as clusters:
         done = (altering.run if execute else altering.preview)(chosen, clusters, asked)
     say(done.move.told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say
+from twinlog.cli.say import login, say
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
@@ -78,7 +77,7 @@ def _changed(flow: FlowSettings, named: Iterable[str] | None, reason: str, *, re
         if topics and not resume:
             hint = "--topic takes the name of a source topic"
             refuse_unknown_topics(FlowSnapshot(flow, clusters).discovery, topics, hint)
-        done = change(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
+        done = change(flow, clusters.target, topics=topics, by=login(), reason=reason)
     return PauseOf(flow.name, done)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say, warn
+from twinlog.cli.say import login, say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
@@ -67,7 +66,7 @@ def skip(
     from twinlog.quarantine import skip as skipping
 
     _, chosen = load_one_flow(config, flow)
-    asked = skipping.SkipRequest(topic, partition, offset, getpass.getuser(), reason)
+    asked = skipping.SkipRequest(topic, partition, offset, login(), reason)
     with clusters_with_ledger(chosen) as clusters:
         done = (skipping.run if execute else skipping.preview)(chosen, clusters, asked)
     say(

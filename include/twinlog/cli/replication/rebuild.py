@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.render import Grid, show
-from twinlog.cli.say import confirm, say, warn
+from twinlog.cli.say import confirm, login, say, warn
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def rebuild(
         if not yes and todo.phase != "deleting":
             confirm(_question(todo))
         done = step.run(
-            one, clusters, topic, by=getpass.getuser(), reason=reason, request=f"cli-{uuid.uuid4().hex[:8]}"
+            one, clusters, topic, by=login(), reason=reason, request=f"cli-{uuid.uuid4().hex[:8]}"
         )
     for note in done.notes:
         say(note)
