@@ -257,6 +257,14 @@ def test_a_refused_batch_is_told_and_its_sequence_is_used_again() -> None:
     assert len(target.committed(TP)) == 2
 
 
+def test_a_topic_that_the_coordinator_has_not_heard_of_yet_is_added_again() -> None:
+    """It was created just now: its range goes on."""
+    target, lane = a_lane()
+    target.faults["add"] = [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [] == lane.add([TP])
+    assert {TP} == target.producers[7].open
+
+
 def test_a_missing_topic_refuses_the_add_and_nothing_was_added() -> None:
     """The caller gives up that partition and adds the others again."""
     target, lane = a_lane()

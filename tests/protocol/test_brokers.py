@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TerminalError
 from twinlog.protocol import brokers
-from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.errors import Code
+from twinlog.protocol.brokers import Brokers, TopicMetadata
+from twinlog.protocol.errors import UNKNOWN_TOPIC, Code
 from twinlog.protocol.socket.connection import Connection
 
 
@@ -43,6 +43,28 @@ class Coordinators(Brokers):
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits 20 s here."""
     monkeypatch.setattr(brokers, "_PATIENCE_SECONDS", 0.05)
+
+
+class TestLeader:
+    """The leader of a topic that a broker does not know."""
+
+    def test_a_broker_that_lags_is_asked_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It has just started, or the topic was just created."""
+        monkeypatch.setattr(brokers, "_PATIENCE_SECONDS", 5.0)
+        unknown = TopicMetadata("t", Code.UNKNOWN_TOPIC_OR_PARTITION, {})
+        answers, here = [unknown, unknown, TopicMetadata("t", 0, {0: 7})], Coordinators({})
+        monkeypatch.setattr(here, "metadata", lambda _: {"t": answers.pop(0)})
+        assert 7 == here.leader("t", 0)
+
+    def test_a_topic_that_stays_unknown_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """For good, so that its range ends."""
+        monkeypatch.setattr(brokers, "LAG_SECONDS", 0.0)
+        here = Coordinators({})
+        unknown = {"t": TopicMetadata("t", Code.UNKNOWN_TOPIC_OR_PARTITION, {})}
+        monkeypatch.setattr(here, "metadata", lambda _: unknown)
+        with pytest.raises(TerminalError) as caught:
+            here.leader("t", 0)
+        assert UNKNOWN_TOPIC == caught.value.code
 
 
 def test_a_group_without_coordinator_does_not_stop_the_others() -> None:

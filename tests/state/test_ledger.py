@@ -9,12 +9,20 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.errors import FormatError
+from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.parts import LEFT_OVER_MS, is_part
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Gap, GapCause, Incarnation
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
-from twinlog.state.ledger import Ledger, drop_left_over, forget, ledger_from, read_ledger, write_ledger
+from twinlog.state.ledger import (
+    Ledger,
+    drop_left_over,
+    forget,
+    ledger_from,
+    read_behind_fence,
+    read_ledger,
+    write_ledger,
+)
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
 
@@ -30,6 +38,15 @@ def test_without_a_ledger_nothing_is_known():
     """Before the first cycle the topic does not exist."""
     assert Ledger() == read_ledger(FLOW, FakeCluster("B"))
     assert FlowPhase.ACTIVE == Ledger().phase
+
+
+def test_behind_a_fence_a_missing_ledger_is_no_empty_one(target):
+    """The fence was written there: a broker that does not know the topic lags, or the memory is lost."""
+    write_ledger(FLOW, target, [FlowState(FlowPhase.PAUSED, 2, "me", "why")])
+    assert FlowPhase.PAUSED is read_behind_fence(FLOW, target).phase
+    del target.topics[FLOW.ledger_topic]
+    with pytest.raises(TransientError, match="is not known to B any more"):
+        read_behind_fence(FLOW, target)
 
 
 def test_what_is_written_is_read(target):

@@ -18,7 +18,7 @@ from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
-from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.state.ledger import Ledger, read_behind_fence, require_own
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.discovery_rules import with_beginnings
@@ -46,7 +46,7 @@ def resolve_behind_fence(
     The topics may have been read before the fence, while another driver copied on. Raises TerminalError if the clusters
     that answer are not those of the flow, and as `with_loopback` and `without_lost_markers`.
     """
-    ledger = read_ledger(owned.flow, clusters.target)
+    ledger = read_behind_fence(owned.flow, clusters.target)
     resolved = resolve_now(owned, clusters, topics, ends, max_message_bytes, follow=follow, ledger=ledger)
     resolved = with_loopback(owned.flow, clusters, resolved, ledger)
     return without_lost_markers(owned, clusters, resolved, topics)
@@ -67,7 +67,7 @@ def resolve_now(
     `ledger` is given if it was read behind the fence already.
     """
     flow = owned.flow
-    ledger = ledger or read_ledger(flow, clusters.target)
+    ledger = ledger or read_behind_fence(flow, clusters.target)
     # Addresses may lead elsewhere by now.
     require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
     found = clusters.target.describe_topics(it.remote_topic for it in topics).found

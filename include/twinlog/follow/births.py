@@ -25,7 +25,7 @@ from twinlog.copying.resolve import resolve_now
 from twinlog.follow.report import Prepared
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import read_behind_fence
 from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.discovery import DiscoveredTopic
 
@@ -70,7 +70,7 @@ def resolve_born(
     wanted = {it.at_source(one.partition) for it in topics for one in it.provisioned}
     if not wanted or not wanted.isdisjoint(owned.progress) or not wanted.isdisjoint(followed):
         return ()
-    ledger = read_ledger(owned.flow, clusters.target)
+    ledger = read_behind_fence(owned.flow, clusters.target)
     same = any(it.remote_topic == it.topic for it in topics)
     if same or owned.flow.homes is not None or ledger.came_home:
         return ()  # with loopback, the ledger notes for all lanes at once what each of them leaves out

@@ -41,7 +41,7 @@ from twinlog.protocol.errors import (
     error_for,
     repeats,
 )
-from twinlog.protocol.retry import until
+from twinlog.protocol.retry import LAG_SECONDS, until
 from twinlog.protocol.socket.connection import Connection
 
 _FIRST_PAUSE_SECONDS = 0.002
@@ -272,6 +272,8 @@ class Transaction:
     ) -> dict[Any, int]:
         """Repeat a request while the coordinator moves, writes our last markers, is fencing us, or cannot be reached.
 
+        A partition that the coordinator does not know is added again for a moment: it may have been created just now.
+
         Both kinds of requests sent this way may be repeated: adding a partition twice, and ending a transaction twice
         the same way, change nothing.  Until the answer comes, markers may have been skipped, so `ends` is told.  An
         unanswered EndTxn may still wait in a broker, and would be applied to the epoch's next transaction.  Therefore
@@ -295,7 +297,12 @@ class Transaction:
             bad = [code for code in codes.values() if code]
             if any(error_action(request, code) is ErrorAction.FENCED for code in bad):
                 raise self._fenced()
-            busy = [code for code in bad if repeats(request, code)]
+            lagging = request is Request.ADD_PARTITIONS and time.monotonic() < began + LAG_SECONDS
+            busy = [
+                code
+                for code in bad
+                if repeats(request, code) or (lagging and code == Code.UNKNOWN_TOPIC_OR_PARTITION)
+            ]
             if busy:
                 failure = code_name(busy[0])
                 moved = not COORDINATOR_MOVED.isdisjoint(busy)

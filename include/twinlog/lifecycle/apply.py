@@ -25,7 +25,7 @@ from twinlog.lifecycle.plan import LifecyclePlan, epochs_of, plan_lifecycle, tol
 from twinlog.lifecycle.rebuild_plan import REFUSED, shared
 from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
-from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, forget, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import Discovery
@@ -132,7 +132,7 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger
 def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifecycleResult:
     """Adopt incarnations and cross gaps, by the state read once no other writer is left."""
     owned = Ownership.taken(flow, clusters, "lifecycle", run_id)
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_behind_fence(flow, clusters.target)
     discovery = FlowSnapshot(flow, clusters).discovery
     todo = make_plan(flow, clusters, discovery, ledger, owned.progress)
     now, records = clock.now_ms(), list[StateRecord]()

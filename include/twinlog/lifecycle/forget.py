@@ -30,7 +30,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, piece, progress
-from twinlog.state.ledger import Ledger, latest_or_empty, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, latest_or_empty, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
@@ -78,7 +78,7 @@ def run(
         known = KnownTopic(state_topics(flow, clusters), topic, remotes, stored)
         return ForgetResult(flow.name, topic, remotes, True, _by_kind(known.read(flow, clusters)))
     owned = Ownership.taken(flow, clusters, "forget", run_id)
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_behind_fence(flow, clusters.target)
     remotes = _require_gone(flow, clusters, ledger, topic)
     records = KnownTopic(owned.state, topic, remotes, owned.progress).read(flow, clusters)
     owned.write([record for _, record in records])

@@ -29,7 +29,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import rebuild_plan
 from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
-from twinlog.state.ledger import Ledger, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import stored_segments
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import other_writers
@@ -188,7 +188,7 @@ def _note(
     If another run has done step 2 since, the rebuild returned is not `deleting`.
     """
     owned = Ownership.taken(flow, clusters, "rebuild", run_id)
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_behind_fence(flow, clusters.target)
     begun = ledger.rebuilds.get(topic)
     if begun is not None and (
         begun.phase is RebuildPhase.DELETING or rebuild_plan.overtaken(before, begun, request)
@@ -229,7 +229,7 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     topic = rebuild_plan.wanted(flow, discovery, begun.topic)
     created = make_copy(flow, clusters, discovery, topic, begun)
     owned = Ownership.taken(flow, clusters, "rebuild", run_id)
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_behind_fence(flow, clusters.target)
     noted_now = rebuild_plan.as_it_stands(ledger, begun)
     first = noted_now.phase is RebuildPhase.DELETING
     if first:
@@ -247,7 +247,7 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
             *([noted(owned.state, begins)] if begins is not None else []),
             noted(owned.state, noted_now),
         ])
-    done = _restore(flow, clusters, noted_now, read_ledger(flow, clusters.target))
+    done = _restore(flow, clusters, noted_now, read_behind_fence(flow, clusters.target))
     said = f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle"
     return replace(done, deleted=True, notes=(said,)) if first else done
 

@@ -41,7 +41,7 @@ from twinlog.migration.takeover_report import (
     review_syncs,
     syncs_by_partition,
 )
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
 from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.discovery import Discovery
@@ -118,7 +118,7 @@ def run(
     ]
     left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
     left |= {it.place.source: it.found.last_upstream for it in proved}
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_behind_fence(flow, clusters.target)
     kept = [noted(state, it) for it in _taken_over(known, ledger.taken_over, discovery, proved)]
     kept += [noted(state, it) for it in left_unmapped(known, maps, left, clock.now_ms())]
     owned.write([*moved, *_map_records(state, known, maps, ledger), *kept, _active(state)])

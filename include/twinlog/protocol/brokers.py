@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.errors import Code, Request, error_for, repeats
-from twinlog.protocol.retry import until
+from twinlog.protocol.retry import LAG_SECONDS, until
 from twinlog.protocol.socket.connection import Connection
 
 EARLIEST = -2
@@ -181,8 +182,12 @@ class Brokers:
         if found >= 0:
             return found
 
+        began = time.monotonic()
+
         def elected() -> int | None:
             metadata = self.metadata([topic])[topic]
+            if metadata.error == Code.UNKNOWN_TOPIC_OR_PARTITION and time.monotonic() < began + LAG_SECONDS:
+                return None
             if metadata.error and not repeats(Request.LOOK_UP, metadata.error):
                 raise error_for(metadata.error, f"the question who leads {topic}", self.settings.alias)
             leader = metadata.leaders.get(partition, -1)

@@ -305,6 +305,7 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
             frozenset({Code.LEADER_NOT_AVAILABLE}),
             ErrorAction.RESEND,
         ),  # twinlog's own answer (lane/open_transactions.py)
+        # An unknown topic is asked for again first: the coordinator may lag (lane/transaction.py).
         (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, ErrorAction.END_RANGE),
         (FENCED, ErrorAction.FENCED),
         (_NOT_ALLOWED, ErrorAction.STOP),

@@ -14,6 +14,10 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay
 _T = TypeVar("_T")
 
 
+LAG_SECONDS = 2.0
+"""How long a broker that does not know a topic is asked again: one that has just started may only lag."""
+
+
 def until(
     attempt: Callable[[], _T | None],
     give_up: Callable[[], Exception],

@@ -19,7 +19,7 @@ from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.offsets.segments import MapSegment
 from twinlog.recovery.transitions import Actor, Move
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, read_behind_fence
 
 TRIES = 4
 
@@ -49,7 +49,7 @@ class Journal:
     def _move(self, decide: Callable[[Ledger], Move | None]) -> RecoveryRun | None:
         state = state_topics(self.flow, self.clusters, ask_source=self.ask_source)
         owned = Ownership.taken(self.flow, self.clusters, "failover", self.actor.holder, state)
-        found = decide(read_ledger(self.flow, self.clusters.target))
+        found = decide(read_behind_fence(self.flow, self.clusters.target))
         if found is None:
             return None
         topic = state.ledger_topic

@@ -12,7 +12,7 @@ from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TerminalError, TwinlogError
+from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger import topics
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
@@ -181,13 +181,36 @@ def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
     return ledger_in(cluster, flow.ledger_topic)
 
 
+def read_behind_fence(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
+    """Read the flow's ledger behind a fence, as `ledger_in`.
+
+    The fence has just been written to the topic.  Raises TransientError `unsettled` if the cluster does not know the
+    topic all the same: an empty ledger would forget pauses, incarnations and rebuilds.
+    """
+    try:
+        latest = cluster.latest_records(flow.ledger_topic)
+    except TerminalError as error:
+        if error.code != NO_INTERNAL_TOPIC:
+            raise
+        raise TransientError(
+            f"{flow.ledger_topic} is not known to {cluster.alias} any more: {error.message}",
+            hint="nothing was changed; if the topic was deleted, restore it: it holds what the flow remembers",
+            code="unsettled",
+            flow=flow.name,
+        ) from None
+    return _ledger_of(cluster, flow.ledger_topic, latest)
+
+
 def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
     """Read the ledger that a topic holds, of any flow; empty while the topic does not exist.
 
     Raises FormatError for a record of an unknown kind or version: it may forbid what is about to be done.
     """
+    return _ledger_of(cluster, topic, latest_records_or_empty(cluster, topic))
+
+
+def _ledger_of(cluster: ClusterReader, topic: str, latest: Mapping[bytes, ReadRecord]) -> Ledger:
     memory = _KNOWN.setdefault((cluster.alias, topic), _Memory())
-    latest = latest_records_or_empty(cluster, topic)
     found = memory.reading.read({key: kept.value for key, kept in latest.items()})
     of, ledger = memory.made
     if found is not of:
@@ -361,6 +384,10 @@ def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None
         cluster.produce(flow.ledger_topic, gone)
 
 
+NO_INTERNAL_TOPIC = "no-internal-topic"
+"""Code of the error for a state topic that the cluster does not know."""
+
+
 def latest_records_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:
     """Read the latest record of each key; nothing while the topic does not exist."""
     return _or_empty(cluster.latest_records, topic)
@@ -375,6 +402,6 @@ def _or_empty(read: Callable[[str], Mapping[bytes, R]], topic: str) -> Mapping[b
     try:
         return read(topic)
     except TwinlogError as error:
-        if error.code == "no-internal-topic":
+        if error.code == NO_INTERNAL_TOPIC:
             return {}
         raise

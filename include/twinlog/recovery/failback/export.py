@@ -27,7 +27,7 @@ from twinlog.lane.copy.state_records import StateRecord
 from twinlog.logs.partition_reader import Lost
 from twinlog.recovery.homeward import not_promoted
 from twinlog.recovery.one_sided.read import Read, Stretch
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.topics.plan import clamped
 
 CHUNK_BYTES = 8 << 20
@@ -118,7 +118,7 @@ def _one_chunk(
     flow: FlowSettings, clusters: Clusters, tails: Sequence[Stretch], run: str, holder: str, read: Read
 ) -> int:
     owned = Ownership.taken(flow, clusters, "failback", holder)
-    ledger = read_ledger(flow, clusters.target)
+    ledger = read_behind_fence(flow, clusters.target)
     if require_promoted(flow, ledger) != run:
         raise TerminalError(
             f"{flow.name} was failed over again meanwhile", hint="run it again", code="not-promoted"
