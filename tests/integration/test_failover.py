@@ -431,10 +431,9 @@ def test_what_is_hidden_from_twinlog_is_never_nothing(tmp_path: Path) -> None:
             cluster.delete_acls([denial]).require()
             return found
 
-        code, refused = dry_without(on_a, "orders", "READ")
-        assert 3 == code and "does not allow this user to read topic orders" in refused["error"]["message"]
-        for cluster, name in ((on_a, "orders"), (on_b, pair.remote)):
-            code, dry = dry_without(cluster, name, "DESCRIBE")
+        hidden = (on_a, "orders", "READ"), (on_a, "orders", "DESCRIBE"), (on_b, pair.remote, "DESCRIBE")
+        for cluster, name, operation in hidden:
+            code, dry = dry_without(cluster, name, operation)
             (drain,) = (it["message"] for it in dry["steps"] if it["name"] == "drain")
             assert 0 == code and drain.startswith("at least 0 records are not on"), drain
             assert drain.endswith("of orders could not be looked at"), drain

@@ -12,6 +12,7 @@ from twinlog.formats.ledger.records import CycleReport, Incarnation
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.open_at_source import undecided_partitions
 from twinlog.monitoring.survey import oldest_seconds, survey, undecided_seconds
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -223,3 +224,15 @@ def test_nothing_is_said_of_what_could_not_be_looked_at(flow, clusters, orders, 
         seen.unseen,
         seen.rpo_seconds(flow),
     )
+
+
+def test_a_topic_whose_records_may_not_be_read_costs_no_other_one(flow, clusters, orders, source):
+    """It is unseen, with the reason: without its first record nobody knows what lags."""
+    source.add_topic("idle")
+    source.append(TopicPartition("idle", 0), key=b"k", value=b"v", timestamp=1)
+    source.refuse("read_records", "orders", ClusterRefused("A does not allow it", hint="grant READ"))
+    seen = survey(FlowSnapshot(replace(flow, topics=NameFilter(("orders", "idle"))), clusters))
+    assert (["idle"], 1) == ([it.topic for it in seen.rows], seen.unseen)
+    assert [("orders", "A does not allow it", "grant READ")] == [
+        (it.topic, it.message, it.hint) for it in seen.discovery.problems
+    ]

@@ -180,7 +180,10 @@ class FakeCluster(FakeAccess):
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-        """Read records from the given offsets on."""
+        """Read records from the given offsets on; `refuse("read_records", topic)` refuses them all, as brokers do."""
+        for it in starts:
+            if ("read_records", it.topic) in self._refusals:
+                raise self._refusals["read_records", it.topic]
         return {
             it: self._log(it).read_from(start, read_committed=read_committed)[:limit]
             for it, start in starts.items()

@@ -22,14 +22,15 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TransientError
+from twinlog.errors import ClusterRefused, TransientError, TwinlogError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.grouped import grouped
 from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.monitoring.open_at_source import Holders, who_holds
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
-from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name, without
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -144,10 +145,10 @@ def survey(snapshot: FlowSnapshot) -> Survey:
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.read_state().ledger
     progress, discovery = snapshot.progress, snapshot.discovery
     copied = Copied(progress, snapshot.maps, reported_progress(ledger), ledger)
-    waiting = _first_of(
-        clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
-    )
-    undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
+    first = _first_of(clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed)
+    undecided_first = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
+    discovery = without(discovery, {**first.refused, **undecided_first.refused})
+    waiting, undecided = first.found, undecided_first.found
     holders = who_holds(clusters.source, undecided, clock.now_ms())
     early = deleted_early(flow, clusters, discovery, ledger, snapshot.maps, snapshot.at_ms)
     rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found, early))
@@ -157,9 +158,24 @@ def survey(snapshot: FlowSnapshot) -> Survey:
 
 def _first_of(
     clusters: Clusters, starts: Mapping[TopicPartition, int], *, read_committed: bool
-) -> Mapping[TopicPartition, ReadRecord]:
-    found = clusters.source.read_records(starts, limit=1, read_committed=read_committed)
-    return {at: records[0] for at, records in found.items() if records}
+) -> Answers[TopicPartition, ReadRecord]:
+    """Read the first record from each start; if a topic is refused, those of the others are read all the same."""
+
+    def read(some: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ReadRecord]:
+        found = clusters.source.read_records(some, limit=1, read_committed=read_committed)
+        return {at: records[0] for at, records in found.items() if records}
+
+    try:
+        return Answers(read(starts))
+    except ClusterRefused:
+        found: dict[TopicPartition, ReadRecord] = {}
+        refused: dict[TopicPartition, TwinlogError] = {}
+    for some in grouped((at.topic, (at, start)) for at, start in starts.items()).values():
+        try:
+            found |= read(dict(some))
+        except ClusterRefused as error:
+            refused |= dict.fromkeys(dict(some), error)
+    return Answers(found, refused)
 
 
 def partition_rows(

@@ -7,14 +7,14 @@ is in `BLOCKING` stops that topic, and no other: its records are not copied unti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.copying import RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import UsageError
+from twinlog.errors import TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
 
@@ -235,6 +235,27 @@ def waiting_for_a_person(flow: FlowSettings, problems: Iterable[Problem]) -> tup
     if flow.lifecycle.on_recreated is not RecreatedPolicy.FAIL:
         by_itself.add(ProblemCode.RECREATED)
     return tuple(it for it in problems if it.blocking and it.code not in by_itself)
+
+
+def without(discovery: Discovery, refused: Mapping[TopicPartition, TwinlogError]) -> Discovery:
+    """Leave out partitions whose records cannot be read: they are `unread`, and a problem says why.  Pure."""
+    if not refused:
+        return discovery
+    by_topic = {it.topic: error for it, error in refused.items()}
+    problems = [
+        Problem(ProblemCode.PARTITION_UNAVAILABLE, topic, error.message, error.hint)
+        for topic, error in by_topic.items()
+    ]
+    return replace(
+        discovery,
+        topics=tuple(
+            replace(
+                it, partitions=tuple(p for p in it.partitions if it.at_source(p.partition) not in refused)
+            )
+            for it in discovery.topics
+        ),
+        problems=tuple(sorted((*discovery.problems, *problems), key=lambda it: (it.topic, it.code))),
+    )
 
 
 def remote_name(flow: FlowSettings, topic: str) -> str:
