@@ -35,12 +35,14 @@ def test_the_chain_is_in_the_name(topic, chain):
 
 
 def test_the_newest_beat_of_each_flow(target):
-    """What is no heartbeat is passed over."""
+    """What is no heartbeat, or has a time that has yet to come, is passed over."""
     for topic in ("B.A.heartbeats", "A.heartbeats"):
         target.add_topic(topic)
         for beat in (Heartbeat("B", "A", 1_000), Heartbeat("B", "A", 3_000), Heartbeat("C", "A", 2_000)):
             target.append(TopicPartition(topic, 0), key=beat.key(), value=beat.value())
         target.append(TopicPartition(topic, 0), key=b"?", value=b"?")
+        future = Heartbeat("B", "A", 1 << 62)
+        target.append(TopicPartition(topic, 0), key=future.key(), value=future.value())
     expected = [
         UpstreamBeat(topic, chain, source, "A", at, 5_000 - at)
         for topic, chain in (("A.heartbeats", ("A",)), ("B.A.heartbeats", ("B", "A")))

@@ -13,9 +13,8 @@ from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.mm2.records import Heartbeat
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import heartbeats
-from twinlog.monitoring.heartbeats import newest_beat
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.steps import discover
 
@@ -79,16 +78,19 @@ def test_a_refused_beat_is_an_error(flow, clusters, with_internal):
         heartbeats.run(flow, clusters)
 
 
-def test_what_is_no_heartbeat_is_passed_over():
-    """Anybody may write to the topic."""
-    beat = Heartbeat("C", "A", 7)
-    records = [
-        ReadRecord(0, 0, b"?", b"?"),
-        ReadRecord(1, 0, None, None),
-        ReadRecord(2, 0, beat.key(), beat.value()),
-        ReadRecord(3, 0, beat.key(), None),
-    ]
-    assert 7 == newest_beat(records)
+def test_what_is_no_heartbeat_of_the_source_is_passed_over(flow, clusters, target):
+    """Anybody may write to the topic: a time that has yet to come, or another flow's key, says nothing of the copy."""
+    target.add_topic("A.heartbeats")
+    now = int(time.time() * 1000)
+    at, beat = TopicPartition("A.heartbeats", 0), Heartbeat("C", "A", now - 9_000)
+    for other in (Heartbeat("C", "A", 1 << 62), Heartbeat("C", "Z", now - 1_000)):
+        target.append(at, key=other.key(), value=other.value())
+    target.append(at, key=b"?", value=b"?")
+    target.append(at, key=None, value=None)
+    assert heartbeats.run(flow, clusters).latency_ms is None
+    target.append(at, key=beat.key(), value=beat.value())
+    target.append(at, key=beat.key(), value=None)
+    assert now - 9_000 == heartbeats.run(flow, clusters).upstream_heartbeat_ms
 
 
 @pytest.mark.integration

@@ -33,13 +33,7 @@ from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import topic_facts
 from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
-from twinlog.monitoring.heartbeats import (
-    copied_heartbeats,
-    newest_beat,
-    own_heartbeats,
-    remote_heartbeats,
-    tail_of,
-)
+from twinlog.monitoring.heartbeats import copied_heartbeats, newest_copied, own_heartbeats
 from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.monitoring.topic_facts import TopicFacts
@@ -156,7 +150,7 @@ def _with_source(
             copied = read_ledger(flow, clusters.target).incarnations
             moving = moving_topics(flow, clusters.source, copied, sleep=sleep)
         watch.lap("watch the ends of the source")
-        heartbeat_ms = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
+        heartbeat_ms = newest_copied(flow, clusters.target, clock.now_ms())
         positions = read_positions(flow, clusters)
         snapshot = FlowSnapshot(flow, clusters)
         seen = survey(snapshot)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog import clock
+from twinlog.checks.risk import CLOCKS_APART_MS
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import InternalRecord
@@ -59,7 +60,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, begun: bool = False) -> Heart
         *(beat_alone(pair, now) for pair in flow.other_heartbeats),
     ]
     remote = remote_heartbeats(flow)
-    newest = newest_beat(tail_of(clusters.target, remote))
+    newest = newest_copied(flow, clusters.target, now)
     return HeartbeatsResult(
         flow=flow.name,
         emitted=flow.emit_heartbeats,
@@ -148,10 +149,16 @@ def remote_heartbeats(flow: FlowSettings) -> str:
     return flow.policy.format_remote_topic(flow.source.alias, flow.policy.heartbeats_topic())
 
 
-def newest_beat(records: Iterable[ReadRecord]) -> int | None:
-    """Find the time of the newest heartbeat among records; other records are skipped."""
-    times = [found.timestamp_ms for record in records if (found := parsed_beat(record)) is not None]
-    return max(times, default=None)
+def newest_copied(flow: FlowSettings, target: ClusterReader, now_ms: int) -> int | None:
+    """Return the time of the newest copied heartbeat that a flow wrote on the source; None if there is none."""
+    beats = _beats(target, remote_heartbeats(flow), now_ms)
+    return max((it.timestamp_ms for it in beats if it.target_alias == flow.source.alias), default=None)
+
+
+def _beats(cluster: ClusterReader, topic: str, now_ms: int) -> Iterator[Heartbeat]:
+    """Yield the heartbeats at the end of a topic; a time that has yet to come says nothing of what has arrived."""
+    found = map(parsed_beat, tail_of(cluster, topic))
+    return (it for it in found if it is not None and it.timestamp_ms <= now_ms + CLOCKS_APART_MS)
 
 
 def parsed_beat(record: ReadRecord) -> Heartbeat | None:
@@ -260,10 +267,7 @@ def _holds_heartbeats(cluster: ClusterReader, topic: str, chain: tuple[str, ...]
 
 def _newest(cluster: ClusterReader, topic: str, chain: tuple[str, ...], now: int) -> Iterator[UpstreamBeat]:
     newest: dict[tuple[str, str], int] = {}
-    for record in tail_of(cluster, topic):
-        beat = parsed_beat(record)
-        if beat is None:
-            continue
+    for beat in _beats(cluster, topic, now):
         flow = beat.source_alias, beat.target_alias
         newest[flow] = max(newest.get(flow, 0), beat.timestamp_ms)
     for (source, target), at_ms in newest.items():

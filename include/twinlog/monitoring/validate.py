@@ -21,7 +21,7 @@ from twinlog.checks.risk import seconds_since
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import topic_facts
-from twinlog.monitoring.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.monitoring.heartbeats import newest_copied
 from twinlog.monitoring.open_at_source import UndecidedPartition, named, undecided_partitions
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.topics.discovery import Discovery
@@ -99,7 +99,7 @@ def see(snapshot: FlowSnapshot) -> CycleFacts:
     """
     flow, seen = snapshot.flow, survey(snapshot)
     facts = topic_facts.read(snapshot, (topic for topic in seen.discovery.topics if not topic.blocked))
-    heartbeat_ms = newest_beat(tail_of(snapshot.clusters.target, remote_heartbeats(flow)))
+    heartbeat_ms = newest_copied(flow, snapshot.clusters.target, seen.at_ms)
     return facts_of(flow, seen, facts, heartbeat_ms)
 
 
