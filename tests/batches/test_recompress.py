@@ -11,10 +11,9 @@ from test_cutter import BIG, RECORD, content, cut_all, patch
 
 from batches import Rec, encode
 from twinlog.batches.codec import NAMES, NONE, ZSTD, compress
-from twinlog.batches.cutter import Cutter
+from twinlog.batches.cutter import Cutter, recompressed
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.outgoing import Outgoing
-from twinlog.batches.recompress import recompressed
 
 CODECS = st.sampled_from(sorted(NAMES))
 BATCHES = st.lists(st.tuples(st.lists(RECORD, min_size=1, max_size=8), CODECS), min_size=1, max_size=6)

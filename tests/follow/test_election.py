@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.follow.election import SILENT_SECONDS, Watch, differences, free_seat
+from twinlog.follow.leading import SILENT_SECONDS, Watch, differences, free_seat
 from twinlog.state.seats import LEADER, SHOWN_SECONDS, Member, Role, Seat, shown
 
 ANA = Member("ana", "host-1", 1, "0.1.0", "abc", Role.LEADS)

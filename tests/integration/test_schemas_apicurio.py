@@ -19,7 +19,7 @@ from twinlog.policy.selection import NameFilter
 from twinlog.schemas.apply import apply
 from twinlog.schemas.client import HttpRegistry
 from twinlog.schemas.plan import SchemaPlan, make_plan
-from twinlog.schemas.read import read_both
+from twinlog.schemas.sync import read_both
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 

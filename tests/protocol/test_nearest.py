@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twinlog.kafka_types import TopicPartition
-from twinlog.protocol import nearest
-from twinlog.protocol.nearest import NearestReplicas
+from twinlog.protocol import fetcher
+from twinlog.protocol.fetcher import NearestReplicas
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -14,7 +14,7 @@ ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(nearest.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(fetcher.time, "monotonic", lambda: now[0])
     return now
 
 

@@ -16,7 +16,7 @@ from twinlog.policy.selection import NameFilter
 from twinlog.schemas import sync as schemas
 from twinlog.schemas.apply import apply, release, to_release
 from twinlog.schemas.plan import SchemaPlan, make_plan
-from twinlog.schemas.read import read_both
+from twinlog.schemas.sync import read_both
 
 EVERY = NameFilter((".*",))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from seen_flow import LEDGER, NOW, ORDERS, STATUS, large_flow, seen_flow
 
+from twinlog.airflow.plugin.app import draw_flow, draw_overview
 from twinlog.airflow.plugin.flow_page import (
     ALL,
     DIFFERS,
@@ -21,7 +22,6 @@ from twinlog.airflow.plugin.flow_page import (
     topics_of,
 )
 from twinlog.airflow.plugin.overview import overview_of
-from twinlog.airflow.plugin.pages import draw_flow, draw_overview
 from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.reports import KeptReport
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from seen_flow import FLOW, NOW, cluster, large_flow, seen_flow
 
-from twinlog.airflow.plugin.background import Background
-from twinlog.airflow.plugin.reading import FlowReader, ReadConfiguration, Reader, SeenFlow
+from twinlog.airflow.plugin.reading import Background, FlowReader, ReadConfiguration, Reader, SeenFlow
 from twinlog.airflow.plugin.reports import kept_reports, page_at
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, FormatError

@@ -745,7 +745,7 @@ def test_an_older_branch_that_came_back_is_not_copied(
         asked.extend(read.values())
         return dict.fromkeys(read, answer)
 
-    monkeypatch.setattr("twinlog.lane.copy.source_checks.epoch_ends", epoch_ends)
+    monkeypatch.setattr("twinlog.lane.copy.copy_lane.epoch_ends", epoch_ends)
     report = it.run()
     assert ([ReadUpTo(5, 10)], expected) == (asked, report.ranges[0].error_code)
 
@@ -767,7 +767,7 @@ def test_nothing_of_a_history_that_begins_below_what_was_copied_is_committed(
     it = lane_copy(log, 10, transaction_bytes=1)
     it._source.block_bytes = 1  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        "twinlog.lane.copy.source_checks.epoch_ends", lambda _, read: dict.fromkeys(read, EpochEnd(3, 4))
+        "twinlog.lane.copy.copy_lane.epoch_ends", lambda _, read: dict.fromkeys(read, EpochEnd(3, 4))
     )
     if refused_at is not None:
         faults = [None] * refused_at + [Code.NOT_LEADER_OR_FOLLOWER]
@@ -787,7 +787,7 @@ def test_an_abort_takes_back_the_epoch_too(monkeypatch: pytest.MonkeyPatch) -> N
     it._source.block_bytes = 1  # type: ignore[attr-defined]
     answers = [EpochEnd(3, 6), EpochEnd(3, 4)]
     monkeypatch.setattr(
-        "twinlog.lane.copy.source_checks.epoch_ends", lambda _, read: dict.fromkeys(read, answers.pop(0))
+        "twinlog.lane.copy.copy_lane.epoch_ends", lambda _, read: dict.fromkeys(read, answers.pop(0))
     )
     # The records of epoch 3, its progress and map, then the records of epoch 4.
     it._lane.brokers.faults["produce"] = [None, None, Code.NOT_LEADER_OR_FOLLOWER]  # type: ignore[attr-defined]

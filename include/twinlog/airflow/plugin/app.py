@@ -8,22 +8,58 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import HTMLResponse, JSONResponse
+from jinja2 import DictLoader, Environment, StrictUndefined
 
 from twinlog.airflow.flows import slug
-from twinlog.airflow.plugin.flow_page import flow_page_of
+from twinlog.airflow.plugin.flow_page import LEVELS, FlowPage, flow_page_of
 from twinlog.airflow.plugin.links import airflow_address
-from twinlog.airflow.plugin.overview import json_of, overview_of
-from twinlog.airflow.plugin.pages import draw_flow, draw_overview
+from twinlog.airflow.plugin.overview import Overview, json_of, overview_of
 from twinlog.airflow.plugin.reading import Reader, SeenFlow
 from twinlog.airflow.plugin.reports import page_at
+from twinlog.gate.record import duration, moment, number
+
+NAMES = ("base.html", "parts.html", "overview.html", "flow.html")
+
+
+def draw_overview(page: Overview, *, airflow: str, nonce: str) -> str:
+    """Draw the page of all flows; `airflow` is Airflow's address, `nonce` names the only script that may run.
+
+    Everything that a cluster or a file named is escaped.
+    """
+    return _draw("overview.html", {"page": page, "airflow": airflow, "nonce": nonce})
+
+
+def draw_flow(page: FlowPage, *, airflow: str, nonce: str) -> str:
+    """Draw the page of one flow."""
+    return _draw("flow.html", {"page": page, "airflow": airflow, "nonce": nonce, "levels": LEVELS})
+
+
+def _draw(name: str, values: Mapping[str, Any]) -> str:
+    return _environment().get_template(name).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    texts = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in NAMES}
+    environment = Environment(
+        loader=DictLoader(texts),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"moment": moment, "duration": duration, "number": number}
+    return environment
+
 
 app = FastAPI(
     title="twinlog",

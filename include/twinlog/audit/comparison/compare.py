@@ -19,20 +19,70 @@ Law: if both sides are good, this finds no difference.  Every record of the scop
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from twinlog.audit.comparison.alignment import Pair, align, by_offset
-from twinlog.audit.comparison.compaction import AwaitedKeys
+from twinlog.audit.comparison.compaction import MOST_AWAITED, AwaitedKeys
 from twinlog.audit.comparison.foreign_records import on_source, on_target
 from twinlog.audit.comparison.map_ranges import Places, mapped_into
 from twinlog.audit.comparison.one_side import Side
-from twinlog.audit.comparison.record_fields import RawRecord, differing, key_of
+from twinlog.audit.comparison.record_fields import RawRecord, differing, key_of, records_of
 from twinlog.audit.comparison.same_bytes import common_count, equal_prefix, same_records
 from twinlog.audit.comparison.totals import Totals
-from twinlog.audit.comparison.transformed import Transformed
 from twinlog.audit.comparison.values import Comparison, Scope
+from twinlog.batches.header import BatchHeader
+from twinlog.batches.transform.apply import Transform
 from twinlog.formats.ledger.audit import DifferenceKind, Unproved
-from twinlog.logs.partition_reader import Item
+from twinlog.logs.partition_reader import Block, Item, Lost
+
+
+class Transformed:
+    """The source's side as its transforms leave it, as the copy did, before both sides are compared.
+
+    A batch that the transforms leave alone stays as it lies, so that it can be compared as bytes.
+
+    For a compacted topic `latest` holds the last offset of each key of a dropped record: it may have superseded a
+    record whose copy the target still has.  `all_kept` is false if there were more keys than are remembered.
+    """
+
+    def __init__(self, items: Iterable[Item], scope: Scope) -> None:
+        self._items = items
+        self._transform = Transform(scope.chain, scope.source)
+        self._start, self._end = scope.start, scope.end
+        self._all = not scope.chain.reads_contents  # else records elsewhere were left out
+        self._compacted = scope.compacted
+        self.latest: dict[bytes, int] = {}
+        self.all_kept = True
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            made = item if isinstance(item, Lost) else self._made(item)
+            if isinstance(made, Lost) or len(made):
+                yield made
+
+    def _made(self, block: Block) -> Block:
+        parts: list[memoryview] = []
+        changed = False
+        for header, data in block.batches():
+            batches = self._transform.batch(header, data, self._start, self._end)
+            if batches is None:
+                parts.append(data)
+                continue
+            changed = True
+            parts += batches
+            if self._compacted:
+                self._note_dropped(header, data, batches)
+        return Block.of(memoryview(b"".join(parts))) if changed else block
+
+    def _note_dropped(self, header: BatchHeader, data: memoryview, made: Iterable[memoryview]) -> None:
+        kept = {it.offset for batch in made for it in records_of(BatchHeader.read(batch), batch)}
+        for record in records_of(header, data):
+            if record.offset not in kept and (self._all or self._start <= record.offset < self._end):
+                key = key_of(record.rest) or b""
+                self.all_kept &= len(self.latest) < MOST_AWAITED or key in self.latest
+                if self.all_kept:
+                    self.latest[key] = record.offset
+
 
 WINDOW = 256
 """Records of each side that are looked at together if they do not pair up by offset."""

@@ -14,7 +14,7 @@ the answer in between has been taken, and taking it waits until the first answer
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from twinlog.batches.build import Arena
 from twinlog.batches.header import OLD_MAGIC
@@ -22,23 +22,82 @@ from twinlog.batches.loopback import LaneWriters, LoopbackRecords
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.copy import loops, range_errors, source_checks
+from twinlog.lane.copy import loops, range_errors
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
 from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
-from twinlog.lane.copy.range_errors import SourceError
+from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError, SourceError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.transaction import Writer
 from twinlog.logs.reverse_ledgers import ReverseLedgers
-from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.brokers import EARLIEST, Brokers
 from twinlog.protocol.errors import OTHER_INCARNATION, Code, Request, repeats
 from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
+from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
 from twinlog.protocol.legacy import as_batches, is_old
 from twinlog.protocol.wire import Fetched
+
+_SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
+
+
+def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
+    """Check, under a new leader, whether the source's log still holds what was copied (KIP-320).
+
+    A log that an unclean election truncated, and that has grown again, answers fetches as if nothing had happened.
+    """
+    try:
+        ends = epoch_ends(source, {copy.source: ReadUpTo(copy.epoch, copy.sent)})
+    except TwinlogError as error:
+        return range_errors.stopped_at(copy.name, copy.sent, error.message)
+    if copy.source not in ends:
+        return range_errors.stopped_at(
+            copy.name, copy.sent, "its leader is moving, or does not answer OffsetForLeaderEpoch"
+        )
+    at = diverged_at(copy.epoch, ends[copy.source], copy.sent)
+    return range_errors.diverged(copy.name, at) if at is not None else None
+
+
+def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[RangeCopy]:
+    """Return the ranges whose topic has another id by now: their fetched records may belong to the recreated topic.
+
+    Ids never come back: if the id is the same now, it was the same at every earlier fetch.  If the source is lost, no
+    range is returned, and the records that it gave are kept.
+    """
+    known = [
+        copy
+        for copy in progressed
+        if copy.spec.topic_id and (copy.error is None or copy.error.code not in _SOURCE_LOST)
+    ]
+    try:
+        found = source.metadata({copy.spec.topic for copy in known})
+    except TwinlogError:
+        return []
+    ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
+    return [copy for copy in known if ids.get(copy.spec.topic, copy.spec.topic_id) != copy.spec.topic_id]
+
+
+def other_incarnation(source: Brokers, copy: RangeCopy) -> RangeError | None:
+    """Check whether a topic whose id a leader does not know is gone or recreated; None if the leader only lags."""
+    try:
+        found = source.metadata([copy.spec.topic])[copy.spec.topic]
+    except TwinlogError as error:
+        return range_errors.stopped_at(copy.name, copy.sent, error.message)
+    if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return range_errors.topic_deleted(copy.name)
+    return range_errors.recreated(copy.name) if found.topic_id != copy.spec.topic_id else None
+
+
+def out_of_range(source: Brokers, copy: RangeCopy) -> RangeError:
+    """Ask where the log begins; the broker's answer to the fetch does not say."""
+    try:
+        begin = source.offsets([copy.source], EARLIEST)[copy.source]
+    except TwinlogError as error:
+        return range_errors.stopped_at(copy.name, copy.sent, error.message)
+    return range_errors.out_of_range(copy.name, copy.sent, begin)
 
 
 def copy_lane(spec: LaneSpec) -> LaneReport:
@@ -213,7 +272,7 @@ class LaneCopy:
             return
         if cut.leader_epoch not in {copy.epoch, -1}:
             if copy.epoch >= 0:
-                copy.error = source_checks.other_history(self._source, copy)
+                copy.error = other_history(self._source, copy)
             if copy.error is not None:
                 return
             copy.epoch = cut.leader_epoch
@@ -245,17 +304,17 @@ class LaneCopy:
 
     def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
         """Return the ranges whose topic was recreated; needed only if older brokers were asked by name, not by id."""
-        return source_checks.recreated_ranges(self._source, progressed) if self._fetcher.asked_by_name else []
+        return recreated_ranges(self._source, progressed) if self._fetcher.asked_by_name else []
 
     # --- errors --------------------------------------------------------------------------------------------
 
     def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
         if fetched.error in OTHER_INCARNATION:
-            copy.error = source_checks.other_incarnation(self._source, copy)
+            copy.error = other_incarnation(self._source, copy)
         elif repeats(Request.FETCH, fetched.error):
             return  # the fetcher asks again later
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
-            copy.error = source_checks.out_of_range(self._source, copy)
+            copy.error = out_of_range(self._source, copy)
         else:
             copy.error = range_errors.source_refused(copy.name, fetched.error)
 
