@@ -20,18 +20,21 @@ SLOTS = 288
 class TopicAtRisk:
     """The loss in a topic if the source were lost now: records, their bytes (an estimate) and the age of the oldest.
 
-    Bytes and age are None if unknown.  `undecided` counts the records behind an open transaction of the source.
+    `known` records are known to be lost, `records` are all of them: None if a partition could not be looked at, or if
+    the source is lost, for nobody knows what came after the last cycle.  Bytes and age are None if unknown.
+    `undecided` counts the records behind an open transaction of the source.
     """
 
     topic: str
     tier: str
-    records: int
+    known: int
     bytes: int | None
     seconds: float | None
     rpo_seconds: int
     moving: bool = False
     drift: tuple[str, ...] = ()
     undecided: int = 0
+    records: int | None = None
 
 
 def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:

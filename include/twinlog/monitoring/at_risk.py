@@ -60,16 +60,18 @@ def _topic_at_risk(
     moving: Collection[str],
 ) -> TopicAtRisk:
     tier, unseen = flow.tier_of(topic.topic), unseen_of(topic)
+    known = sum(row.missing_records for row in rows)
     return TopicAtRisk(
         topic.topic,
         tier.name,
-        sum(row.missing_records for row in rows),
+        known,
         None if unseen else bytes_at_risk(rows, disks.sizes),
         oldest_seconds(rows, at_ms, within=tier.rpo_seconds, unseen=unseen),
         tier.rpo_seconds,
         moving=topic.topic in moving,
         drift=drift.get(topic.topic, ()),
         undecided=sum(row.undecided_records for row in rows),
+        records=None if unseen else known,
     )
 
 
@@ -153,12 +155,12 @@ def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -
     unread = unseen_of(topic)
     if risk is None:
         return KnownTopic(topic.topic, topic.partition_count, 0, None, None, (), unread)
-    waits = risk.records > 0 and risk.seconds is not None
+    waits = risk.known > 0 and risk.seconds is not None
     oldest_ms = at_ms - round((risk.seconds or 0.0) * 1000) if waits else None
     return KnownTopic(
         topic.topic,
         topic.partition_count,
-        risk.records,
+        risk.known,
         risk.bytes,
         oldest_ms,
         risk.drift,
@@ -174,7 +176,7 @@ def risk_sample(seen: Survey, topics: Iterable[TopicAtRisk]) -> RiskSample:
     known = [it for it in sizes if it is not None]
     return sample(
         seen.at_ms,
-        sum(it.records for it in every),
+        sum(it.known for it in every),
         sum(known) if len(known) == len(sizes) else None,
         round(max((it.seconds or 0.0 for it in every), default=0.0) * 1000),
         seen.ledger.risk_samples,

@@ -292,7 +292,7 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
     return TopicStatus(
         topic=at_risk.topic,
         remote_topic=rows[0].remote_topic,
-        lag_records=at_risk.records - at_risk.undecided,
+        lag_records=at_risk.known - at_risk.undecided,
         undecided_records=at_risk.undecided,
         rpo_seconds=at_risk.seconds,
         lag_bytes=at_risk.bytes,

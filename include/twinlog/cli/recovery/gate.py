@@ -101,7 +101,7 @@ def _grids(result: GateResult) -> Iterator[Grid]:
         ],
     )
     columns = (
-        "topic | tier | records | of them undecided: undecided | bytes, about: bytes"
+        "topic | tier | records, known: known | of them undecided: undecided | bytes, about: bytes"
         " | oldest (s): seconds | RPO (s): rpo_seconds | : mark"
     )
     yield Grid.of(
