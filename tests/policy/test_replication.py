@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.errors import ConfigError
-from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
+from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy, knowing
 
 DEFAULT = DefaultReplicationPolicy()
 IDENTITY = IdentityReplicationPolicy(source_alias="A")
@@ -138,3 +138,13 @@ def test_a_remote_name_gives_back_source_and_topic(alias, topic):
 def test_policies_survive_pickling(policy):
     """Policies travel inside settings."""
     assert pickle.loads(pickle.dumps(policy)) == policy
+
+
+@pytest.mark.parametrize("policy", [DefaultReplicationPolicy(), IdentityReplicationPolicy()])
+def test_known_aliases_are_taken_whole_the_longest_first(policy):
+    """MM2 takes `us` for the source of `us.east.heartbeats`, so that copies of copies are made for ever."""
+    known = knowing(policy, ["us", "us.east", "us.east.1", "eu"])
+    names = ["us.east.1.heartbeats", "us.east.heartbeats", "us.heartbeats", "eu.us.east.heartbeats"]
+    assert ["us.east.1", "us.east", "us", "eu"] == [known.topic_source(name) for name in names]
+    assert ["heartbeats"] * 4 == [known.original_topic(name) for name in names]
+    assert "us" == policy.topic_source("us.east.heartbeats")

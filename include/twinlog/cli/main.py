@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -47,6 +48,7 @@ from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
 from twinlog.cli.replication.transform import transform
 from twinlog.cli.say import say
+from twinlog.config.flow.load import LENIENT
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely
 from twinlog.shipped import commit
@@ -71,9 +73,15 @@ def twinlog(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
     ] = False,
+    lenient: Annotated[
+        bool,
+        typer.Option(
+            "--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line."
+        ),
+    ] = False,
 ) -> None:
     """Take what stands before the command."""
-    del debug  # main() has removed it from the line, wherever it stood
+    del debug, lenient  # main() has removed them from the line, wherever they stood
     if version:
         built_from = commit()
         typer.echo(f"twinlog {__version__}" + (f" (commit {built_from})" if built_from else ""))
@@ -125,7 +133,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As on stderr: a name that the terminal cannot show is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
-    words = [word for word in words if word != "--debug"]
+    if "--lenient" in words:
+        os.environ[LENIENT] = "1"  # the Spark job and its like read the file, too
+    words = [word for word in words if word not in {"--debug", "--lenient"}]
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
         return int(answer or ExitCode.DONE)

@@ -10,8 +10,8 @@ topic that its owner called `orders.v1` looks as if it came from a cluster `orde
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from twinlog.errors import ConfigError
@@ -68,6 +68,9 @@ class DefaultReplicationPolicy:
 
     separator: str = "."
     internal_separator_enabled: bool = True
+    aliases: tuple[str, ...] = ()
+    """Known aliases that contain the separator, longest first.  MM2 takes a part of such a name for the alias, so that
+    a two-way flow copies its own copies back."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9._-]*", self.separator):
@@ -87,12 +90,15 @@ class DefaultReplicationPolicy:
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """Return the part before the first separator, if Java's split finds two parts."""
+        """Return the known alias in front, else the part before the first separator, if Java's split finds two."""
+        for alias in self.aliases:
+            if topic.startswith(f"{alias}{self.separator}"):
+                return alias
         parts = _java_split(topic, self.separator)
         return parts[0] if len(parts) > 1 else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return the part behind the first separator."""
+        """Return the part behind the alias and the separator."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
@@ -152,7 +158,7 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], source_alias: str) -> Self:
         """Build from MM2's keys."""
-        return cls(*separators(properties), source_alias)
+        return cls(*separators(properties), source_alias=source_alias)
 
     # Slots make a new class, so zero-argument super() does not work here: the base is named.
 
@@ -173,6 +179,21 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.upstream_topic(self, topic)
         return topic
+
+
+def knowing(policy: ReplicationPolicy, aliases: Iterable[str]) -> ReplicationPolicy:
+    """Return one of MM2's policies that takes these aliases whole; a custom policy is returned as it is."""
+    if type(policy) not in {DefaultReplicationPolicy, IdentityReplicationPolicy}:
+        return policy
+    assert isinstance(policy, DefaultReplicationPolicy)
+    return replace(policy, aliases=with_separator(policy, aliases))
+
+
+def with_separator(policy: ReplicationPolicy, aliases: Iterable[str]) -> tuple[str, ...]:
+    """Return the aliases that contain the policy's separator, longest first; none for a custom policy."""
+    separator = policy.separator if isinstance(policy, DefaultReplicationPolicy) else ""
+    found = (alias for alias in aliases if separator and separator in alias)
+    return tuple(sorted(found, key=lambda alias: (-len(alias), alias)))
 
 
 def separators(properties: Mapping[str, str]) -> tuple[str, bool]:

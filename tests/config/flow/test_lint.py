@@ -17,10 +17,10 @@ A->B.enabled = true
 """
 
 
-def resolved(tmp_path: Path, line: str) -> Resolution:
+def resolved(tmp_path: Path, line: str, **environ: str) -> Resolution:
     path = tmp_path / "f"
     path.write_text(HEAD + line)
-    return resolve(path, environ={})
+    return resolve(path, environ=environ)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,6 @@ def resolved(tmp_path: Path, line: str) -> Resolution:
         ("sync.topic.configs.enabl=true", "did you mean sync.topic.configs.enabled?"),
         ("refresh.topics.enable=true", "did you mean refresh.topics.enabled?"),
         ("A->B.emit.heartbeats=false", "did you mean emit.heartbeats.enabled?"),
-        ("A->B.twinlog.lane=1", "did you mean twinlog.lanes?"),
         ("A.consumer.fetch.min.byte=1", "did you mean fetch.min.bytes?"),
         ("A.producer.fetch.min.bytes=1", "is unknown and ignored"),
         ("A.fetch.min.bytes=1", "MM2 gives it to no client; write A.consumer.fetch.min.bytes"),
@@ -68,6 +67,49 @@ def test_likely_mistakes(tmp_path: Path, line: str, part: str) -> None:
     """Each is one warning with its line."""
     lines = [warning for warning in resolved(tmp_path, line).configuration.warnings if "f:5" in warning]
     assert [True] == [part in warning for warning in lines], lines
+
+
+REFUSED = [
+    ("A->B.topcis=orders", "f:5: A->B.topcis: is unknown (--lenient only warns); did you mean topics?"),
+    ("A->B.xxx=1", "f:5: A->B.xxx: is unknown (--lenient only warns); remove it"),
+    ("A->B.twinlog.lane=1", "did you mean twinlog.lanes?"),
+    ("twinlog.gurantee=x", "did you mean twinlog.guarantee?"),
+    ("A.twinlog.xxx=1", "f:5: A.twinlog.xxx: is unknown"),
+]
+
+
+@pytest.mark.parametrize(("line", "part"), REFUSED)
+def test_a_key_of_a_flow_that_nobody_knows_is_refused(tmp_path: Path, line: str, part: str) -> None:
+    """Without it, the flow would copy more than was meant: `A->B.topcis = orders` copies `.*`."""
+    with pytest.raises(ConfigError) as raised:
+        resolved(tmp_path, line)
+    assert part in str(raised.value)
+
+
+@pytest.mark.parametrize(("line", "part"), REFUSED)
+def test_it_is_a_warning_if_the_reader_is_lenient(tmp_path: Path, line: str, part: str) -> None:
+    """`--lenient` is for files that others wrote."""
+    del part
+    (warning,) = (
+        it for it in resolved(tmp_path, line, TWINLOG_LENIENT="1").configuration.warnings if "f:5" in it
+    )
+    assert "is unknown and ignored" in warning
+
+
+def test_an_alias_with_the_separator_is_named(tmp_path: Path) -> None:
+    """MM2 and its clients take a part of it for the alias."""
+    (tmp_path / "f").write_text(HEAD.replace("A", "u.A"))
+    (warning,) = resolve(tmp_path / "f", environ={}).configuration.warnings
+    assert warning.startswith("f:1: clusters: the alias u.A contains the separator: MM2 takes a part of it")
+
+
+def test_a_blank_that_ends_a_key_is_named(tmp_path: Path) -> None:
+    """`A -> B.enabled = true` is a key `A` to Java's properties."""
+    with pytest.raises(ConfigError) as raised:
+        resolved(tmp_path, "A -> B.topics = x")
+    assert "f:5: A: a blank ends a key, and this one was meant longer; write A->B.topics = x" in str(
+        raised.value
+    )
 
 
 def test_a_policy_may_have_settings_of_its_own(tmp_path: Path) -> None:
@@ -181,7 +223,9 @@ def test_aliases_with_dots_and_aliases_named_like_sides(tmp_path: Path) -> None:
         "source->eu.west.topics=x\n"
     )
     found = resolve(path, environ={})
-    assert ((), ()) == (found.configuration.warnings, found.notes)
+    assert () == found.notes
+    (warning,) = found.configuration.warnings
+    assert "the alias eu.west contains the separator" in warning
     assert ("x",) == found.configuration.flows["source->eu.west"].topics.include
 
 

@@ -98,12 +98,13 @@ class Findings:
     """Collects findings; the same finding met on several paths (roles, flows) is kept once.
 
     If `elsewhere`, the file is read on a machine other than its own: a value that is not here is a finding of its own
-    kind and no mistake, and its consequences are not judged.
+    kind and no mistake, and its consequences are not judged.  If `lenient`, a key that nobody knows is a warning.
     """
 
-    def __init__(self, file: str, *, elsewhere: bool = False) -> None:
+    def __init__(self, file: str, *, elsewhere: bool = False, lenient: bool = False) -> None:
         self.file = file
         self.elsewhere = elsewhere
+        self.lenient = lenient
         self._found: dict[Finding, None] = {}
 
     def add(self, severity: Severity, origin: Origin, message: str, hint: str = "") -> None:

@@ -24,7 +24,7 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.exposure import HELD, Reach, reach
-from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.policy.replication import IdentityReplicationPolicy, with_separator
 
 CLOSE = 0.8
 """The similarity (difflib's ratio) from which one key is suggested for another."""
@@ -45,6 +45,11 @@ def lint(
     """Add warnings and notes about every key of a file, and about flows that harm each other."""
     pairs = [f"{source}->{target}" for source, target in permutations(aliases, 2)]
     for key, value in raw.items():
+        if key in aliases and value.text.startswith("->"):
+            meant, _, rest = value.text.partition("=")
+            line = f"{key}{''.join(meant.split())} = {rest.strip()}"
+            findings.error(value.origin, "a blank ends a key, and this one was meant longer", f"write {line}")
+            continue
         flow = _prefix(key, pairs)
         alias = _prefix(key, aliases)
         if flow:
@@ -53,6 +58,13 @@ def lint(
             _cluster_key(key.removeprefix(f"{alias}."), alias, value.origin, findings)
         elif not is_named(key):
             _top_level_key(key, value.origin, aliases, findings)
+    for alias in dict.fromkeys(name for flow in flows for name in with_separator(flow.policy, aliases)):
+        findings.warn(
+            raw["clusters"].origin,
+            f"the alias {alias} contains the separator: MM2 takes a part of it for the alias of its copies, twinlog the"
+            " whole",
+            "choose an alias without it, or another replication.policy.separator, if MM2 or its clients are in use",
+        )
     _shared_offset_syncs(flows, findings)
     _synced_both_ways(flows, findings)
     if aliases and not any(flow.enabled for flow in flows):
@@ -97,7 +109,7 @@ def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
     elif name.startswith(PASSED_BY_PREFIX):
         _passed_on(name, origin, findings)
     elif not name.startswith(("transforms.", "predicates.")):
-        _unknown(name, origin, KEYS, findings)
+        _unknown(name, origin, KEYS, findings, widens=True)
 
 
 def _cluster_key(name: str, alias: str, origin: Origin, findings: Findings) -> None:
@@ -156,6 +168,7 @@ def _elsewhere(key: str, origin: Origin, findings: Findings) -> None:
         findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
 
 
+_IGNORED = "is unknown and ignored, as by MM2"
 _DROPPED = "MM2 silently drops it at the top level"
 _TRANSACTIONS = "twinlog.guarantee decides about transactions"
 
@@ -173,7 +186,7 @@ def _passed_on(name: str, origin: Origin, findings: Findings) -> None:
     """Warn of a key that a policy or a provider may read, if it is nearly one of ours: `replication.policy.clas`."""
     near = [] if name in KEYS else get_close_matches(name, KEYS, 1, CLOSE)
     if near:
-        findings.warn(origin, "is unknown and ignored, as by MM2", f"did you mean {near[0]}?")
+        findings.warn(origin, _IGNORED, f"did you mean {near[0]}?")
 
 
 def _is_client_key(name: str) -> bool:
@@ -235,12 +248,23 @@ def _stranger(key: str, origin: Origin, aliases: tuple[str, ...], findings: Find
         _unknown(key, origin, {*KEYS, *CLIENT_KEYS, *DRIVER_KEYS}, findings)
 
 
-def _unknown(name: str, origin: Origin, candidates: Iterable[str], findings: Findings) -> None:
+def _unknown(
+    name: str, origin: Origin, candidates: Iterable[str], findings: Findings, *, widens: bool = False
+) -> None:
+    """Judge a key that nobody knows.  One of a flow, or of `twinlog.`, is refused: without it a flow may copy more.
+
+    Only what MM2's users are known to write, such as `emit.heartbeats` for `emit.heartbeats.enabled`, is ignored.
+    """
     known = sorted(candidates)
-    near = [f"{name}.enabled"] if f"{name}.enabled" in known else get_close_matches(name, known, 1, CLOSE)
-    findings.warn(
-        origin, "is unknown and ignored, as by MM2", f"did you mean {near[0]}?" if near else "remove it"
-    )
+    if f"{name}.enabled" in known:
+        findings.warn(origin, _IGNORED, f"did you mean {name}.enabled?")
+        return
+    near = get_close_matches(name, known, 1, CLOSE)
+    meant = f"did you mean {near[0]}?" if near else "remove it"
+    if (widens or name.startswith("twinlog.")) and not findings.lenient:
+        findings.error(origin, "is unknown (--lenient only warns)", meant)
+    else:
+        findings.warn(origin, _IGNORED, meant)
 
 
 def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) -> None:

@@ -25,6 +25,7 @@ from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import UsageError
+from twinlog.policy.replication import knowing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,10 @@ class Resolution:
     flows: Mapping[str, ResolvedFlow]
     notes: tuple[str, ...]
     unresolved: tuple[str, ...] = ()
+
+
+LENIENT = "TWINLOG_LENIENT"
+"""Set in the environment (by `--lenient`), a key of a flow or of `twinlog.` that nobody knows is only warned of."""
 
 
 def load(
@@ -69,7 +74,7 @@ def resolve(
     If `elsewhere`, the things that values refer to need not be on this machine.  `unresolved` lists those that are
     not; the settings hold defaults in their place, fit for viewing only.
     """
-    findings = Findings(path.name, elsewhere=elsewhere)
+    findings = Findings(path.name, elsewhere=elsewhere, lenient=LENIENT in environ)
     file = properties_file.read(path, findings)
     return _resolution(file, findings, strict=strict, environ=environ, airflow=airflow)
 
@@ -111,7 +116,10 @@ def _resolution(
         clusters=clusters,
         flows=with_heartbeats({
             name: replace(
-                flow.settings, aliases=frozenset(aliases), metadata=_with_reverse(flow.settings, flows)
+                flow.settings,
+                aliases=frozenset(aliases),
+                policy=knowing(flow.settings.policy, aliases),
+                metadata=_with_reverse(flow.settings, flows),
             )
             for name, flow in flows.items()
         }),
