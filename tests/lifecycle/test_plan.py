@@ -188,6 +188,7 @@ def test_a_deleted_topic_is_noted_once_and_its_copy_goes_when_it_is_due(flow) ->
     old = replace(noted, first_seen_ms=NOW - 1_000)
     assert (old,) == planned(flow, gone, old, lives=lives).due
     assert () == planned(flow, gone, replace(old, first_seen_ms=NOW - 999), lives=lives).due
+    assert () == planned(flow, gone, replace(old, remote_topic="payroll"), lives=lives).due
     assert () == planned(flow, gone, old).due
     assert () == planned(flow, replace(gone, source_cluster_id="another"), old, lives=lives).due
 

@@ -335,3 +335,19 @@ def test_a_place_waits_while_the_new_map_cannot_be_read(flow, clusters, source, 
     rebuild.restore_reached(flow, clusters)
     assert 7 == target.committed_offsets(["billing"]).found["billing"][ORDERS].offset
     assert RebuildPhase.DONE is read_ledger(flow, target).rebuilds["orders"].phase
+
+
+def test_a_forged_rebuild_deletes_no_topic_of_the_target(flow, clusters, target) -> None:
+    """Who may write to the ledger may not delete by it what is no copy of the flow."""
+    payroll = target.add_topic("payroll")
+    forged = begun(
+        flow,
+        clusters,
+        RebuildPhase.DELETING,
+        remote_topic="payroll",
+        old_remote_topic_id=payroll.topic_id,
+    )
+    with pytest.raises(TerminalError, match="whose copy is orders") as caught:
+        rebuild.delete_copy(flow, clusters, forged)
+    assert rebuild_plan.REFUSED == caught.value.code
+    assert "payroll" in target.topics

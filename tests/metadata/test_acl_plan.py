@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.config.flow.metadata import MetadataSettings, Profile
-from twinlog.metadata.acl_plan import AclState, bindings_of, plan_acls, records_of
+from twinlog.metadata.acl_plan import AclScope, AclState, bindings_of, plan_acls, records_of
 from twinlog.metadata.values import AclChange, GoneAcl
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
@@ -183,6 +183,26 @@ def test_what_is_gone_from_both_sides_is_forgotten(flow):
     assert (GoneAcl(ours),) == plan.agreed
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "TOPIC payroll ann READ ALLOW",
+        "TOPIC pay.. ann READ ALLOW",
+        "TOPIC * ann READ ALLOW",
+        "TOPIC payroll ann WRITE DENY",
+        "TRANSACTIONAL_ID twinlog-A->B-.. twinlog WRITE ALLOW",
+        "CLUSTER kafka-cluster ops ALTER ALLOW",
+        "GROUP connect-x ann READ ALLOW",
+    ],
+)
+def test_the_ledger_alone_revokes_nothing(flow, forged):
+    """Who may write there could have any ACL of B deleted: one that the flow does not make stays, and is named."""
+    flow = replace(flow, groups=NameFilter((".*",), ("connect-.*",)))
+    plan = planned(flow, "promoted", acls("TOPIC orders jo READ ALLOW"), acls(forged), acls(forged))
+    assert set() == removed(plan)
+    assert ["the ledger says that twinlog made it"] == [it.message.partition(",")[0] for it in plan.drift]
+
+
 bindings = st.sets(
     st.builds(
         AclBinding,
@@ -196,6 +216,18 @@ bindings = st.sets(
     ),
     max_size=12,
 )
+
+
+@given(bindings, st.sampled_from(list(Profile)), st.booleans())
+def test_what_the_flow_makes_it_could_have_made(base_flow, source, profile, unchanged_names):
+    """Or an ACL of its own would never be revoked."""
+    policy = IdentityReplicationPolicy(source_alias="A") if unchanged_names else base_flow.policy
+    flow = replace(base_flow, policy=policy, metadata=MetadataSettings(profile=profile))
+    scope = AclScope(flow, TOPICS)
+    for it in source:
+        for brought in scope.bring(it).bindings:
+            covers_nothing = it.pattern == "PREFIXED" and it.permission == "DENY" and unchanged_names
+            assert scope.could_make(brought) or covers_nothing
 
 
 @given(bindings)

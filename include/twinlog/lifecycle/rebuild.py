@@ -31,7 +31,7 @@ from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import stored_segments
-from twinlog.topics.discovery import DiscoveredTopic, Discovery
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, remote_name
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.pauses import why_paused, why_suspended
 from twinlog.topics.plan import clamped, creation_configs, excluded_configs
@@ -54,8 +54,17 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
     """Delete the old copy; a copy with another id is a new one, and stays.
 
     The new copy was created by an earlier try, or by another user. Raises TerminalError `rebuild-refused` if there are
-    other writers: they may have begun after the rebuild was recorded.
+    other writers: they may have begun after the rebuild was recorded. Raises it also if the record names a topic that
+    is no copy of its own: others may write to the ledger.
     """
+    if begun.remote_topic != remote_name(flow, begun.topic):
+        raise TerminalError(
+            f"the ledger wants {begun.remote_topic} deleted on {flow.target.alias} for a rebuild of {begun.topic},"
+            f" whose copy is {remote_name(flow, begun.topic)}",
+            hint=f"nothing is deleted; find out who writes to {flow.ledger_topic}, and ask again: twinlog rebuild",
+            code=rebuild_plan.REFUSED,
+            topic=begun.topic,
+        )
     found = _described(clusters.target, begun.remote_topic)
     if found is None or found.topic_id != begun.old_remote_topic_id:
         return

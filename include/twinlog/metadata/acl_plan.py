@@ -72,6 +72,33 @@ class AclScope:
             return placed
         return self._read_only(placed)
 
+    def could_make(self, binding: AclBinding) -> bool:
+        """Say whether the flow could have made this ACL on the target: others may write to the ledger, too."""
+        kind, name = binding.resource_type, binding.name
+        if kind == "TOPIC":
+            return self._about_copies(binding)
+        if kind == "GROUP":
+            return binding.permission == "DENY" or self.flow.groups.accepts(name)
+        if kind == "TRANSACTIONAL_ID":
+            return not name.startswith(OUR_TRANSACTIONS)
+        return kind == "CLUSTER" and binding.operation == "IDEMPOTENT_WRITE"
+
+    def _about_copies(self, binding: AclBinding) -> bool:
+        """Say whether a topic's ACL is about copies, by the policy; with unchanged names, by the flow's filters."""
+        name, every_copy = binding.name, self._remote("")
+        if binding.pattern == "PREFIXED":
+            return name.startswith(every_copy) and (bool(every_copy) or self._under(name).some)
+        return self.is_copy(name) or (name == ANY_NAME and not every_copy)
+
+    def is_copy(self, name: str) -> bool:
+        """Say whether the flow may write a topic of this name on the target."""
+        if any(self._remote(topic) == name for topic in self.topics):
+            return True
+        upstream = self.flow.policy.upstream_topic(name)
+        if upstream is None or self._remote(upstream) != name:
+            return False
+        return bool(self._remote("")) or self.flow.why_left_out(upstream) is None
+
     def _read_only(self, placed: Brought) -> Brought:
         cut = tuple(
             replace(it, operation=READING[it.resource_type][it.operation])
@@ -171,9 +198,10 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
     """Compare the ACLs that should be on the target with those that are, and with those that twinlog added."""
     remembered = {binding for record in memory for binding in bindings_of(record)}
     mm2 = flow.metadata.profile is Profile.MM2
-    wanted, left_out, drift = _wanted(AclScope(flow, state.topics), state.source)
-    there = set(state.target)
-    stale = sorted((remembered - wanted - _reading(flow, state)) & there)
+    scope, there = AclScope(flow, state.topics), set(state.target)
+    wanted, left_out, drift = _wanted(scope, state.source)
+    gone = (remembered - wanted - _reading(flow, state)) & there
+    stale = sorted(it for it in gone if scope.could_make(it))
     emptied = bool(stale) and not state.source
     revoked = [] if mm2 or emptied else stale
     return Part(
@@ -182,7 +210,11 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
             *(AclChange(binding, add=False) for binding in revoked if binding.permission == "ALLOW"),
             *(AclChange(binding, add=False) for binding in revoked if binding.permission == "DENY"),
         ),
-        drift=(*drift, *(_emptied(flow, binding) for binding in stale if emptied)),
+        drift=(
+            *drift,
+            *(_emptied(flow, binding) for binding in stale if emptied),
+            *(_not_ours(binding) for binding in sorted(gone - set(stale))),
+        ),
         agreed=tuple(GoneAcl(binding) for binding in sorted(remembered - wanted - there)),
         left_out=tuple(left_out),
         notes=tuple(_broad(flow, sorted(wanted - there))),
@@ -245,6 +277,12 @@ def _not_sent(binding: AclBinding, why: str) -> Drift:
 
 def _deny_first(binding: AclBinding) -> tuple[bool, AclBinding]:
     return binding.permission == "ALLOW", binding
+
+
+def _not_ours(binding: AclBinding) -> Drift:
+    """Keep an ACL that the ledger calls twinlog's own, and that the flow does not make."""
+    why = "the ledger says that twinlog made it, but this flow makes no such ACL: not revoked"
+    return Drift(ChangeKind.ACL, binding.resource, binding.right, None, binding.permission, why)
 
 
 def _emptied(flow: FlowSettings, binding: AclBinding) -> Drift:

@@ -14,12 +14,13 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.errors import ClusterUnreachable, TwinlogError, UsageError
 from twinlog.formats.ledger.recovery import PromotionPlan
 from twinlog.metadata import sync
+from twinlog.metadata.acl_plan import AclScope
 from twinlog.metadata.apply_plan import outdated, read_touched, with_profile
 from twinlog.metadata.plan_file import parse_plan, plan_document
-from twinlog.metadata.values import AclChange, MetadataPlan
+from twinlog.metadata.values import AclChange, ConfigChange, MetadataChange, MetadataPlan
 from twinlog.state.ledger import Ledger
 
 
@@ -53,17 +54,36 @@ def plan_to_keep(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> Prom
 
 
 def fitting(flow: FlowSettings, kept: PromotionPlan, target: ClusterReader) -> Fitting:
-    """Compare a kept plan with the present target.  Raises FormatError, and errors of the target."""
-    saved = parse_plan(json.dumps(kept.document), "the plan kept in the ledger")
+    """Compare a kept plan with the present target, and with what the flow may change there.
+
+    Others may write to the ledger, so of a plan that is none, or another flow's, nothing fits.  Raises errors of the
+    target.
+    """
+    nothing = MetadataPlan(flow=flow.name, profile=Profile.PROMOTED)
+    try:
+        saved = parse_plan(json.dumps(kept.document), "the plan kept in the ledger")
+    except UsageError as error:
+        return Fitting(nothing, (error.message,))
+    if (saved.flow, saved.target_cluster_id) != (flow.name, target.cluster_id()):
+        strange = f"the plan kept in the ledger is of {saved.flow} for cluster {saved.target_cluster_id}"
+        return Fitting(nothing, (strange,))
+    scope = AclScope(flow, ())
     touched = read_touched(saved.changes, target)
     reasons: list[str] = []
     fits = []
     for change in saved.changes:
-        why = next(outdated([change], touched, None), "")
+        why = next(outdated([change], touched, None), "") or _beyond(scope, change)
         if why:
             reasons.append(why)
         elif not (isinstance(change, AclChange) and change.add and change.binding in touched.acls):
             fits.append(change)
-    return Fitting(
-        MetadataPlan(flow=flow.name, profile=Profile.PROMOTED, changes=tuple(fits)), tuple(reasons)
-    )
+    return Fitting(replace(nothing, changes=tuple(fits)), tuple(reasons))
+
+
+def _beyond(scope: AclScope, change: MetadataChange) -> str:
+    """Say why a change is not one that the flow makes, "" if it is."""
+    if isinstance(change, AclChange):
+        ours = scope.could_make(change.binding)
+    else:
+        ours = not isinstance(change, ConfigChange) or scope.is_copy(change.topic)
+    return "" if ours else f"{change.row.label}: the kept plan names it, and this flow makes no such change"
