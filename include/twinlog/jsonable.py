@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,14 @@ Json = Mapping[str, Any]
 
 NOT_SHOWN = "not_shown"
 """The key under which a shortened result counts, by the name of each list, the items missing from that list."""
+
+
+def from_json(text: str | bytes, **how: Any) -> Any:
+    """Parse JSON that others wrote.  Raises JSONDecodeError for what is none, or is nested too deeply to be read."""
+    try:
+        return json.loads(text, **how)
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
 
 
 def to_json(value: Any) -> Any:

@@ -179,6 +179,7 @@ def test_a_check_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
         ("twinlog.spark.master", "sc://s:1/;token=t0ken;use_ssl=true", "sc://s:1/;token=[hidden];use_ssl=true"),
         ("twinlog.spark.master", "sc://s:1/;authorization=Bearer%20t", "sc://s:1/;authorization=[hidden]"),
         ("twinlog.alert.url.of", "https://u:s3cr3t@host/x", "https://[hidden]@host/x"),
+        ("twinlog.failover.hook.command", "move --token t0ken", "[hidden]"),
         ("topics", "orders;token", "orders;token"),
     ],
 )  # fmt: skip

@@ -49,10 +49,11 @@ class TestLoginFile:
     def test_is_that_of_the_group(self, with_logins: FlowSettings, flow: FlowSettings):
         """A group without a file, or with a name that leads elsewhere, has none."""
         folder = with_logins.failover.drill_clients
-        assert [folder / "billing.properties", None, None, None] == [
+        assert [folder / "billing.properties", None, None, None, None] == [
             login_file(with_logins, "billing"),
             login_file(with_logins, "audit"),
             login_file(with_logins, "../billing"),
+            login_file(with_logins, "x" * 300),
             login_file(flow, "billing"),
         ]
 

@@ -139,6 +139,7 @@ def test_unsigned_evidence_proves_nothing(signed, keys):
     ("text", "words"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON: it is nested too deeply"),
         ("[]", "no evidence of twinlog"),
         ('{"format": "other"}', "no evidence of twinlog"),
         ('{"format": "twinlog-evidence", "version": 2}', "only version 1 is known"),

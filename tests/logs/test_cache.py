@@ -107,6 +107,12 @@ def test_the_file_of_another_cluster_is_another_file():
     assert one != two
 
 
+@pytest.mark.parametrize("cluster", ["../../etc", "/etc", "..", "a/b", "a\0b"])
+def test_a_cluster_leads_to_no_other_folder(cluster: str):
+    """A broker says what its id is."""
+    assert state_cache.folder() == state_cache.cache_file(cluster, "topic", "id").resolve().parent.parent
+
+
 def test_what_nobody_will_use_is_deleted(tmp_path: Path):
     """Old caches of flows that are gone, what a killed writer left (of earlier releases, too), folders without any."""
     now = time.time()

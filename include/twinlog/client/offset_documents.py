@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from twinlog.client.pairs import LARGEST
 from twinlog.errors import UsageError
+from twinlog.jsonable import from_json
 
 
 class Form(StrEnum):
@@ -98,7 +99,7 @@ def read_document(text: str, where: str) -> OffsetDocument:
 
 def _read_json(text: str, where: str) -> OffsetDocument:
     try:
-        content = json.loads(text)
+        content = from_json(text)
     except json.JSONDecodeError as error:
         _fail(where, f"line {error.lineno} is no JSON ({error.msg})")
     if isinstance(content, list):
@@ -136,7 +137,7 @@ def _read_spark_log(text: str, where: str) -> OffsetDocument:
         found: list[Entry] = []
         if line.strip() not in {"-", ""}:
             try:
-                content = json.loads(line)
+                content = from_json(line)
             except json.JSONDecodeError as error:
                 _fail(where, f"line {number} is no JSON ({error.msg})")
             if not isinstance(content, dict) or not all(isinstance(it, dict) for it in content.values()):

@@ -6,6 +6,7 @@ Nothing is committed, and the application's group is not joined: it may be at wo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from twinlog.cluster.kafka import KafkaCluster
@@ -33,7 +34,9 @@ def login_file(flow: FlowSettings, group: str) -> Path | None:
     if folder is None or Path(name).name != name:
         return None
     path = folder / name
-    return path if path.is_file() else None
+    with suppress(OSError):  # a group's name may be longer than any file's
+        return path if path.is_file() else None
+    return None
 
 
 def read_as(flow: FlowSettings, group: str, starts: Starts) -> str:

@@ -36,7 +36,7 @@ from twinlog import __version__
 from twinlog.clock import iso
 from twinlog.config.flow.settings import Configuration
 from twinlog.errors import ConfigError, FormatError, TerminalError
-from twinlog.jsonable import Json
+from twinlog.jsonable import Json, from_json
 
 FORMAT = "twinlog-evidence"
 VERSION = 1
@@ -202,7 +202,7 @@ def _untrusted(message: str, hint: str) -> TerminalError:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_without_twice)
+        return from_json(text, object_pairs_hook=_without_twice)
     except ValueError as error:
         raise FormatError(f"evidence is not JSON: {error}") from None
 

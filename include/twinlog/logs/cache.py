@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 import numpy as np
 import platformdirs
@@ -65,7 +66,8 @@ def folder() -> Path:
 
 def cache_file(cluster_id: str, topic: str, topic_id: str) -> Path:
     """Return the path of a topic's cache; it holds the cluster id, as a restored cluster has the same topic ids."""
-    return folder() / cluster_id / f"{topic}-{topic_id}{_SUFFIX}"
+    # A broker says what its cluster's id is: it is one name here, whatever it holds.
+    return folder() / quote(cluster_id, safe="").replace(".", "%2E") / f"{topic}-{topic_id}{_SUFFIX}"
 
 
 def save(path: Path, partitions: Mapping[int, CachedPartition]) -> None:

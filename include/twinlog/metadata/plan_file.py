@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import UsageError
+from twinlog.jsonable import from_json
 from twinlog.metadata import values
 
 FORMAT = "metadata-plan-1"
@@ -68,7 +69,7 @@ def parse_plan(text: str, name: str) -> SavedPlan:
     Raises UsageError `plan-file` if it is not a saved plan, `plan-edited` if it was changed since.
     """
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError:
         raise _no_plan(name, "it is not JSON") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
+from twinlog.jsonable import from_json
 from twinlog.schemas.values import AVRO, Reference, Schema, Version
 from twinlog.visible import visible
 
@@ -337,7 +338,7 @@ def _in_path(subject: str) -> str:
 def _told(content: bytes) -> str:
     """Return what a registry says of its refusal: its message and number, if it has them.  Pure."""
     try:
-        answer = json.loads(content)
+        answer = from_json(content)
         code = f" ({answer['error_code']})" if "error_code" in answer else ""
         return f": {visible(str(answer['message']))[:300]}{code}"
     except (ValueError, KeyError, TypeError):

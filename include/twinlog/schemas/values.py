@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from twinlog.jsonable import from_json
+
 AVRO = "AVRO"
 """The type of a schema that does not say its type."""
 
@@ -62,7 +64,7 @@ class Schema:
 def canonical(text: str) -> str:
     """Return JSON in one spelling; a text that is no JSON as it is.  Pure."""
     try:
-        return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+        return json.dumps(from_json(text), sort_keys=True, separators=(",", ":"))
     except ValueError:
         return text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 from twinlog.audit.comparison.record_fields import RawRecord, fields_of, records_of
 from twinlog.data_rules.sample import SampledPartition
 from twinlog.formats.ledger.audit import Unproved
+from twinlog.jsonable import from_json
 from twinlog.logs.partition_reader import Block, PartitionReader
 from twinlog.protocol.brokers import Brokers
 from twinlog.spark.build import other_build, refuse_build
@@ -78,8 +78,8 @@ def row(topic: str, partition: int, record: RawRecord) -> dict[str, object]:
 def is_json(content: bytes) -> bool:
     """Say whether bytes are one JSON document (RFC 8259: no NaN)."""
     try:
-        json.loads(content, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        from_json(content, parse_constant=_no_constant)
+    except ValueError:
         return False
     return True
 

@@ -17,6 +17,7 @@ from twinlog import clock
 from twinlog.cluster.admin.groups import OFFSET_MOVED, OffsetChange
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.jsonable import from_json
 from twinlog.kafka_types import TopicPartition
 
 LEADER = 0
@@ -104,7 +105,7 @@ def shown(seats: Mapping[int, Seat], now_ms: int) -> tuple[Member, ...]:
 def _member(metadata: str) -> Member | None:
     """Read a member; None for what no twinlog of this format wrote."""
     try:
-        values = json.loads(metadata)
+        values = from_json(metadata)
         return Member(**{**values, "role": Role(values["role"])})
     except (ValueError, TypeError, KeyError):
         return None

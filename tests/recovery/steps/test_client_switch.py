@@ -30,6 +30,21 @@ def test_the_command_gets_the_event_twice(event, tmp_path: Path):
     assert ("B", event) == (out.read_text()[:1], json.loads(out.read_text()[1:]))
 
 
+def test_the_command_gets_no_password_of_ours(event, tmp_path: Path, monkeypatch):
+    """What Airflow handed over to the job stays there; the rest of the environment is the operator's."""
+    for name in ("TWINLOG_AIRFLOW_CONNECTIONS", "AIRFLOW_CONN_B", "AIRFLOW__CORE__FERNET_KEY", "KUBECONFIG"):
+        monkeypatch.setenv(name, "x")
+    out = tmp_path / "out"
+    code = f"import os; open({str(out)!r}, 'w').write(' '.join(os.environ))"
+    settings = FailoverSettings(hook_command=f'{sys.executable} -c "{code}"')
+    assert ("", 1) == switch(settings, event, lambda _: None)
+    names = set(out.read_text().split())
+    assert {"KUBECONFIG", "PATH", "TWINLOG_RUN"} == names & {"KUBECONFIG", "PATH", "TWINLOG_RUN"}
+    assert {f"TWINLOG_{key.upper()}" for key in event} == {
+        it for it in names if it.startswith(("TWINLOG_", "AIRFLOW_"))
+    }
+
+
 def test_a_command_that_does_not_exist_is_an_answer(event):
     """Not a traceback in the middle of a disaster."""
     why, attempts = switch(FailoverSettings(hook_command="/no/such/thing"), event, lambda _: None)

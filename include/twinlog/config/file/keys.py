@@ -78,7 +78,7 @@ def declared_name(name: str) -> str:
 
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$"
-    r"|api\.?key|token$|token\.value|user\.info$|alert\.url$|hook\.url$",
+    r"|api\.?key|token$|token\.value|user\.info$|alert\.url$|hook\.(url|command)$",
     re.IGNORECASE,
 )
 _PUBLIC = "sasl.oauthbearer.client.credentials.client.id"

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.jsonable import from_json
 
 
 class Stand(NamedTuple):
@@ -58,7 +59,7 @@ class GroupLook(LedgerEntry):
     def stands(self) -> Iterator[Stand]:
         """Unpack the positions, in order.  Raises FormatError for what this release has not written."""
         try:
-            found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(self.positions)))
+            found: dict[str, Any] = from_json(zlib.decompress(base64.b64decode(self.positions)))
             for group, topics in found["groups"].items():
                 for topic, rows in topics.items():
                     name, topic_id = found["topics"][topic]

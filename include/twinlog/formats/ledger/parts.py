@@ -13,7 +13,6 @@ A release that does not know parts stops at version 2, and its error names the v
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -22,6 +21,7 @@ from crc32c import crc32c
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.connect_offset import json_bytes
+from twinlog.jsonable import from_json
 
 LARGEST_VALUE = 256 * 1024
 """The most bytes of a record's value in one part, uncompressed: a quarter of Kafka's default max.message.bytes."""
@@ -94,7 +94,7 @@ def joined(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> by
 def is_over(part: bytes, now_ms: int) -> bool:
     """Say whether the writing of a part has ended, well or not; also True for a part that twinlog did not write."""
     try:
-        at_ms = int(json.loads(part)[1].split("-")[0])
+        at_ms = int(from_json(part)[1].split("-")[0])
     except (ValueError, LookupError, AttributeError):
         return True
     return now_ms - at_ms > LEFT_OVER_MS
@@ -102,7 +102,7 @@ def is_over(part: bytes, now_ms: int) -> bool:
 
 def _told(value: bytes) -> Mapping[str, int]:
     try:
-        told = json.loads(value)["parts"]
+        told = from_json(value)["parts"]
         good = isinstance(told["id"], str) and all(
             type(told[name]) is int and told[name] >= 0 for name in ("count", "bytes", "crc")
         )

@@ -26,6 +26,7 @@ from typing import Any
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader
+from twinlog.jsonable import from_json
 from twinlog.kafka_types import OfPartition
 
 CONNECTOR_ITSELF = -1
@@ -63,7 +64,7 @@ def json_bytes(value: Any) -> bytes:
 def parsed_json(data: bytes, what: str) -> Any:
     """Parse JSON.  Raises FormatError, which names `what`, if it is not JSON."""
     try:
-        return json.loads(data)
+        return from_json(data)
     except ValueError:  # base class of both JSON's and Unicode's errors
         raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None
 

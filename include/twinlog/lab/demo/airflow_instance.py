@@ -22,6 +22,9 @@ from twinlog.shipped import folder
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
 TRIGGERER = "triggerer"
 ADMIN = "admin"
+_QUIET = dict.fromkeys(("scheduler", TRIGGERER), ("--skip-serve-logs",))
+"""Without it they serve the tasks' logs to the whole network; the API server reads them from the folder."""
+
 START_TIMEOUT_S = 300
 
 
@@ -92,7 +95,10 @@ class AirflowInstance:
         passwords.write_text(json.dumps({ADMIN: self._password, "viewer": self._password}))
         self.command("db", "migrate")
         self._processes = Processes(
-            {name: [sys.executable, "-m", "airflow", name] for name in self._components},
+            {
+                name: [sys.executable, "-m", "airflow", name, *_QUIET.get(name, ())]
+                for name in self._components
+            },
             environment=self.environment,
             logs=self.home / "logs",
             watched=self._watched,

@@ -15,6 +15,7 @@ import javaproperties
 from twinlog.config.file.java_keys import CLIENT_KEYS, ROLE_KEYS
 from twinlog.config.file.properties_file import bytes_of, refuse_other_encodings
 from twinlog.errors import ConfigError
+from twinlog.jsonable import from_json
 from twinlog.migration.imports import strimzi
 from twinlog.migration.imports.connectors import (
     Connector,
@@ -89,7 +90,7 @@ def _document(path: Path) -> Any:
     text = content.decode("utf-8-sig", "replace")
     if text.lstrip()[:1] in {"{", "["}:
         try:
-            return json.loads(text)
+            return from_json(text)
         except json.JSONDecodeError as error:
             raise ConfigError(
                 f"{path} is no JSON at line {error.lineno}", hint=HINT, file=str(path)

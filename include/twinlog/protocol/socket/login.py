@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import SaslSettings, TlsSettings, TokenProvider
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TwinlogError
+from twinlog.jsonable import from_json
 
 _TIMEOUT_SECONDS = 10
 _UNSECURED_LIFETIME_SECONDS = 3600
@@ -102,7 +103,7 @@ def _from_file(path: Path) -> Bearer:
         raise ClusterUnreachable(f"{where} cannot be read: {type(error).__name__}", code="oauth") from None
     try:
         _, claims, _ = text.split(".")
-        expires = float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+        expires = float(from_json(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
     except (ValueError, KeyError, TypeError):
         raise ClusterRefused(f"{where} holds no JWT with an `exp`", code="oauth") from None
     if not _TOKEN.fullmatch(text):
@@ -159,8 +160,8 @@ def access_token(body: bytes) -> str:
     if len(body) > MAX_ANSWER_BYTES:
         raise ValueError(f"its answer is larger than {MAX_ANSWER_BYTES:,} bytes")
     try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
+        answer = from_json(body)
+    except ValueError:
         raise ValueError("its answer is no JSON") from None
     if not isinstance(answer, dict):
         raise ValueError(f"its answer is a JSON {_JSON_NAMES[type(answer)]}, not an object")

@@ -73,7 +73,13 @@ def _once(settings: FailoverSettings, event: Mapping[str, Any]) -> str:
 
 
 def _command(command: str, event: Mapping[str, Any], seconds: int) -> str:
-    """Run a command with the event as JSON on stdin and in TWINLOG_* variables; kill it if it hangs."""
+    """Run a command with the event as JSON on stdin and in TWINLOG_* variables; kill it if it hangs.
+
+    It gets the environment without twinlog's and Airflow's own variables, which hold passwords.
+    """
+    inherited = {
+        key: value for key, value in os.environ.items() if not key.startswith(("TWINLOG_", "AIRFLOW_"))
+    }
     named = {f"TWINLOG_{key.upper()}": str(value) for key, value in event.items()}
     try:
         words = shlex.split(command)
@@ -82,7 +88,7 @@ def _command(command: str, event: Mapping[str, Any], seconds: int) -> str:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **named},
+            env=inherited | named,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
