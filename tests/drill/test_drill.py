@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from drill_stage import Stage
 from recovery_world import COPY, ORDERS
 
@@ -19,6 +22,7 @@ from twinlog.drill.report import DrillReport, Found
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
+from twinlog.gate.evidence import Seal, verify
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
@@ -88,6 +92,16 @@ class TestVerdict:
         assert 0 == report.rpo_seconds
         (note,) = stage.drills
         assert (DrillState.PASSED, (), 2) == (note.state, note.clones, note.groups)
+
+    def test_it_leaves_signed_evidence(self, stage: Stage):
+        """That it passed, of which flow and groups, may be shown to an auditor; the ledger may lose it."""
+        key = Ed25519PrivateKey.generate()
+        stage.seal = Seal("mm2.properties", "sha", key)
+        report = stage.drill()
+        text = Path(report.evidence).read_text(encoding="utf-8")
+        found = verify(text, key.public_key())
+        assert (report.flow, "drill", True) == (found.flow, found.mode, found.ready)
+        assert report.run == json.loads(text)["payload"]["recovery"]["run"]
 
     @pytest.mark.parametrize(("shift", "again", "skipped"), [(-1, 1, 0), (-3, 3, 0), (1, 0, 1)])
     def test_another_record_fails(self, stage: Stage, shift: int, again: int, skipped: int):

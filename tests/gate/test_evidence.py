@@ -4,7 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,6 +27,8 @@ from twinlog.gate.answer import GateResult, weigh
 from twinlog.gate.evidence import (
     Seal,
     canonical,
+    key_digest,
+    own_key,
     plain,
     read_private_key,
     read_public_key,
@@ -68,6 +72,54 @@ def test_signed_evidence_verifies(signed, keys):
         found.ready,
         found.configuration_sha256,
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "ready"),
+    [
+        ("planned", "promoted", True),
+        ("source-dead", "open", False),
+        ("failback", "following", True),
+        ("failback", "promoted", False),
+        ("drill", "passed", True),
+        ("drill", "waiting", False),
+    ],
+)
+def test_a_run_is_ready_once_it_has_reached_its_end(keys, mode, state, ready):
+    """A way home ends with clients at home: what it saves on the way, while the flow stays promoted, is no end."""
+    seal = Seal("mm2.properties", "ab", read_private_key(keys[0]))
+    text = seal.document(1_767_225_600_000, recovery={"flow": "A->B", "mode": mode, "state": state})
+    assert ready is verify(text, read_public_key(keys[1])).ready
+
+
+class TestOwnKey:
+    def test_it_is_made_once_for_this_user_alone(self, tmp_path):
+        """Its public half lies beside it, and verifies what it signed."""
+        folder = tmp_path / "reports"
+        first, second = own_key(folder), own_key(folder)
+        assert key_digest(first.public_key()) == key_digest(second.public_key())
+        assert 0o600 == (folder / "evidence-key.pem").stat().st_mode & 0o777
+        assert ["evidence-key.pem", "evidence-key.pub.pem"] == sorted(it.name for it in folder.iterdir())
+        text = Seal("mm2.properties", "ab", first).document(
+            0, recovery={"flow": "A->B", "mode": "planned", "state": "promoted"}
+        )
+        assert verify(text, read_public_key(folder / "evidence-key.pub.pem")).ready
+
+    def test_the_operator_s_wins(self, keys, tmp_path, flow):
+        """By option or by setting; then none is made.  A dry run writes nothing, and has none."""
+        file = SimpleNamespace(path=tmp_path / "mm2.properties", sha256="ab")
+        here = replace(flow, gate=replace(flow.gate, reports=tmp_path))
+        named = replace(here, gate=replace(here.gate, sign_with=keys[0]))
+        theirs = key_digest(read_public_key(keys[1]))
+        assert (theirs, theirs) == (Seal.of(file, here, keys[0]).signed_by, Seal.of(file, named).signed_by)
+        assert "" == Seal.of(file).signed_by
+        assert [] == list(tmp_path.iterdir())
+        assert Seal.of(file, here).signed_by not in {"", theirs}
+
+    def test_a_folder_that_cannot_be_written_to_has_none(self, tmp_path):
+        """Where no evidence can be kept, its step says so."""
+        (tmp_path / "file").write_text("")
+        assert own_key(tmp_path / "file" / "reports") is None
 
 
 def test_an_independent_script_verifies_it(signed, keys, tmp_path):

@@ -66,7 +66,9 @@ MOVES = {
     "set-out": lambda ledger, it: homeward.set_out(
         FLOW, ledger, it, f"home-{it.by}-{len(ledger.recoveries)}", 5
     ),
-    "arrive": lambda ledger, it: homeward.arrive(FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY),
+    "arrive": lambda ledger, it: homeward.arrive(
+        FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY, nothing_lost=True
+    ),
     "lend": lambda ledger, it: homeward.lend(FLOW, "B->A", ledger, it, f"lent-{it.by}", 5),
     "give-back": lambda ledger, it: homeward.give_back(ledger, it, f"lent-{it.by}", 6),
 }
@@ -253,6 +255,14 @@ class TestWayHome:
             assert "failing-over" == error.code
         else:
             raise AssertionError("taken")
+
+    def test_waived_differences_are_no_zero(self):
+        """What people answer for may be lost: how much is not known."""
+        ledger = promoted(begun())
+        away = after(ledger, homeward.set_out(FLOW, ledger, JO, "home-1", 7))
+        for nothing_lost, known in ((True, (0, 0.0)), (False, (None, None))):
+            run = homeward.arrive(FLOW, away, JO, "home-1", ENTRY, nothing_lost=nothing_lost).run
+            assert known == (run.at_risk_records, run.rpo_seconds)
 
 
 class TestLeft:

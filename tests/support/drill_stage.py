@@ -13,6 +13,7 @@ from twinlog.drill import drill
 from twinlog.drill.reading import First
 from twinlog.drill.report import DrillReport
 from twinlog.errors import TwinlogError
+from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
@@ -25,6 +26,7 @@ class Stage:
     world: World
     shift: int = 0
     seconds: float = 0.5
+    seal: Seal = field(default_factory=lambda: Seal("mm2.properties", "sha"))
     read: list[str] = field(default_factory=list)
     logins: dict[str, str | TwinlogError] = field(default_factory=dict)
     asked: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class Stage:
     ) -> DrillReport:
         """Drill as a process of its own."""
         request = drill.Request("jo", NameFilter((groups,)), most, driver)
-        tools = drill.Tools(self.reader, sleep, self.application)
+        tools = drill.Tools(self.reader, sleep, self.application, self.seal)
         return drill.run(self.world.flow, clusters or self.world.clusters, request, tools)
 
     @property

@@ -95,10 +95,14 @@ def _frame() -> str:
     return files(__package__).joinpath("data_docs.html").read_text(encoding="utf-8")
 
 
+def reports_root(flow: FlowSettings) -> Path:
+    """Return the folder of all reports, of every flow with the same setting."""
+    return flow.gate.reports or platformdirs.user_data_path("twinlog") / "reports"
+
+
 def reports_folder(flow: FlowSettings, kind: str) -> Path:
     """Return the folder of one kind of report (`validate`, `gate`) of a flow."""
-    base = flow.gate.reports or platformdirs.user_data_path("twinlog") / "reports"
-    return base / _plain(flow.name.replace("->", "__")) / kind
+    return reports_root(flow) / _plain(flow.name.replace("->", "__")) / kind
 
 
 def new_report(flow: FlowSettings, kind: str, run_id: str, at_ms: int) -> Path:

@@ -22,10 +22,12 @@ from twinlog.drill.reading import SESSION_SECONDS, Reader
 from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
+from twinlog.gate.evidence import Seal
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
+from twinlog.recovery import evidence
 from twinlog.recovery.report import Outcome, StepReport, TopicAtRisk, at_risk, done, failed, skipped
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.loss import read_loss
@@ -59,6 +61,7 @@ class Tools:
     read: Reader
     sleep: Callable[[float], None]
     application: Application
+    seal: Seal
     told: Told[DrillStep] = lambda _name, _outcome: None
 
 
@@ -101,8 +104,8 @@ class _Work:
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> DrillReport:
     """Drill, and clean up.
 
-    A step that fails is in the report.  Raises TerminalError `phase` for a flow that is failing over or
-    promoted, and errors of the target before anything is changed.
+    A step that fails is in the report, and in the evidence.  Raises TerminalError `phase` for a flow that is failing
+    over or promoted, errors of the target before anything is changed, and `reports` if no evidence can be written.
     """
     _require_following(flow, read_ledger(flow, clusters.target))
     now_ms = clock.now_ms()
@@ -118,7 +121,9 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     finally:
         state, message = _verdict(work) if ended else (DrillState.FAILED, "it was broken off")
         _do(work, DrillStep.CLEAN_UP, lambda it: _clean_up(it, state, message))
-    return _report(work)
+    report = _report(work)
+    path, _ = evidence.write(flow, report.run, report.document, tools.seal)
+    return replace(report, evidence=path)
 
 
 def _require_following(flow: FlowSettings, ledger: Ledger) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,20 +22,24 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
+    NoEncryption,
+    PrivateFormat,
     PublicFormat,
     load_pem_private_key,
     load_pem_public_key,
 )
 
 from twinlog import __version__
+from twinlog.checks.data_docs import reports_root
 from twinlog.clock import iso
-from twinlog.config.flow.settings import Configuration
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ConfigError, FormatError, TerminalError
 from twinlog.jsonable import Json, from_json
 
@@ -42,6 +47,7 @@ FORMAT = "twinlog-evidence"
 VERSION = 1
 ALGORITHM = "Ed25519"
 DECIMALS = 3
+OWN_KEY, OWN_PUBLIC_KEY = "evidence-key.pem", "evidence-key.pub.pem"
 PACKAGES = ("great-expectations", "confluent-kafka", "cryptography")
 
 
@@ -49,7 +55,8 @@ PACKAGES = ("great-expectations", "confluent-kafka", "cryptography")
 class Verified:
     """The content of evidence whose signature is good; `key_sha256` names the key that signed it.
 
-    Of a failover, `ready` says that its target was promoted.
+    `ready` says that the gate was ready, that a failover's target was promoted, that clients are home again after a way
+    home (not after a mere save), or that a drill has passed.
     """
 
     flow: str
@@ -72,9 +79,17 @@ class Seal:
     key: Ed25519PrivateKey | None = None
 
     @classmethod
-    def of(cls, configuration: Configuration, sign_with: Path | None = None) -> Seal:
-        """Read the key that signs, if one is named.  Raises as `read_private_key`."""
-        key = read_private_key(sign_with) if sign_with is not None else None
+    def of(
+        cls, configuration: Configuration, flow: FlowSettings | None = None, sign_with: Path | None = None
+    ) -> Seal:
+        """Read the key that signs evidence of the flow: the operator's, else one that is made beside the reports.
+
+        Without a flow (a dry run) nothing is signed.  Raises ConfigError for a file without a key.
+        """
+        key = None
+        if flow is not None:
+            named = sign_with or flow.gate.sign_with
+            key = read_private_key(named) if named is not None else own_key(reports_root(flow))
         return cls(configuration.path.name, configuration.sha256, key)
 
     @property
@@ -91,6 +106,10 @@ class Seal:
             **found,
         })
         return document_of(payload, self.key)
+
+
+_DONE = {"failback": "following", "drill": "passed"}
+"""The state of a run that has reached its end, by its mode; of a failover it is another."""
 
 
 @cache
@@ -166,27 +185,30 @@ def verify(text: str, key: Ed25519PublicKey) -> Verified:
         return Verified(
             answer["flow"],
             answer["mode"],
-            answer["ready"] if "gate" in payload else answer["state"] == "promoted",
+            answer["ready"]
+            if "gate" in payload
+            else answer["state"] == _DONE.get(answer["mode"], "promoted"),
             payload["made_at"],
             payload["configuration"]["sha256"],
             key_digest(key),
         )
     except (KeyError, TypeError):
-        raise FormatError(
-            "the evidence is signed, and holds neither a gate's answer nor a failover"
-        ) from None
+        raise FormatError("the evidence is signed, and holds neither a gate's answer nor a run") from None
 
 
 def _check_signature(payload: Json, signature: Any, key: Ed25519PublicKey) -> None:
     if signature is None:
-        raise _untrusted("the evidence is not signed", "ask the gate with --sign-with")
+        raise _untrusted(
+            "the evidence is not signed",
+            "the signature was removed, or twinlog 0.2 wrote it without a key",
+        )
     if not isinstance(signature, dict) or signature.get("algorithm") != ALGORITHM:
         raise FormatError(f"the evidence's signature is not by {ALGORITHM}")
     if signature.get("key_sha256") != key_digest(key):
         raise _untrusted(
             f"the evidence was signed by another key ({signature.get('key_sha256')}),"
             f" not by the one given ({key_digest(key)})",
-            "give the public key that belongs to the key of --sign-with",
+            "give the public key of --sign-with, or evidence-key.pub.pem beside the reports",
         )
     try:
         key.verify(base64.b64decode(signature["value"], validate=True), canonical(payload))
@@ -236,6 +258,30 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
         raise _no_key(path, "public", "openssl pkey -in key.pem -pubout -out pub.pem") from None
     if not isinstance(key, Ed25519PublicKey):
         raise _no_key(path, "public", "openssl pkey -in key.pem -pubout -out pub.pem")
+    return key
+
+
+def own_key(folder: Path) -> Ed25519PrivateKey | None:
+    """Return the key that signs if the operator has none; make it at first use, its public half beside it.
+
+    Only this user can read it.  None if the folder cannot be written to: then evidence cannot be kept either.
+    """
+    path = folder / OWN_KEY
+    try:
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            new = Ed25519PrivateKey.generate()
+            private = new.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            with NamedTemporaryFile(dir=folder, prefix=".evidence-") as file:  # 0600
+                file.write(private)
+                file.flush()
+                with suppress(FileExistsError):  # another process was first
+                    os.link(file.name, path)
+        key = read_private_key(path)
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        (folder / OWN_PUBLIC_KEY).write_bytes(public)
+    except OSError:
+        return None
     return key
 
 

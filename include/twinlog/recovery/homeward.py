@@ -132,15 +132,20 @@ def let_cycles(ledger: Ledger, actor: Actor, run_name: str) -> Move | None:
     return Move(run, replace(state, cycles=True))
 
 
-def arrive(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:
-    """Promote the source again: the flow follows, and its failover is over.  Raises FencedError `relieved`."""
+def arrive(
+    flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry, *, nothing_lost: bool
+) -> Move:
+    """Promote the source again: the flow follows, and its failover is over.  Raises FencedError `relieved`.
+
+    If people answer for differences, it is not known that `nothing_lost`.
+    """
     run = require_held(flow, ledger, actor, run_name)
     arrived = replace(
         with_entry(run, entry),
         state=RunState.PROMOTED,
         promoted_ms=entry.at_ms,
-        at_risk_records=0,
-        rpo_seconds=0.0,
+        at_risk_records=0 if nothing_lost else None,
+        rpo_seconds=0.0 if nothing_lost else None,
     )
     failover = ledger.recovery(run.failover)
     returned = replace(failover, state=RunState.RETURNED, at_ms=entry.at_ms) if failover is not None else None

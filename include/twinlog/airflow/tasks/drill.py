@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.assets import drilled
+from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import driver_of
-from twinlog.airflow.tasks.frame import flow_of, log_step, opened, skip_out_of_service
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.tasks.frame import log_step, opened, skip_out_of_service
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.errors import ConfigError, TerminalError, UsageError
 from twinlog.jsonable import Json
+from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
@@ -50,17 +53,21 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     from twinlog.drill.application import application
     from twinlog.drill.reading import reader
     from twinlog.formats.ledger.recovery import DrillState
+    from twinlog.gate.evidence import Seal
     from twinlog.state.ledger import require_ledger
 
     context = get_current_context()
     params = context["params"]
-    flow = flow_of(flow_name)
+    configuration = read_configuration(ask_airflow)
+    flow = flow_called(configuration, flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters.target)
         skip_out_of_service(flow, clusters, "a drill is for a flow that follows")
         run = context["dag_run"]
         request = drill.Request(who(run), _groups(params["groups"]), params["most"], driver_of(run))
-        tools = drill.Tools(reader(flow.target), time.sleep, application(flow), log_step)
+        tools = drill.Tools(
+            reader(flow.target), time.sleep, application(flow), Seal.of(configuration, flow), log_step
+        )
         report = drill.run(flow, clusters, request, tools)
     told = shortened(report.document, WHOLE)
     last = visible(short(f"drill {report.state.value}: {report.message}", MOST_CHARACTERS))

@@ -94,7 +94,7 @@ def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run
 
     return Request(
         by=by,
-        seal=Seal.of(configuration, None if dry_run else flow.gate.sign_with),
+        seal=Seal.of(configuration, None if dry_run else flow),
         dry_run=dry_run,
         reverse=reverse_of(configuration, flow),
         told=log_step,

@@ -100,7 +100,7 @@ def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     configuration = read_configuration(ask_airflow)
     flow = enabled_flow(configuration, flow_name)
-    seal = Seal.of(configuration, flow.gate.sign_with)
+    seal = Seal.of(configuration, flow)
     document: Json = {}
     with opened(flow) as clusters:
         answer = step.run(flow, clusters, request, by=validate)

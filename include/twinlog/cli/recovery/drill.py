@@ -47,17 +47,20 @@ def drill(
     from twinlog.drill import drill as drilling
     from twinlog.drill.application import application
     from twinlog.drill.reading import reader
+    from twinlog.gate.evidence import Seal
     from twinlog.policy.selection import NameFilter
 
-    _, chosen = load_one_flow(config, flow, strict=strict)
+    configuration, chosen = load_one_flow(config, flow, strict=strict)
     if what is What.HISTORY:
         return _history(chosen, output)
     request = drilling.Request(login(), NameFilter((pattern,)), most)
     with clusters_with_ledger(chosen) as clusters:
-        tools = drilling.Tools(reader(chosen.target), time.sleep, application(chosen), say_step)
+        tools = drilling.Tools(
+            reader(chosen.target), time.sleep, application(chosen), Seal.of(configuration, chosen), say_step
+        )
         report = drilling.run(chosen, clusters, request, tools)
     show(report.document, output, _grids(report))
-    say(f"{report.flow}: {report.state.value}: {report.message}")
+    say(f"{report.flow}: {report.state.value}: {report.message}; evidence {report.evidence}")
     if report.left:
         say(f"{report.flow}: not deleted on {chosen.target.alias}: {', '.join(report.left)}")
     return int(report.exit_code)

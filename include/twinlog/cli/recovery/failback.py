@@ -64,7 +64,7 @@ def failback(
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     request = recovery.Request(
         by=login(),
-        seal=Seal.of(configuration, sign_with or chosen.gate.sign_with),
+        seal=Seal.of(configuration, None if dry_run else chosen, sign_with),
         dry_run=dry_run,
         reverse=reverse_of(configuration, chosen),
         told=say_step,
@@ -96,7 +96,7 @@ def _home(
     from twinlog.recovery.ways_home import way_home
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
+    seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     back = way_home(configuration, chosen)
     with (
         home.target_awaited(chosen, back),

@@ -74,7 +74,7 @@ def failover(
 
     at_ms = None if groups_at is None else options.parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
-    seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
+    seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     with (
         open_clusters(chosen) as clusters,
         opened_reverse(configuration, chosen) as reverse,

@@ -67,7 +67,7 @@ def gate(
     from twinlog.gate.record import keep
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
-    seal = Seal.of(configuration, sign_with or chosen.gate.sign_with)
+    seal = Seal.of(configuration, chosen, sign_with)
     refuse_unwritable(evidence, "--evidence")
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
     with open_clusters(chosen) as clusters:

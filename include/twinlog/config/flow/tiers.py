@@ -170,7 +170,7 @@ class GateSettings:
     reports_kept: int = setting(POSITIVE_INT, "twinlog.reports.kept", "50")
     """reports kept of each kind and flow; older ones are deleted, evidence never"""
     sign_with: Path | None = setting(PATH, "twinlog.gate.sign.with", None)
-    """file of the private key (Ed25519, PEM, not encrypted) that signs the gate's evidence; `--sign-with` wins"""
+    """private Ed25519 key (PEM) that signs evidence (default: one beside the reports); `--sign-with` wins"""
     alert_url: Secret | None = setting(SECRET_ADDRESS, "twinlog.alert.url", None)
     """address that gets a POST with JSON (`text`, `flow`, `run`) from Airflow and `twinlog run`, when a topic is over
     its RPO, or no cycle or report ends within the strictest RPO; treated as a secret"""

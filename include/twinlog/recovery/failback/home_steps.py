@@ -202,10 +202,12 @@ def promote(journey: Journey) -> Outcome:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
     back.journal.move(lambda now: planned.still_mine(back, now))  # nobody has aborted the reverse flow alone
     outcome = done(f"{there.flow.source.alias} is promoted; {there.flow.name} follows")
+    nothing_lost = not planned.answering(there, back)
 
     def move(ledger: Ledger) -> transitions.Move:
         entry = there.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
-        return homeward.arrive(there.flow.name, ledger, there.journal.actor, there.run, entry)
+        actor = there.journal.actor
+        return homeward.arrive(there.flow.name, ledger, actor, there.run, entry, nothing_lost=nothing_lost)
 
     there.journal.move(move)
     return outcome

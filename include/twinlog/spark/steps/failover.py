@@ -56,7 +56,7 @@ def opened_tools(
 ) -> Iterator[Tools]:
     """Give what a failover or a way home needs, for as long as it runs; a person has approved it beforehand."""
     require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
-    seal = Seal.of(configuration, flow.gate.sign_with)
+    seal = Seal.of(configuration, flow)
     with ExitStack() as session:
 
         @functools.cache
