@@ -11,7 +11,7 @@ from twinlog.cli.main import main
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.kafka_types import TopicPartition
 from twinlog.migration import takeover
-from twinlog.migration.source_group import SourceGroup
+from twinlog.migration.copier import SourceGroup
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
 
 LETTERS = [f"{letter}-{n}" for n, letter in enumerate("abcdefgh")]

@@ -87,13 +87,6 @@ def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -
     return memoryview(_nullable(key) + _nullable(value) + _ENCODED(len(headers)) + _headers(headers))
 
 
-def headers_at(rest: memoryview | bytes) -> int:
-    """Return where the headers of a record's end begin, with their count."""
-    key, at = varint.decode(rest, 0)
-    value, at = varint.decode(rest, at + max(key, 0))
-    return at + max(value, 0)
-
-
 def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
     """Decode key and value of a record, for twinlog's own topics only."""
     key, at = nullable_at(record.rest, 0)

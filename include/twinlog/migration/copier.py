@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
@@ -15,9 +15,6 @@ from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import StateTopics
 from twinlog.state.ledger import latest_or_empty
-
-WATCH_SECONDS = 3.0
-"""Least time to watch for changes; MM2 emits heartbeats every second by default."""
 
 
 class Copier(Protocol):
@@ -49,6 +46,55 @@ class Copier(Protocol):
 
     def keeps_progress_as(self, state: StateTopics) -> bool:
         """Say whether its positions are the very records that twinlog keeps its progress in."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGroup:
+    """Tell which group on the source holds a program's positions (a Copier).
+
+    MirrorMaker 1 keeps them so, Confluent Replicator (`offset.topic.commit`) and many a program of one's own.  What it
+    committed is the next offset it reads; it had copied all before when it committed.
+    """
+
+    source_group: str
+    connector: ClassVar[str] = ""
+    offsets_topic: ClassVar[str] = ""
+
+    def positions(self, flow: FlowSettings, clusters: Clusters) -> dict[TopicPartition, int]:
+        """Return the offset before each that the group committed."""
+        answer = clusters.source.committed_offsets([self.source_group]).require()
+        return {it: next_.offset - 1 for it, next_ in answer[self.source_group].items() if next_.offset > 0}
+
+    def no_positions(self, flow: FlowSettings, clusters: Clusters) -> TerminalError:
+        """Return the error for a group that has committed nothing."""
+        return TerminalError(
+            f"group {self.source_group} has committed no offset on {flow.source.alias}",
+            hint="check --source-group (MirrorMaker 1's group.id); a group's offsets expire after"
+            " offsets.retention.minutes without members",
+            code="no-positions",
+            flow=flow.name,
+        )
+
+    def require_not_running(self, flow: FlowSettings, clusters: Clusters) -> None:
+        """Look for members of the group."""
+        found = clusters.source.describe_groups([self.source_group]).require()[self.source_group]
+        if found.members:
+            raise still_runs(
+                flow,
+                f"group {self.source_group} on {flow.source.alias} has {len(found.members)} member(s)",
+            )
+
+    def began_at_start(self, flow: FlowSettings) -> bool:
+        """Say no: the flow's file does not say where another program began."""
+        return False
+
+    def keeps_progress_as(self, state: StateTopics) -> bool:
+        """Say no: its positions are on the source."""
+        return False
+
+
+WATCH_SECONDS = 3.0
+"""Least time to watch for changes; MM2 emits heartbeats every second by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from twinlog.config.file.origin import Findings, Origin, Properties, Property
 from twinlog.config.file.properties_file import parse
 from twinlog.config.file.providers import providers_of
 from twinlog.config.flow import precedence
-from twinlog.config.flow.pairs import clusters_of, pairs_of
+from twinlog.config.flow.load import clusters_of, pairs_of
 
 
 def raw(text: str) -> Properties:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.security.jaas import LoginModule, parse_jaas
+from twinlog.config.security.sasl import LoginModule, parse_jaas
 from twinlog.errors import ConfigError
 
 

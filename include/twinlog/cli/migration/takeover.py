@@ -84,8 +84,8 @@ def takeover(
 
     def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
         from twinlog.migration import takeover as step
+        from twinlog.migration.copier import SourceGroup
         from twinlog.migration.mirror_maker import Origin
-        from twinlog.migration.source_group import SourceGroup
 
         copier = SourceGroup(source_group) if source_group else Origin.of(one, *names)
         return step.run(one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)

@@ -218,7 +218,7 @@ def _equivalent_of_mirror_maker_1(
     """Return the file.  Raises ConfigError if the flow has no two names.
 
     MM1 keeps topic names.  Its positions are those of a group on the source, of which a cycle knows nothing, so the
-    flow is written switched off until it is taken over (migration/source_group.py).
+    flow is written switched off until it is taken over (migration/copier.py).
     """
     source, arrow, target = flow.partition("->")
     if not (source and arrow and target):
