@@ -79,7 +79,6 @@ ANSWERS = (
     Answer(["check"], "cli.inspection.check:FlowCheck", '{"passed": true or false, "flows": [{}, ...]}'),
     Answer(["audit"], "audit.result:AuditResult", FLOWS, FAILED, several="Of several flows: "),
     Answer(["groups"], "groups.report:CheckpointsResult", FLOWS),
-    Answer(["groups --at"], "groups.time_machine:Past", FLOWS, {"flow": str, "begins_ms": int}),
     Answer(["translate"], "client.pairs:Answer", "[{}, ...]", {"flow": str}),
     Answer(["translate --at"], "client.pairs:Answer", "[{}, ...]", {"flow": str, "as_of": "ISO time"}),
     Answer(["explain"], "config.explain:Explanation"),

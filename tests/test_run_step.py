@@ -162,7 +162,6 @@ requests = st.one_of(
         known=st.integers(0, 2**53),
         last_ended=st.text(),
         driver=st.text(),
-        groups_at_ms=st.none() | st.integers(0, 2**53),
     ),
     st.builds(
         FailbackRequest,

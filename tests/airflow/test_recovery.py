@@ -7,7 +7,6 @@ import pytest
 from twinlog.airflow.recovery import (
     approver,
     goes_home,
-    groups_at_ms,
     not_home,
     not_promoted,
     not_saved,
@@ -101,16 +100,6 @@ def test_home_is_a_flow_that_follows_with_every_step_done() -> None:
     assert not_home(back_of(State.FOLLOWING, LOOKED)) is None
     assert not_saved(back_of(State.PROMOTED, LOOKED)) is None
     assert "the flow stays promoted" in str(not_saved(back_of(State.FAILED, GATE)))
-
-
-def test_a_time_of_the_form_is_read_as_the_command_reads_it() -> None:
-    """UTC if no zone is given, or epoch ms; an empty field is none."""
-    for empty in (None, "", " "):
-        assert groups_at_ms({"groups_at": empty}) is None
-    for text in ("2026-03-01T12:00:00Z", "2026-03-01T12:00", "1772366400000"):
-        assert 1_772_366_400_000 == groups_at_ms({"groups_at": text})
-    with pytest.raises(UsageError, match="groups_at: 'yesterday' is no time; write 2026-01-31T12:00:00Z"):
-        groups_at_ms({"groups_at": "yesterday"})
 
 
 def test_a_tail_is_about_the_way_home() -> None:

@@ -20,8 +20,7 @@ def test_one_dag_per_enabled_flow(dags) -> None:
     assert {"failover__us_east__B", "failover__B__C", *homeward} == set(dags)
     dag = dags["failover__us_east__B"]
     assert (1, "NullTimetable") == (dag.max_active_runs, type(dag.timetable).__name__)
-    empty = {"groups_at": None, "consistent_cut": False, "dry_run": False}
-    assert {"mode": "planned", **empty} == dag.params.dump()
+    assert {"mode": "planned", "dry_run": False} == dag.params.dump()
 
 
 def test_a_flow_home_is_failed_over_without_its_source_alone(dags) -> None:

@@ -357,7 +357,6 @@ def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
     """Nobody is there to say yes, then `--yes`: the run goes on, clients are switched, the evidence is signed.
 
     No thread loads modules beside the main one: PySpark's import each other, and one half loaded ended a failover.
-    The group is put where it stood before it read five records more, because the first command said so.
     """
     key, public = tmp_path / "key.pem", tmp_path / "pub.pem"
     for words in (
@@ -374,15 +373,7 @@ def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
     pair.audit()
     produce(pair.source, "orders", numbered(20, 21))
 
-    then = str(int(time.time() * 1000))
-    code, past = pair.command("groups", "--at", then)
-    found = [(it["upstream_offset"], it["downstream_offset"], it["exact"]) for it in past["flows"][0]["rows"]]
-    assert (0, [(7, 7, True)]) == (code, found)
-    commit_group(pair.source, "billing", "orders", 12)
-    code, refused = pair.command("failover", "--mode", "planned", "--groups-at", "7")
-    assert (2, "usage") == (code, refused["error"]["code"])
-
-    code, waits, beside = pair.command_beside("failover", "--mode", "planned", "--groups-at", then)
+    code, waits, beside = pair.command_beside("failover", "--mode", "planned")
     assert (1, "waiting", "waiting") == (code, waits["state"], state_of(waits, "approve")), waits["steps"]
     assert [] == beside
     code, report = pair.command("failover", "--mode", "planned", "--yes")
@@ -391,7 +382,7 @@ def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
     with open_clusters(pair.flow) as clusters:
         there = clusters.target.committed_offsets(["billing"]).require()["billing"]
     assert [7] == [it.offset for at, it in there.items() if at.topic == pair.remote]
-    assert [("billing", 7, 7, 5)] == [
+    assert [("billing", 7, 7, 0)] == [
         (it["group"], it["upstream_offset"], it["downstream_offset"], it["again"]) for it in report["groups"]
     ]
     assert pair.target.bootstrap_servers in (tmp_path / "clients.yaml").read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,13 @@ from home_world import WRITTEN_ON_B, BothWays, denied, lose, now_ms, promoted_wo
 from recovery_world import WRITES, Blows, Killed
 
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, UsageError
+from twinlog.errors import ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import abort, failover, history
-from twinlog.recovery.failback import export, failback
+from twinlog.recovery import abort, history
+from twinlog.recovery.failback import export
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import write_ledger
@@ -107,18 +106,6 @@ def known(world: BothWays) -> tuple[RecoveryRun, ...]:
     return world.ledger(world.back).recoveries
 
 
-def promote_untold(world: BothWays) -> None:
-    """Promote A, which knows nothing of the failover: groups stay, denials are named, and a person removes them."""
-    stood = world.position(world.a)
-    report = world.fail_over(Mode.SOURCE_DEAD, flow=world.back)
-    assert State.PROMOTED is report.state, told(report)
-    (run,) = (it for it in known(world) if it.untold)
-    assert (True, "A->B", None, None) == (run.cleared, run.home, run.at_risk_records, run.rpo_seconds)
-    assert stood == world.position(world.a)
-    assert denied(world.a) == ("A denies WRITE to everybody on orders" in told(report))
-    world.a.acls = {it for it in world.a.acls or () if it.permission != "DENY"}
-
-
 class TestKilled:
     def test_b_is_lost_at_every_change_of_the_way_home(self, make_promoted):
         """A can be promoted as soon as its ledger knows of the way home, and only then."""
@@ -139,9 +126,8 @@ class TestKilled:
                 refused += 1
                 if world.back is world.usual:
                     continue  # it has to be failed over by what a cycle of it has reported
-                promote_untold(world)
-                again()
-                require_together(world, 0)
+                with pytest.raises(TerminalError, match="no way home of A->B has begun"):
+                    world.fail_over(Mode.SOURCE_DEAD, flow=world.back)
                 continue
             home = require_promoted(world, without_b(world))
             promoted.append(home)
@@ -349,168 +335,3 @@ def test_a_person_learns_how_to_promote_a(world: BothWays) -> None:
     with pytest.raises(ClusterUnreachable) as away:
         world.home()
     assert f"twinlog failover --mode source-dead --flow '{world.back.name}'" in away.value.hint
-
-
-@pytest.fixture
-def untold(
-    flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[BothWays, Callable[[], None]]]:
-    """`untold()` has lost B before any way home had begun, with MM2's names; call the second to bring it back."""
-    monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
-
-    def make() -> tuple[BothWays, Callable[[], None]]:
-        world = promoted_world(flow, tmp_path, monkeypatch, keeps_names=False)
-        world.blows = Blows()
-        return world, lose(world.b)
-
-    return make
-
-
-class TestBeforeAnyWayHome:
-    def test_while_b_answers_nobody_gives_it_up(self, untold):
-        """Clients can go home; nothing is changed, also if the failover is planned."""
-        world, again = untold()
-        again()
-        for mode in Mode:
-            for dry_run in (True, False):
-                with pytest.raises(TerminalError, match=r"no way home of A->B has begun") as refused:
-                    world.fail_over(mode, flow=world.back, dry_run=dry_run)
-                assert "no-failover" == refused.value.code
-                assert "`twinlog failback --home --flow 'A->B'` goes home" in refused.value.hint
-        assert [] == world.blows.names
-
-    def test_a_dry_run_estimates_and_changes_nothing(self, untold):
-        """By what clients wrote to A in the minute before they left, for all the time since."""
-        world, _ = untold()
-        report = world.fail_over(Mode.SOURCE_DEAD, flow=world.back, dry_run=True)
-        assert (State.FOLLOWING, [], ()) == (report.state, world.blows.names, known(world))
-        assert "how many records are lost with B is not known; about " in told(report)
-        assert [("A.orders", "orders", None)] == [
-            (it.topic, it.remote_topic, it.partitions[0].at_risk_records) for it in report.topics
-        ]
-
-    def test_groups_do_not_go_back_to_a_time(self, untold):
-        """A does not know how far they were then; they stand where they stood."""
-        world, _ = untold()
-        request = failover.Request(Mode.SOURCE_DEAD, "jo", groups_at_ms=now_ms())
-        with pytest.raises(UsageError, match="--groups-at: A does not know where groups stood on B"):
-            failover.run(world.back, world.clusters(world.back), request, world.tools(Answer.YES))
-
-    def test_a_no_can_be_taken_back(self, untold):
-        """Nothing is promoted, and once B is back clients go home."""
-        world, again = untold()
-        no = world.fail_over(Mode.SOURCE_DEAD, flow=world.back, answer=Answer.NO)
-        assert State.REFUSED is no.state
-        assert "how many records are lost is not known" in world.questions[-1]
-        assert "`twinlog recovery abort --flow 'B.home->A' --reason ...` takes it back" in history.what_next(
-            world.back, world.ledger(world.back)
-        )
-        with pytest.raises(TerminalError, match="no way home of A->B has begun"):
-            world.fail_over(Mode.PLANNED, flow=world.back)
-        done = abort.run(world.back, world.clusters(world.back), by="jo", reason="B is there")
-        assert ((), "aborted", FlowPhase.ACTIVE) == (done.left, done.state, world.ledger(world.back).phase)
-        again()
-        assert State.FOLLOWING is world.home().state
-        assert WRITTEN_ON_B == len(world.values(world.a)) - 5
-
-    def test_b_that_comes_back_in_the_middle(self, untold):
-        """Nothing is promoted at the last moment, nor by the next command."""
-        world, again = untold()
-
-        def meanwhile() -> Answer:
-            again()
-            return Answer.YES
-
-        report = world.fail_over(Mode.SOURCE_DEAD, flow=world.back, answer=meanwhile)
-        assert "B answers again: nothing is promoted" in told(report)
-        report = world.fail_over(Mode.SOURCE_DEAD, flow=world.back)
-        assert (State.REFUSED, True) == (report.state, "B answers: clients can go home" in told(report))
-        assert FlowPhase.FAILING_OVER is world.ledger(world.back).phase
-
-    def test_killed_at_every_change_the_next_command_promotes_a(self, untold):
-        """And once B is back, all it alone has is saved, and both follow."""
-        for at in range(1, 60):
-            world, again = untold()
-            world.blows = Blows(at)
-            try:
-                world.fail_over(Mode.SOURCE_DEAD, flow=world.back)
-            except Killed:
-                world.blows = Blows()
-                if not (known(world) and known(world)[-1].cleared):
-                    world.fail_over(Mode.SOURCE_DEAD, flow=world.back)
-            else:
-                break
-            (run,) = known(world)
-            assert (True, True, FlowPhase.PROMOTED) == (
-                run.untold,
-                run.cleared,
-                world.ledger(world.back).phase,
-            )
-            world.a.acls = set()
-            again()
-            require_together(world, 0)
-        assert at > 8
-
-    @pytest.mark.parametrize("first", ["save", "follow"])
-    def test_killed_at_every_change_once_b_is_back(self, untold, first: str):
-        """Saved before or after A->B follows, and by whatever command: each record of B's clients once."""
-        for at in range(1, 60):
-            world, again = untold()
-            promote_untold(world)
-            world.write(world.a, 2)
-            again()
-            world.blows = Blows(at)
-            try:
-                world.save(world.back) if first == "save" else world.follow()
-            except Killed:
-                world.blows = Blows()
-            else:
-                break
-            with suppress(TerminalError):  # it follows already
-                world.follow()
-            world.cycle(world.there)
-            saved = world.save(world.back)
-            assert (State.PROMOTED, WRITTEN_ON_B) == (saved.state, sum(it.records for it in saved.exported))
-            world.follow(world.back)
-            world.cycle(world.there)
-            values, strayed = world.values(world.b), set(range(5, 5 + WRITTEN_ON_B))
-            assert values == sorted(set(values)) == sorted({*world.values(world.a), *strayed})
-            assert strayed <= world.of_others()
-            assert not any(it.untold for it in known(world))
-        assert at > 3
-
-    def test_once_b_is_back_nobody_goes_home_by_mistake(self, untold):
-        """Clients work on A: the line says how both flows go on, and nothing is changed."""
-        world, again = untold()
-        promote_untold(world)
-        again()
-        world.blows = Blows()
-        for deed in (world.home, world.save):
-            with pytest.raises(TerminalError, match="A was promoted without B, by jo") as refused:
-                deed()
-            assert "twinlog recovery follow --flow 'A->B'" in refused.value.hint
-        assert [] == world.blows.names
-        seen = history.status(world.there, world.clusters(world.there))
-        assert ("promoted", True) == (seen.state, "A was promoted without B, by jo" in seen.next)
-        with pytest.raises(TerminalError, match="cannot be counted in a dry run") as refused:
-            request = failback.Request("jo", world.tools(Answer.NO).seal, True, world.there)
-            failback.run(world.back, world.clusters(world.back), request, partial(world.read, world.back))
-        assert ("no-way-home", []) == (refused.value.code, world.blows.names)
-
-    def test_the_next_time_begins_behind_all_that(self, untold):
-        """Over and home again: what was saved stays on B alone, and what comes after is on both sides once."""
-        world, again = untold()
-        promote_untold(world)
-        world.write(world.a, 2)
-        again()
-        world.save(world.back)
-        world.follow()
-        world.follow(world.back)
-        world.cycle(world.there)
-        assert State.PROMOTED is world.fail_over().state
-        world.write(world.b, 3)
-        assert State.FOLLOWING is world.home().state
-        world.cycle(world.there)
-        strayed = set(range(5, 5 + WRITTEN_ON_B))
-        assert sorted({*world.values(world.b)} - strayed) == world.values(world.a)
-        assert 5 + 2 + 3 == len(world.values(world.a))

@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from twinlog.gate.suites.suites import Mode
-from twinlog.recovery.procedure import FAILBACK, HOME, Step, steps_of
+from twinlog.recovery.procedure import FAILBACK, HOME, PLANNED, SOURCE_DEAD, Step
 
-STEPS = dict.fromkeys((*FAILBACK, *HOME, *steps_of(Mode.PLANNED), *steps_of(Mode.SOURCE_DEAD)))
+STEPS = dict.fromkeys((*FAILBACK, *HOME, *PLANNED, *SOURCE_DEAD))
 
 
 @pytest.mark.parametrize("step", STEPS)

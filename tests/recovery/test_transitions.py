@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.errors import FencedError, TwinlogError
+from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import (
     FAILBACK,
@@ -20,7 +21,7 @@ from twinlog.formats.ledger.recovery import (
 )
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import homeward, transitions
-from twinlog.recovery.procedure import StepName, left, steps_of
+from twinlog.recovery.procedure import PLANNED, StepName, left
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger
 
@@ -269,7 +270,7 @@ class TestLeft:
     def test_before_the_promotion_everything_is_done_again(self):
         """What was proved before a restart is proved again after it."""
         ledger = after(begun(), transitions.note(FLOW, begun(), JO, "run-1", ENTRY))
-        every = tuple(step.name for step in steps_of(Mode.PLANNED))
+        every = tuple(step.name for step in PLANNED)
         assert every == left(Mode.PLANNED, ledger.recoveries[0])
 
     def test_after_it_only_what_is_not_done(self):
@@ -281,3 +282,22 @@ class TestLeft:
         assert (StepName.SCHEMAS, StepName.SWITCH_CLIENTS, StepName.REPORT) == left(
             Mode.PLANNED, ledger.recoveries[0]
         )
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"groups_at_ms": 7}, "with --groups-at"),
+        ({"consistent_cut": True}, "with --consistent-cut"),
+        ({"untold": True, "home": "A->B"}, "before any way home had begun"),
+    ],
+)
+def test_a_failover_begun_in_a_way_that_left_is_only_taken_back(field: dict, says: str) -> None:
+    """An earlier release began it: to go on without what was asked for would be another failover."""
+    before = begun()
+    ledger = replace(before, recoveries=(replace(before.recoveries[0], **field),))
+    with pytest.raises(TerminalError, match=f"{says}, which has left twinlog") as refused:
+        transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, ANN, "run-2", 2)
+    assert "left" == refused.value.code
+    ended = after(ledger, transitions.abort(FLOW, ledger, ANN, "taken back", 3))
+    assert FlowPhase.ACTIVE is ended.phase

@@ -72,6 +72,21 @@ def test_a_ledger_of_a_later_version_is_not_guessed_at(target):
         read_ledger(FLOW, target)
 
 
+def test_a_kind_that_left_is_passed_over_with_one_warning(target, caplog):
+    """Release 0.2 wrote looks at groups, also in parts: nothing of them is lost, and the rest of the ledger is read."""
+    place = TopicPartition(FLOW.ledger_topic, 0)
+    gap = Gap("t", 0, 5, 9, GapCause.RETENTION, 1, 5)
+    for at in (7, 8):
+        value = b'{"version":1,"at_ms":%d,"positions":"packed","unseen":[]}' % at
+        target.append(place, key=b'["group-look",%d]' % at, value=value)
+    write_ledger(FLOW, target, [gap])
+    assert ((gap,), ()) == (read_ledger(FLOW, target).gaps, read_ledger(FLOW, target).left_over)
+    write_ledger(FLOW, target, [FlowState(FlowPhase.ACTIVE, 1, "me", "why")])
+    assert (gap,) == read_ledger(FLOW, target).gaps
+    [said] = [it.getMessage() for it in caplog.records if "group-look" in it.getMessage()]
+    assert "which nothing reads any more: where groups stood (`groups --at`)" in said
+
+
 def test_nothing_to_write_asks_nothing(target):
     """An empty write does not reach the cluster."""
     write_ledger(FLOW, target, [])

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.clock import moment_ms
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.jsonable import Json
 
@@ -30,24 +29,6 @@ def approver(answer: Mapping[str, Any] | None) -> str:
         )
     user = answer.get("responded_by_user") or {}
     return str(user.get("name") or "airflow")
-
-
-def groups_at_ms(params: Mapping[str, Any]) -> int | None:
-    """Return the time of the form to which groups go back (epoch ms), None if the field is empty.
-
-    Raises UsageError for what is no time.
-    """
-    text = str(params.get("groups_at") or "").strip()
-    if not text:
-        return None
-    if (found := moment_ms(text)) is None:
-        raise UsageError(f"groups_at: {text!r} is no time", hint="write 2026-01-31T12:00:00Z")
-    return found
-
-
-def consistent_cut(params: Mapping[str, Any]) -> bool | None:
-    """Say whether the form asks for a consistent cut; None if not: a planned failover has none."""
-    return True if params.get("consistent_cut") else None
 
 
 def goes_home(params: Mapping[str, Any]) -> bool:

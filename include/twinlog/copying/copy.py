@@ -20,7 +20,6 @@ from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_li
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, count_by_map, judge, lane_specs, ranges_of_the_dead
-from twinlog.copying.source_looks import look
 from twinlog.errors import TransientError
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets_now
@@ -52,7 +51,6 @@ def run(
     """
     slots = runner.slots  # waits until one is free: nothing is fenced, or looked at, before that
     started = time.monotonic()
-    looked = look(flow, clusters.source) if flow.copy.consistent_cut else None
     discovery = (snapshot or FlowSnapshot(flow, clusters)).discovery
     if snapshot is not None:
         discovery = replace(discovery, topics=with_offsets_now(clusters.source, discovery.topics))
@@ -69,9 +67,6 @@ def run(
     while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
         count += 1
         owned.take()
-        if looked is not None and owned.grant.carried_on:  # else it was taken before the recording began
-            looked.note(flow, clusters.target, owned.grant.recording)
-            looked = None
         if dead:
             count_by_map(flow, clusters.target, owned.progress, dead, totals)
         resolved = resolve_behind_fence(owned, clusters, chosen, ends, limits)

@@ -217,8 +217,7 @@ def state_topics(flow: FlowSettings, clusters: Clusters, *, ask_source: bool = T
     Raises the target's refusal if sync_topics has not created them yet, and errors of the clusters.
     """
     aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
-    noted = flow.transactions_topic if flow.copy.consistent_cut else ""
-    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *filter(None, (aside, noted)))
+    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *filter(None, (aside,)))
     described = clusters.target.describe_topics(names).require()
     limits = message_limits(clusters.target, [aside]) if aside else {}
     return StateTopics(
@@ -233,5 +232,4 @@ def state_topics(flow: FlowSettings, clusters: Clusters, *, ask_source: bool = T
         quarantine_max_bytes=limits.get(aside, DEFAULT_MAX_MESSAGE_BYTES),
         source_cluster_id=clusters.source.cluster_id() if ask_source else "",
         target_cluster_id=clusters.target.cluster_id(),
-        transactions_topic=noted,
     )

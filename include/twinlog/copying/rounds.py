@@ -93,7 +93,6 @@ def lane_specs(
             reverse_ledger=reverse_ledger(flow),
             bytes_per_second=share,
             follow=follow,
-            recording=owned.grant.recording,
         )
         for lane, ranges, share in zip(owned.grant.lanes, packed, shares, strict=False)
     )

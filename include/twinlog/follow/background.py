@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying import source_looks
 from twinlog.duties.plan import DutyName, due, every
 from twinlog.duties.run import Duties
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
@@ -78,21 +77,9 @@ def turns(
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, _told_checkpoints(board, every)))
-    if flow.copy.consistent_cut:
-        listed.append(Turn("source_looks", source_looks.SECONDS, _looked(run_state)))
     listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state, on_report, board=board).report))
     listed.append(Turn("map_compaction", COMPACTION_SECONDS, map_compaction.run))
     return tuple(listed)
-
-
-def _looked(run_state: RunState) -> Step:
-    """Return the task that looks at the source's ends, once the lanes note transactions."""
-
-    def step(flow: FlowSettings, clusters: Clusters) -> None:
-        if recording := run_state.recording:
-            source_looks.look(flow, clusters.source).note(flow, clusters.target, recording)
-
-    return step
 
 
 def _told_checkpoints(board: Board | None, every: float) -> Step:

@@ -188,7 +188,7 @@ class Following:
         opening = self._resolve()
         self.open_ranges = opening.ranges
         if self.run_state is not None:
-            self.run_state.stopped, self.run_state.recording = opening.stopped, self.owned.grant.recording
+            self.run_state.stopped = opening.stopped
         self._note_starts(opening.ranges)
         self._tell_errors(self.owned.grant.progress, well=())
         self.totals.note_ends(opening.ranges)

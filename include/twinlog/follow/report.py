@@ -71,7 +71,7 @@ class RunState:
     `stopped` are partitions that the open lane generation does not copy. `errors` are, by source partition, errors
     that ended its copy in an earlier lane generation and are not over. `starts` are the upstream offsets at which the
     run began to copy each partition. `ended` is what the lane generations that have ended copied, None before the
-    first has. `recording` is that of the newest fence (formats/transactions.py), "" for none.
+    first has.
     """
 
     run_id: str
@@ -80,7 +80,6 @@ class RunState:
     errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     ended: EndedLanes | None = None
-    recording: str = ""
 
 
 @dataclass(frozen=True, slots=True)

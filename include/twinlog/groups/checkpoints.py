@@ -18,7 +18,6 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.groups import history
 from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
 from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, make_plan, row_order, without
 from twinlog.groups.report import (
@@ -64,7 +63,6 @@ def run(
     rows = [
         final_row(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided
     ]
-    history.note(flow, clusters.target, seen, (*rows, *plan.stopped))
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
     return replace(_result(flow, seen, plan, rows, written, synced, deleted), latency_ms=latency_ms)
 

@@ -93,7 +93,7 @@ class StateTopics:
     """The topics to which a lane writes progress and the offset map, with their partition counts.
 
     `quarantine_topic` receives poisonous records, in batches of at most `quarantine_max_bytes`; it is empty under
-    `fail`.  `transactions_topic` is empty unless the source's transactions are noted.  The cluster ids are those of the
+    `fail`.  The cluster ids are those of the
     flow's clusters; "" if they were not asked for.
     """
 
@@ -108,7 +108,6 @@ class StateTopics:
     quarantine_max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     source_cluster_id: str = ""
     target_cluster_id: str = ""
-    transactions_topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,6 @@ class LaneSpec:
     indeterminate outcome.  With `follow` it stays and copies records as they arrive; its ranges then have no end.
     `bytes_per_second` is its share of the throttle.  `sequences` are (topic, partition, next sequence) for the records
     that the driver itself wrote with this epoch.  `codec` is what batches are compressed with, None: what each has.
-    `recording` is what the source's transactions are noted under, "" if they are not.
     """
 
     flow: str
@@ -143,7 +141,6 @@ class LaneSpec:
     reverse_ledger: str = ""
     bytes_per_second: float | None = None
     follow: Follow | None = None
-    recording: str = ""
 
     @property
     def holds_secrets(self) -> bool:

@@ -20,7 +20,6 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.metadata import sync
 from twinlog.recovery import lost_target, transitions
-from twinlog.recovery.failback import homes
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.reverse import Way
@@ -162,8 +161,6 @@ def follow(
     """
     _require_reason(reason, "clients are back on A")
     journal = _journal(flow, clusters, by, RunState.RETURNED)
-    if reverse is not None:
-        homes.note_copied_ends(Way(flow, clusters), reverse, journal.actor)
     ended = lost_target.end(journal, reverse, reason.strip())
     if ended is not None:
         left = (*lost_target.denials(journal, ended), *_rights(flow, clusters))

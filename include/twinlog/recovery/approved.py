@@ -19,7 +19,6 @@ from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
-from twinlog.recovery.steps.untold import is_untold
 from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -30,16 +29,13 @@ _AGAIN = "look at what a failover would do now, and approve that"
 class Approval:
     """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back.
 
-    `driver` names what was approved, such as a Dag run: every try of it works for the same failover.  `groups_at_ms` is
-    the time to which groups go back (epoch ms), None if they go on where they stand; `consistent_cut` as of a request.
+    `driver` names what was approved, such as a Dag run: every try of it works for the same failover.
     """
 
     by: str
     known: int
     last_ended: str
     driver: str
-    groups_at_ms: int | None = None
-    consistent_cut: bool | None = None
 
 
 def last_ended(ledger: Ledger) -> str:
@@ -69,13 +65,7 @@ def run(
             _require_shown(flow, clusters, approval)
         return Answer.YES
 
-    asked = failover.Request(
-        mode,
-        approval.by,
-        groups_at_ms=approval.groups_at_ms,
-        driver=approval.driver,
-        consistent_cut=approval.consistent_cut,
-    )
+    asked = failover.Request(mode, approval.by, driver=approval.driver)
     try:
         return failover.run(flow, clusters, asked, replace(tools, approve=approve))
     except (FencedError, TerminalError) as error:
@@ -89,8 +79,6 @@ def run(
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:
     """Raise TerminalError if more is lost than the person who approved was shown."""
-    if is_untold(flow, read_ledger(flow, clusters.target)):
-        return  # no loss is known
     known = at_risk(read_loss(flow, clusters.target).topics).known
     if known > approval.known:
         raise TerminalError(

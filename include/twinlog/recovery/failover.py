@@ -15,30 +15,19 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.open import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ExitCode, TwinlogError, UsageError
+from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.groups.time_machine import require_known
 from twinlog.recovery import preview, transitions
 from twinlog.recovery.journal import Journal
-from twinlog.recovery.procedure import StepName, asked, left
+from twinlog.recovery.procedure import StepName, left, names_of
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
-from twinlog.recovery.reverse import Way, as_noted, once_back
-from twinlog.recovery.steps import (
-    consistent_cut,
-    ending,
-    groups_at,
-    planned,
-    registries,
-    rights,
-    source_dead,
-    timed,
-    untold,
-)
+from twinlog.recovery.reverse import as_noted, once_back
+from twinlog.recovery.steps import ending, planned, registries, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
-from twinlog.recovery.transitions import Actor, taken_back
-from twinlog.state.ledger import Ledger, read_ledger, require_ledger
+from twinlog.recovery.transitions import Actor, brings_nothing_home, is_idle, taken_back
+from twinlog.state.ledger import read_ledger, require_ledger
 
 Deed = Callable[[Scene], Outcome]
 
@@ -48,7 +37,6 @@ _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
     (Mode.PLANNED, StepName.GROUPS): planned.place_groups,
     (Mode.PLANNED, StepName.AUDIT): planned.prove_tail,
     (Mode.SOURCE_DEAD, StepName.LOSS): source_dead.count_loss,
-    (Mode.SOURCE_DEAD, StepName.CONSISTENT_CUT): consistent_cut.find_cut,
     (Mode.SOURCE_DEAD, StepName.GROUPS): source_dead.place_from_checkpoints,
     **{
         (mode, name): deed
@@ -57,7 +45,6 @@ _DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
             StepName.GATE: ending.ask_gate,
             StepName.APPROVE: ending.approve,
             StepName.RIGHTS: rights.apply_rights,
-            StepName.GROUPS_AT: groups_at.put_back,
             StepName.PROMOTE: ending.promote,
             StepName.SCHEMAS: registries.let_register,
             StepName.SWITCH_CLIENTS: ending.switch_clients,
@@ -74,56 +61,43 @@ WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 class Request:
     """Tell who fails over, in which mode; with `dry_run` nothing is changed.
 
-    `groups_at_ms` is the time to which groups go back (epoch ms); None: they go on where they stand, or as the failover
-    that is under way says.  So it is with `consistent_cut`: None is as that one says.  `driver` is what the names of
-    the processes that work for one request begin with.
+    `driver` is what the names of the processes that work for one request begin with.
     """
 
     mode: Mode
     by: str
     dry_run: bool = False
-    groups_at_ms: int | None = None
     driver: str = "failover"
-    consistent_cut: bool | None = None
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
     """Fail over, or go on with the failover that is under way.
 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
-    `no-ledger` before the first cycle, `no-failover` for a flow that only brings home, brings nothing home now, and
-    whose source answers, and FencedError `relieved` if another process has taken over.
+    `no-ledger` before the first cycle, `no-failover` for a flow that only brings home and brings nothing home now,
+    and FencedError `relieved` if another process has taken over.
     """
     if request.dry_run:
-        return look(flow, clusters, request, tools.reverse)
+        return look(flow, clusters, request)
     flow = as_noted(flow, clusters.target)
-    if _is_untold(flow, clusters, request):
-        untold.make_ready(flow, clusters)
     with source_needed(flow, request.mode):
-        require_ledger(flow, clusters.target)
+        _require_ledger(flow, clusters)
         return _run(flow, clusters, request, tools)
 
 
-def look(flow: FlowSettings, clusters: Clusters, request: Request, reverse: Way | None) -> FailoverReport:
+def look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverReport:
     """Say what a failover would do now, and change nothing.  Raises as `run`."""
     flow = as_noted(flow, clusters.target)
-    if _is_untold(flow, clusters, request):
-        return untold.preview(flow, reverse, clusters, request.by)
-    cut = request.consistent_cut
     with source_needed(flow, request.mode):
-        require_ledger(flow, clusters.target)
-        if cut:
-            require_cut(flow, read_ledger(flow, clusters.target), request.mode, request.groups_at_ms)
-        return preview.run(flow, clusters, request.mode, request.by, request.groups_at_ms, cut=cut)
+        _require_ledger(flow, clusters)
+        return preview.run(flow, clusters, request.mode, request.by)
 
 
-def _is_untold(flow: FlowSettings, clusters: Clusters, request: Request) -> bool:
-    """Say whether the failover is untold, after what such a one needs is checked.  Raises as the checks."""
-    if not untold.is_untold(flow, read_ledger(flow, clusters.target)):
-        return False
-    untold.require_lost(flow, clusters, request.mode)
-    untold.require_no_places(flow, request.groups_at_ms, cut=bool(request.consistent_cut))
-    return True
+def _require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
+    """Raise TerminalError if there is nothing to fail over: `no-ledger`, or `no-failover` of a flow home."""
+    if flow.homes is not None and is_idle(read_ledger(flow, clusters.target)):
+        raise brings_nothing_home(flow.name)
+    require_ledger(flow, clusters.target)
 
 
 def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None]:
@@ -137,10 +111,6 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     ledger = read_ledger(flow, clusters.target)
     actor = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}")
     promoted = ledger.phase is FlowPhase.PROMOTED
-    if request.consistent_cut:
-        require_cut(flow, ledger, request.mode, request.groups_at_ms)
-    if request.groups_at_ms is not None:
-        require_time(flow, ledger, request.groups_at_ms)
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode
     journal = Journal(flow, clusters, actor, ask_source=mode is Mode.PLANNED and not promoted)
@@ -158,16 +128,12 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
                 actor,
                 name,
                 clock.now_ms(),
-                request.groups_at_ms,
-                consistent_cut=request.consistent_cut,
                 only_brings_home=flow.homes is not None,
             )
         )
     assert taken is not None
     scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
     scene.journal = replace(journal, flow=scene.flow)
-    scene.groups_at_ms, scene.untold = taken.groups_at_ms, taken.untold
-    scene.steps = asked(mode, taken)
     steps = [*done_before(taken)] if promoted else []
     todo = left(mode, taken)
     if not promoted:
@@ -180,45 +146,9 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     return walk(scene, todo, steps)
 
 
-def require_time(flow: FlowSettings, ledger: Ledger, at_ms: int) -> None:
-    """Raise UsageError if groups cannot go back to a time: it is not known, or the target is promoted."""
-    run = ledger.present_recovery
-    if ledger.phase is FlowPhase.PROMOTED and (run is None or run.groups_at_ms != at_ms):
-        raise UsageError(
-            f"{groups_at.OPTION}: {flow.name} is promoted: its groups belong to applications on {flow.target.alias}",
-            hint="go on without the option; kafka-consumer-groups resets a group that is stopped",
-        )
-    require_known(flow, ledger, at_ms, groups_at.OPTION)
-
-
-def require_cut(flow: FlowSettings, ledger: Ledger, mode: Mode, groups_at_ms: int | None) -> None:
-    """Raise UsageError if there can be no consistent cut: nothing is lost, or groups go elsewhere, or are placed."""
-    option, run = consistent_cut.OPTION, ledger.present_recovery
-    if mode is Mode.PLANNED:
-        raise UsageError(
-            f"{option}: a planned failover loses nothing, so no transaction is split", hint="leave it out"
-        )
-    if groups_at_ms is not None:
-        raise UsageError(
-            f"{option} and {groups_at.OPTION} both say where groups go on", hint="choose one of them"
-        )
-    if ledger.phase is FlowPhase.PROMOTED and not (run is not None and run.consistent_cut):
-        raise UsageError(
-            f"{option}: {flow.name} is promoted: its groups belong to applications on {flow.target.alias}",
-            hint="go on without the option",
-        )
-    if not flow.copy.consistent_cut:
-        raise UsageError(
-            f"{option}: {flow.name} has not noted the source's transactions (twinlog.consistent.cut is off)",
-            hint="go on without the option: it has to be on while records are copied",
-        )
-
-
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
     """Do the steps in their order, until one ends it."""
     deeds = {name: deed for (mode, name), deed in _DEEDS.items() if mode is scene.mode}
-    if scene.untold:
-        deeds |= untold.DEEDS
     last = walk_noted(scene, todo, lambda name: deeds[name](scene), steps)
     return _report(scene, steps, last)
 
@@ -264,7 +194,7 @@ def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
     }
     return [
         StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
-        for name in asked(run.mode, run)
+        for name in names_of(run.mode)
         if name.value in newest
     ]
 
@@ -294,7 +224,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
     ended = last is not None and last.ends
     seen = {it.name for it in steps}
-    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in scene.steps if it not in seen]
+    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in names_of(scene.mode) if it not in seen]
     state = State.PROMOTED
     if not promoted:
         refused = last is not None and last.refused
@@ -316,7 +246,6 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
         by=scene.journal.actor.by,
         next=_next(scene.flow, scene.mode, last, run, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
-        cut=scene.cut,
         exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
         transient=ended and last is not None and last.transient,
     )

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from twinlog import clock
-from twinlog.clock import iso
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
-from twinlog.cut.plan import NoCut
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
@@ -21,7 +19,7 @@ from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.monitoring.survey import survey
 from twinlog.recovery import transitions
-from twinlog.recovery.procedure import StepName, steps_of
+from twinlog.recovery.procedure import STEPS, StepName
 from twinlog.recovery.report import (
     FailoverReport,
     PlacedGroup,
@@ -33,8 +31,6 @@ from twinlog.recovery.report import (
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
-from twinlog.recovery.steps.consistent_cut import OPTION, FoundCut, read_cut
-from twinlog.recovery.steps.groups_at import read_returns, returned, told
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
@@ -44,19 +40,11 @@ from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
 
-def run(
-    flow: FlowSettings,
-    clusters: Clusters,
-    mode: Mode,
-    by: str,
-    groups_at_ms: int | None = None,
-    *,
-    cut: bool | None = None,
-) -> FailoverReport:
-    """Return the steps as they would be done; `cut` says whether with a consistent cut, None: as the one under way.
+def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> FailoverReport:
+    """Return the steps as they would be done.
 
-    Raises errors of the clusters, UsageError for a time to which groups cannot go back, and the refusals of
-    `transitions.begin`; of a flow that was promoted it shows what was to be done.
+    Raises errors of the clusters, and the refusals of `transitions.begin`; of a flow that was promoted it shows what
+    was to be done.
     """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
@@ -66,20 +54,12 @@ def run(
             flow.name, ledger, mode, asker, "dry run", now, only_brings_home=flow.homes is not None
         )
     under_way = open_run(ledger)
-    at_ms = groups_at_ms if groups_at_ms is not None or under_way is None else under_way.groups_at_ms
-    if cut is None:
-        cut = mode is Mode.SOURCE_DEAD and under_way is not None and under_way.consistent_cut
-    cut_at = read_cut(flow, clusters.target, ledger) if cut else None
-    seen = planned_facts(snapshot) if mode is Mode.PLANNED else _source_dead(snapshot, cut_at)
+    seen = planned_facts(snapshot) if mode is Mode.PLANNED else _source_dead(snapshot)
     topics, groups, texts, seconds, estimate = seen
-    if at_ms is not None:
-        found = read_returns(flow, clusters.target, ledger, at_ms, groups)
-        groups = returned(flow, clusters.target, ledger, found, groups)
-        texts = {**texts, StepName.GROUPS_AT: told(found, groups)}
     ends = flow.source.alias, flow.target.alias
     steps = tuple(
         StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does_for(*ends)))
-        for step in steps_of(mode, groups_at=at_ms is not None, cut=cut)
+        for step in STEPS[mode]
     )
     again = f"; goes on with {under_way.run}" if under_way else ""
     return FailoverReport(
@@ -93,15 +73,9 @@ def run(
         groups=groups,
         rpo_seconds=seconds,
         by=by,
-        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{_back(groups_at_ms, cut=cut)}{again}",
+        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
         estimate=estimate,
-        cut=cut_at.report() if isinstance(cut_at, FoundCut) else None,
     )
-
-
-def _back(groups_at_ms: int | None, *, cut: bool) -> str:
-    at = f" --groups-at {iso(groups_at_ms)}" if groups_at_ms is not None else ""
-    return f"{at} {OPTION}" if cut else at
 
 
 def _state(ledger: Ledger) -> State:
@@ -151,18 +125,13 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
     return topics, placed(rows), texts, None, ""
 
 
-def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
+def _source_dead(snapshot: FlowSnapshot) -> Seen:
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
     loss = read_loss(flow, clusters.target)
-    topics, limits, texts = loss.topics, None, {}
-    if isinstance(cut, FoundCut):
-        topics, limits, texts = cut.shown_in(topics), cut.limits, {StepName.CONSISTENT_CUT: cut.told()}
-    elif cut is not None:
-        texts = {StepName.CONSISTENT_CUT: f"there is none: {cut.reason}"}
-    placings = read_placings(flow, clusters.target, ledger, limits)
+    placings = read_placings(flow, clusters.target, ledger)
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)
-    texts |= {
+    texts = {
         StepName.LOSS: loss.told,
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.write is not None for it in placings):,} to be written"
@@ -175,7 +144,7 @@ def _source_dead(snapshot: FlowSnapshot, cut: FoundCut | NoCut | None) -> Seen:
     }
     if alive:
         texts[StepName.GATE] = f"would say no: {flow.source.alias} answers (use --mode planned)"
-    return topics, shown(placings), texts, loss.seconds, loss.estimate
+    return loss.topics, shown(placings), texts, loss.seconds, loss.estimate
 
 
 def _after(clause: str) -> str:

@@ -25,11 +25,9 @@ class StepName(StrEnum):
     GROUPS = "groups"
     AUDIT = "audit"
     LOSS = "loss"
-    CONSISTENT_CUT = "consistent-cut"
     GATE = "gate"
     APPROVE = "approve"
     RIGHTS = "rights"
-    GROUPS_AT = "groups-at"
     PROMOTE = "promote"
     SCHEMAS = "schemas"
     SWITCH_CLIENTS = "switch-clients"
@@ -301,51 +299,17 @@ HOME = (
     _REPORT,
 )
 
-GROUPS_AT = Step(
-    StepName.GROUPS_AT,
-    "with `--groups-at` alone: puts every group where it stood at that time, by the looks in the ledger",
-    "every position of that time placed, and how many records are read again",
-    "a group whose place is not known, or that has members on the target, is named: see to it and run it again, or"
-    " waive it (`twinlog waiver add group-covered`)",
-)
-"""The step before the promotion, if groups are to go back to a time."""
-
-CONSISTENT_CUT = Step(
-    StepName.CONSISTENT_CUT,
-    "with `--consistent-cut` alone: finds up to where no transaction of the source is split, over all partitions, and"
-    " writes the records behind it to files; groups are placed before them",
-    "when the cut was seen, and how many records lie behind it",
-    "there is no such cut, and why: a partition is far behind, or the flow has not noted transactions; "
-    "`--no-consistent-cut` goes on without",
-)
-"""The step behind the loss, if groups are to go on where no transaction is split."""
-
-_STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
+STEPS = {Mode.PLANNED.value: PLANNED, Mode.SOURCE_DEAD.value: SOURCE_DEAD, HOMEWARD: HOME}
 
 
-def steps_of(mode: str, *, groups_at: bool = False, cut: bool = False) -> tuple[Step, ...]:
-    """Return the steps of a mode of a failover, or of the way home.
-
-    With `groups_at` groups go back to a time, with `cut` they go on before the consistent cut.
-    """
-    steps = list(_STEPS[mode])
-    if groups_at:
-        steps.insert(steps.index(_PROMOTE), GROUPS_AT)
-    if cut:
-        steps.insert(steps.index(_LOSS) + 1, CONSISTENT_CUT)
-    return tuple(steps)
-
-
-def asked(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
-    """Return all steps of a run, as it was asked for."""
-    groups_at = run is not None and run.groups_at_ms is not None
-    cut = run is not None and run.consistent_cut
-    return tuple(step.name for step in steps_of(mode, groups_at=groups_at, cut=cut))
+def names_of(mode: str) -> tuple[StepName, ...]:
+    """Return the names of all steps of a mode."""
+    return tuple(step.name for step in STEPS[mode])
 
 
 def left(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
     """Return the steps that are still to be done: all of them until the promotion, then those not done."""
-    names = asked(mode, run)
+    names = names_of(mode)
     if run is None or run.state is not RunState.PROMOTED:
         return names
     done = {

@@ -11,7 +11,6 @@ from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
-from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.procedure import StepName
 from twinlog.visible import listed
 
@@ -46,8 +45,7 @@ class PartitionAtRisk:
     `upstream_end` is as last seen if the source is lost, None if it was never seen.  `known` records are known not to
     be on the target; `at_risk_records` are all of them, None if there may be more.  `estimated_records` adds what may
     have been written after the source was last seen, by the rate of the last minute before; None if nothing is to be
-    estimated.  `behind_cut` are records of the copy behind the consistent cut, which lies at `cut_upstream` and
-    `cut_downstream`; None if there is no cut.  `unseen`: it could not be looked at; if the source is lost, the last
+    estimated.  `unseen`: it could not be looked at; if the source is lost, the last
     cycle could not.
     """
 
@@ -57,9 +55,6 @@ class PartitionAtRisk:
     known: int
     estimated_records: int | None = None
     at_risk_records: int | None = None
-    cut_upstream: int | None = None
-    cut_downstream: int | None = None
-    behind_cut: int | None = None
     unseen: bool = False
 
 
@@ -70,20 +65,6 @@ class TopicAtRisk:
     topic: str
     remote_topic: str
     partitions: tuple[PartitionAtRisk, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CutReport:
-    """The consistent cut that groups were placed before: it splits no transaction of the source as of `as_of_ms`.
-
-    `transactions` are those of which something was copied that lies behind it.  `records` lie behind it in the copies,
-    and are in `files`.
-    """
-
-    as_of_ms: int
-    transactions: int
-    records: int
-    files: tuple[WrittenFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +162,7 @@ class FailoverReport(Documented):
 
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
     lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
-    `estimated_records` rest on.  `cut` is the consistent cut, if one was asked for.
+    `estimated_records` rest on.
     """
 
     flow: str
@@ -198,7 +179,6 @@ class FailoverReport(Documented):
     by: str = ""
     next: str = ""
     estimate: str = ""
-    cut: CutReport | None = None
     exit_code: ExitCode = ExitCode.DONE
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""

@@ -105,62 +105,36 @@ def begin(
     actor: Actor,
     run_name: str,
     now_ms: int,
-    groups_at_ms: int | None = None,
     *,
-    consistent_cut: bool | None = None,
     only_brings_home: bool = False,
 ) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
-    `groups_at_ms` is the time to which groups go back; None: they do not, or as the one that is under way says.
-    So it is with `consistent_cut`, of a failover whose source is lost; of the two the one asked for last counts.
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
-    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.  A flow
-    that `only_brings_home` is failed over without its source; if it brings nothing home then, the failover is untold.
-    Planned, it is refused: `no-failover`.
+    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.
+    A flow that `only_brings_home` is failed over while it does, and without its source alone: else `no-failover`.
+    `left` if the one under way was begun in a way that has left twinlog.
     """
     under_way = open_run(ledger)
     if under_way is not None:
         if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
             raise on_its_way_home(flow, ledger)
-        if under_way.untold and mode is Mode.PLANNED:
-            raise brings_nothing_home(flow)
-        back = groups_at_ms if groups_at_ms is not None or consistent_cut else under_way.groups_at_ms
-        cut = under_way.consistent_cut if consistent_cut is None and groups_at_ms is None else consistent_cut
-        taken = replace(
-            under_way,
-            mode=mode.value,
-            holder=actor.holder,
-            at_ms=now_ms,
-            groups_at_ms=back,
-            consistent_cut=bool(cut) and mode is Mode.SOURCE_DEAD,
-        )
+        refuse_left_way(flow, under_way)
+        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms)
         state = ledger.flow_state
         if state is not None and under_way.mode == FAILBACK:
             return Move(taken, replace(state, cycles=False, before=state))
         return Move(taken)
     if ledger.phase.out_of_service:
         raise _promoted(flow, ledger)
-    if only_brings_home and mode is Mode.PLANNED:
+    if only_brings_home:
         raise brings_nothing_home(flow)
     if mode is Mode.PLANNED:
         refuse_paused(flow, ledger)
         home = way_home(ledger)
         if home is not None and StepName.FOLLOW in left(FAILBACK, home):
             raise on_its_way_home(flow, ledger)  # the reverse flow has not let go yet
-    run = RecoveryRun(
-        run_name,
-        mode.value,
-        RunState.OPEN,
-        actor.by,
-        actor.holder,
-        now_ms,
-        now_ms,
-        groups_at_ms=groups_at_ms,
-        home=goes_home(flow) if only_brings_home else "",
-        consistent_cut=bool(consistent_cut),
-        untold=only_brings_home,
-    )
+    run = RecoveryRun(run_name, mode.value, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms)
     why = f"failover, {mode.value}"
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=ledger.flow_state)
     return Move(run, state, forgotten_for_one(ledger))
@@ -299,8 +273,6 @@ def goes_on_home(run: RecoveryRun) -> bool:
 
 def taken_back(run: RecoveryRun) -> str:
     """Say what an abort of a failover does.  Pure."""
-    if run.untold:
-        return "takes it back"
     return f"leaves it on the way home of {run.home}" if run.home else "leaves the flow as it was before"
 
 
@@ -324,6 +296,17 @@ def way_home(ledger: Ledger) -> RecoveryRun | None:
     return last if unfinished else None
 
 
+def refuse_left_way(flow: str, run: RecoveryRun) -> None:
+    """Raise TerminalError `left` for a run that was begun in a way that has left twinlog."""
+    if run.left_way:
+        raise TerminalError(
+            f"{run.run} of {flow} was begun {run.left_way}, which has left twinlog",
+            hint="go on with the release that began it, or take it back: twinlog recovery abort",
+            code="left",
+            flow=flow,
+        )
+
+
 def is_idle(ledger: Ledger) -> bool:
     """Say whether a flow that only brings home brings nothing home now, and was not failed over.  Pure."""
     return open_run(ledger) is None and ledger.phase is not FlowPhase.PROMOTED
@@ -342,7 +325,7 @@ def brings_nothing_home(flow: str) -> TerminalError:
     return TerminalError(
         f"{flow} brings nothing home now: no way home of {home} has begun",
         hint=f"`twinlog failback --home --flow '{home}'` goes home; if {away} is lost and clients worked there:"
-        f" `twinlog failover --mode source-dead --flow '{flow}'` promotes {here} once {away} does not answer",
+        f" docs/failover.md says how {here} takes them back by hand",
         code="no-failover",
         flow=flow,
     )

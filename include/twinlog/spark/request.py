@@ -69,9 +69,8 @@ class DataRulesRequest:
 class FailoverRequest:
     """Fail over, as the person `by` has approved after a preview that showed `known` records lost.
 
-    `last_ended` is the newest failover that had been taken back by then, `groups_at_ms` the time to which groups go
-    back (epoch ms); `consistent_cut` as `twinlog failover --consistent-cut`.  `driver` names what was approved:
-    whatever goes on with it has the same.
+    `last_ended` is the newest failover that had been taken back by then.  `driver` names what was approved: whatever
+    goes on with it has the same.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -83,8 +82,6 @@ class FailoverRequest:
     known: int
     last_ended: str = ""
     driver: str = "failover"
-    groups_at_ms: int | None = None
-    consistent_cut: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

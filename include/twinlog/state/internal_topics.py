@@ -26,10 +26,6 @@ SEGMENT_BYTES = 4 * 1024 * 1024
 """Size of a segment of our own topics; brokers accept 1 MiB at least (KIP-1030)."""
 
 
-TRANSACTIONS_KEPT_MS = 6 * 3_600_000
-"""How long the source's transactions are kept: a partition that is further behind allows no consistent cut."""
-
-
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
     """One of a flow's own topics on the target.
@@ -37,7 +33,6 @@ class InternalTopic:
     - `replication_factor` is the wanted one, not yet clamped to the cluster.
     - `vital`: exactly-once depends on it. Without the topic, or if its records expire, nothing may be copied.
     - `keeps_all`: the topic is not compacted, because its records are not versions of one another.
-    - `kept_ms`: how long records are kept; None: a compacted topic, or for ever.
     - `cut`: useless records are deleted by offset, which brokers refuse in a topic whose policy is compact alone.
     """
 
@@ -47,7 +42,6 @@ class InternalTopic:
     vital: bool
     keeps_all: bool = False
     cut: bool = False
-    kept_ms: int | None = None
 
     def creation(self, replication_factor: int) -> NewTopic:
         """Describe the topic to create: compacted as MM2 does it, in small segments.
@@ -58,8 +52,6 @@ class InternalTopic:
         """
         if self.keeps_all:
             entries = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-            if self.kept_ms is not None:
-                entries |= {"retention.ms": str(self.kept_ms), "segment.ms": str(self.kept_ms // 6)}
             return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
         entries = {
             **(CUT_BY_OFFSET if self.cut else {"cleanup.policy": COMPACT}),
@@ -88,12 +80,6 @@ def quarantine_topic(flow: FlowSettings) -> InternalTopic:
     return InternalTopic(flow.quarantine_topic, 1, factor, vital=True, keeps_all=True)
 
 
-def transactions_topic(flow: FlowSettings) -> InternalTopic:
-    """Return the topic for the source's transactions: a consistent cut needs those of the last minutes."""
-    factor, kept = flow.offset_storage_replication_factor, TRANSACTIONS_KEPT_MS
-    return InternalTopic(flow.transactions_topic, 1, factor, vital=False, keeps_all=True, kept_ms=kept)
-
-
 def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     internal = flow.offset_storage_replication_factor
     offsets = InternalTopic(flow.offsets_topic, flow.offset_storage_partitions, internal, vital=True)
@@ -110,5 +96,4 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
         *(offsets, offset_map, ledger),
         *((checkpoints,) if flow.emit_checkpoints else ()),
         *((quarantine_topic(flow),) if flow.copy.poison is PoisonPolicy.QUARANTINE else ()),
-        *((transactions_topic(flow),) if flow.copy.consistent_cut else ()),
     )

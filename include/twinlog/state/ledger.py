@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,15 +18,14 @@ from twinlog.formats.ledger import topics
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
-from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger.records import (
+    LEFT_KINDS,
     CycleReport,
     FlowPhase,
     FlowState,
-    LaneFence,
     LedgerRecord,
     Quarantine,
 )
@@ -44,6 +44,8 @@ from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.policy.state_topics import comes_home
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -83,9 +85,8 @@ class Ledger:
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
     - `altered` are moves of a partition's copy by a person, oldest first.
-    - `group_looks` tell where groups stood, oldest first.
 
-    Not all that a ledger holds is here: of the fences, which drivers read, only the last one's `recording` is.
+    Not all that a ledger holds is here: drivers read the fences themselves.
     """
 
     incarnations: Mapping[str, topics.Incarnation] = field(default_factory=dict)
@@ -99,7 +100,6 @@ class Ledger:
     deleted: Mapping[str, topics.DeletedTopic] = field(default_factory=dict)
     rebuilds: Mapping[str, topics.Rebuild] = field(default_factory=dict)
     flow_state: FlowState | None = None
-    recording: str = ""
     last_report: CycleReport | None = None
     copy_outcome: CopyOutcome | None = None
     waivers: tuple[Waiver, ...] = ()
@@ -122,7 +122,6 @@ class Ledger:
     tails: tuple[TailExported, ...] = ()
     drills: tuple[DrillRun, ...] = ()
     outcomes: tuple[GateOutcome, ...] = ()
-    group_looks: tuple[GroupLook, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -170,6 +169,7 @@ class _Memory:
 
     reading: LedgerReading = field(default_factory=LedgerReading)
     made: tuple[ReadLedger | None, Ledger] = (None, Ledger())
+    said: frozenset[str] = frozenset()
 
 
 _KNOWN: dict[tuple[str, str], _Memory] = {}
@@ -216,6 +216,9 @@ def _ledger_of(cluster: ClusterReader, topic: str, latest: Mapping[bytes, ReadRe
     if found is not of:
         ledger = replace(ledger_from(_claims_in_order(found.records, latest)), left_over=found.left_over)
         memory.made = found, ledger
+        for kind in found.passed_over - memory.said:
+            log.warning("%s has records %s, which nothing reads any more: %s", topic, kind, LEFT_KINDS[kind])
+        memory.said |= found.passed_over
     return ledger
 
 
@@ -265,7 +268,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         deleted={it.topic: it for it in _of(known, topics.DeletedTopic)},
         rebuilds={it.topic: it for it in _of(known, topics.Rebuild)},
         flow_state=next(_of(known, FlowState), None),
-        recording=next((it.recording for it in _of(known, LaneFence)), ""),
         last_report=next(_of(known, CycleReport), None),
         copy_outcome=next(_of(known, CopyOutcome), None),
         waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),
@@ -292,7 +294,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         promotion_plan=next(_of(known, PromotionPlan), None),
         tails=tuple(_of(known, TailExported)),
         drills=tuple(sorted(_of(known, DrillRun), key=lambda it: (it.started_ms, it.run))),
-        group_looks=tuple(sorted(_of(known, GroupLook), key=lambda it: it.at_ms)),
         outcomes=tuple(sorted(_of(known, GateOutcome), key=lambda it: -it.at_ms)),
     )
 

@@ -10,7 +10,6 @@ import pytest
 
 from twinlog.cli.main import main
 from twinlog.config.flow.load import load
-from twinlog.formats.ledger.groups import GroupLook, Stand
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
@@ -212,36 +211,3 @@ def test_groups_say_what_they_are_worth(copied: Any, capsys: pytest.CaptureFixtu
     assert code == int(row["state"] == "wrongly-not")
     _, none = run(capsys, copied, "groups", "--groups", "other")
     assert (0, []) == (none["flows"][0]["groups"], none["flows"][0]["rows"])
-
-
-def test_groups_at_a_time(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where each stood, by the looks in the ledger and not by the source; no such time is wrong usage."""
-    flow = load(copied.file).flows["A->B"]
-    early = Stand("billing,é", "orders", 0, "A.orders", "", 2, None, exact=False)
-    lost = Stand("billing,é", "gone", 0, "A.gone", "", 2, 7, exact=True)
-    looks = [GroupLook.of(1_000_000_000_000, [early]), GroupLook.of(1_550_000_000_000, [early, lost])]
-    write_ledger(flow, copied.target, looks)
-    code, document = run(capsys, copied, "groups", "--at", "1500000000000")
-    (found,) = document["flows"]
-    (row,) = found["rows"]
-    assert (0, 1_000_000_000_000, 2, 7, True, "unmoved") == (
-        code,
-        found["begins_ms"],
-        row["upstream_offset"],
-        row["downstream_offset"],
-        row["exact"],
-        row["stood"],
-    )
-    code, document = run(capsys, copied, "groups", "--at", "1600000000000")
-    assert (1, ["gone", "orders"]) == (code, [it["topic"] for it in document["flows"][0]["rows"]])
-    _, none = run(capsys, copied, "groups", "--at", "1600000000000", "--groups", "other")
-    assert [] == none["flows"][0]["rows"]
-    assert 1 == main(["groups", "--at", "1600000000000", "--config", str(copied.file)])
-    assert "the history begins at 2001-09-09T01:46:40+00:00" in capsys.readouterr().out
-    for time, why in (
-        ("yesterday", "is no time"),
-        ("999999999999", "begins"),
-        ("9999999999999", "has not come yet"),
-    ):
-        assert 2 == main(["groups", "--at", time, "--config", str(copied.file)])
-        assert why in capsys.readouterr().err

@@ -255,7 +255,6 @@ EVERY_COPY_SETTING = {
     "twinlog.transaction.ms=50": ("transaction_ms", 50),
     "twinlog.transaction.timeout.ms=20000": ("transaction_timeout_ms", 20_000),
     "twinlog.compression.type=zstd": ("compression", Compression.ZSTD),
-    "twinlog.consistent.cut=true": ("consistent_cut", True),
     "twinlog.fetch.bytes=5": ("fetch_bytes", 5),
     "A.consumer.fetch.max.bytes=6": ("fetch_bytes", 6),
     "A.consumer.fetch.max.bytes=6\ntwinlog.fetch.bytes=5": ("fetch_bytes", 5),
@@ -493,15 +492,7 @@ def test_a_configuration_travels(loaded: Loader) -> None:
             "twinlog.transaction.ms=90000",
             "mm2.properties:6: twinlog.transaction.ms: is not below twinlog.transaction.timeout.ms (60000)",
         ),
-        (
-            "twinlog.consistent.cut=true\ntwinlog.guarantee=at_least_once",
-            "mm2.properties:6: twinlog.consistent.cut: needs exactly once: under at_least_once lanes write no"
-            " transactions",
-        ),
-        (
-            "twinlog.consistent.cut=true\nA.consumer.isolation.level=read_uncommitted",
-            "mm2.properties:6: twinlog.consistent.cut: needs read_committed",
-        ),
+        ("twinlog.consistent.cut=true", "mm2.properties:6: twinlog.consistent.cut: has left twinlog; remove the line"),
         ("twinlog.schedule=hourly", "mm2.properties:6: twinlog.schedule: 'hourly' is no cron expression"),
         ("twinlog.audit.schedule=a b c d e", "'a b c d e' is no cron expression"),
         ("twinlog.gate.schedule=61 25 0 13 9", "'61 25 0 13 9' is no cron expression"),

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from strategies import int32s, names
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
-from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger.records import (
     CycleReport,
@@ -50,9 +49,9 @@ from twinlog.formats.ledger.writers import CopyOutcome, FlowClaim, ReverseFlow
 POSITIONS = (GroupPosition("g", 0, 5, 6),)
 BYTES = [
     (
-        LaneFence("run-1", 2, 7, "run-0/5"),
+        LaneFence("run-1", 2, 7),
         '["lane-fence"]',
-        '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7,"recording":"run-0/5"}',
+        '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}',
     ),
     (
         FlowClaim("A->B", "a-id", "b-id", 7),
@@ -138,11 +137,6 @@ BYTES = [
         '["offsets-altered","t","id",0,7]',
         '{"version":1,"topic":"t","topic_id":"id","partition":0,"at_ms":7,"from_offset":10,"to_offset":20,"by":"jo",'
         '"reason":"bad","run_id":"run"}',
-    ),
-    (
-        GroupLook(7, "packed", ("billing",)),
-        '["group-look",7]',
-        '{"version":1,"at_ms":7,"positions":"packed","unseen":["billing"]}',
     ),
     (
         TailExported("orders", "id", 1, "r", 5, 9, 3, 7),

@@ -9,7 +9,7 @@ import pytest
 from fakes import LOSE, TOPIC_ID, Appended, FakeSource, FakeTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cutter import Log, control, logs, with_gaps
+from test_cutter import Log, logs, with_gaps
 from test_legacy import Set, sets
 
 from batches import Rec, encode
@@ -18,11 +18,9 @@ from twinlog.batches.record import Record, key_and_value, key_value_headers, rec
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value
-from twinlog.formats.transactions import Event
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import copy_transaction, range_state, state_records
 from twinlog.lane.copy.copy_lane import LaneCopy
-from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.spec import (
     NO_END,
     FenceMark,
@@ -38,9 +36,7 @@ from twinlog.protocol.brokers import TopicMetadata
 from twinlog.protocol.errors import Code
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
-STATE = StateTopics(
-    "offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A", "aside", transactions_topic="transactions"
-)
+STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A", "aside")
 NOWHERE = ConnectionSettings("X", ())
 
 
@@ -76,7 +72,6 @@ def copy(
     limit: int = 1_048_588,
     fetch_bytes: int = 1 << 24,
     tiers: int = 2,
-    recording: str = "",
 ) -> LaneReport:
     """Fence (as the driver does) and copy every partition from its start."""
     producer, epoch = target.init()
@@ -102,7 +97,6 @@ def copy(
         quarantine_poison=quarantine,
         transaction_bytes=bytes_,
         fetch_bytes=fetch_bytes,
-        recording=recording,
     )
     return LaneCopy(spec, source, target).run()  # type: ignore[arg-type]
 
@@ -865,28 +859,3 @@ def test_without_transactions_progress_goes_behind_the_map() -> None:
     target.refuse |= {("offsets", number): note for number in range(4)}  # type: ignore[attr-defined]
     assert LaneOutcome.DONE == it.run().state
     assert [3] == seen
-
-
-@pytest.mark.parametrize("recording", ["", "r"])
-def test_transactions_are_noted_from_blocks_as_they_came(
-    recording: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Small batches, which are merged where they were received, are looked at before."""
-    records = [Rec(b"v" * 100, timestamp=n) for n in range(6)]
-    batches = [
-        bytes(encode([it], base_offset=n, transactional=True, producer_id=5)) for n, it in enumerate(records)
-    ]
-    log = Log((*batches, bytes(control(6, 5, commit=True))), tuple(enumerate(records)), (), 7)
-    noted: list[bytes] = []
-    found_in = SourceTransactions.found_in
-
-    def noting(self: SourceTransactions, block: memoryview, start: int) -> list[Event]:
-        noted.append(bytes(block))
-        return found_in(self, block, start)
-
-    monkeypatch.setattr(SourceTransactions, "found_in", noting)
-    target = FakeTarget(["A.t", "offsets", "map", "ledger", "transactions"])
-    report = copy(source_of([log], 1 << 20), target, {0: 0}, {0: 7}, recording=recording)
-    assert ("done", 1) == (report.state, report.ranges[0].rewritten_batches)
-    assert ([b"".join(log.batches)] if recording else []) == noted
-    agree(target, 0, log)

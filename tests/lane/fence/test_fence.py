@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from fakes import FakeTarget
@@ -14,7 +13,7 @@ from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.records import LaneFence, LaneWriter
 from twinlog.formats.mm2.connect_offset import copy_end_header, offset_value, source_offset_key
 from twinlog.lane.fence import fence
-from twinlog.lane.fence.fence import Grant, _recording, copy_ends, lanes_ever, last_fence
+from twinlog.lane.fence.fence import Grant, copy_ends, lanes_ever, last_fence
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.logs.log_reader import StateLog
@@ -46,26 +45,6 @@ def test_the_holder_is_who_committed_last() -> None:
     """A fence without an end may be that of a driver that never heard of it."""
     assert last_fence(ledger(None, 4)) is None
     assert LaneFence("r1", 2, 1) == last_fence(ledger(2, 4))
-
-
-NOTING = StateTopics("offsets", 1, "map", 1, "ledger", "c", "A", transactions_topic="transactions")
-
-
-@pytest.mark.parametrize(
-    ("state", "before", "expected"),
-    [
-        (NOTING, LaneFence("r1", 2, 1, "r0/1"), ("r0/1", True)),
-        (NOTING, LaneFence("r1", 2, 1), ("r2/5", False)),
-        (NOTING, None, ("r2/5", False)),
-        (replace(NOTING, transactions_topic=""), LaneFence("r1", 2, 1, "r0/1"), ("", False)),
-    ],
-    ids=["goes on", "behind a driver that noted nothing", "the first", "off"],
-)
-def test_a_recording_goes_on_only_from_a_driver_that_noted_transactions(
-    state: StateTopics, before: LaneFence | None, expected: tuple[str, bool]
-) -> None:
-    """Else something was copied in between of which nothing is noted."""
-    assert expected == _recording(state, before, "r2/5")
 
 
 @pytest.mark.parametrize(("failures", "passes"), [(0, 1), (2, 3)])

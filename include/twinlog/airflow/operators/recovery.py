@@ -32,8 +32,6 @@ def _failover(flow: FlowSettings, context: Context) -> Request:
         known=seen["known"],
         last_ended=seen["last_ended"],
         driver=recovery.driver_of(context["dag_run"]),
-        groups_at_ms=recovery.groups_at_ms(params),
-        consistent_cut=recovery.consistent_cut(params),
     )
 
 

@@ -11,7 +11,7 @@ from airflow.sdk import Param, get_current_context
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.recovery import MODES, consistent_cut, groups_at_ms, told_of
+from twinlog.airflow.recovery import MODES, told_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened, shown
 from twinlog.airflow.versions import AirflowSkipException
@@ -43,13 +43,6 @@ def params(flow: FlowSettings) -> dict[str, Param]:
             "Mode",
             "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
         ),
-        "groups_at": form.moment(
-            "Groups at", "Put groups where they stood at this time; empty: they go on where they stand."
-        ),
-        "consistent_cut": form.flag(
-            "Consistent cut",
-            "source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
-        ),
         "dry_run": form.dry_run(
             "Say what would be done, with the numbers of now; ask nobody, and change nothing."
         ),
@@ -59,30 +52,24 @@ def params(flow: FlowSettings) -> dict[str, Param]:
 def preview(flow_name: str) -> Json:
     """Say what a failover would do now, and change nothing; a dry run ends here.
 
-    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do, and UsageError for a
-    time at which nobody knows where groups stood.
+    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do.
     """
     from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import failover
     from twinlog.recovery.approved import last_ended
     from twinlog.recovery.report import at_risk
-    from twinlog.recovery.reverse import opened_reverse
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
     params = context["params"]
     configuration = read_configuration(ask_airflow)
-    flow, mode, at_ms = flow_called(configuration, flow_name), Mode(params["mode"]), groups_at_ms(params)
-    with opened(flow) as clusters, opened_reverse(configuration, flow) as reverse:
+    flow = flow_called(configuration, flow_name)
+    with opened(flow) as clusters:
         if flow.homes is None:
             require_ledger(flow, clusters.target)
         _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
-        if at_ms is not None:
-            failover.require_time(flow, ledger, at_ms)
-        cut = consistent_cut(params)
-        request = failover.Request(mode, "", dry_run=True, groups_at_ms=at_ms, consistent_cut=cut)
-        found = failover.look(flow, clusters, request, reverse)
+        found = failover.look(flow, clusters, failover.Request(Mode(params["mode"]), "", dry_run=True))
     push_note(context, note_lines(found), WHOLE)
     lost = at_risk(found.topics)
     document = {

@@ -29,20 +29,6 @@ ModeOption = Annotated[
     Mode,
     typer.Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
 ]
-GroupsAtOption = Annotated[
-    str | None,
-    typer.Option(
-        "--groups-at", metavar="TIME", help="Put groups where they stood at a time (twinlog groups --at)."
-    ),
-]
-ConsistentCutOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--consistent-cut/--no-consistent-cut",
-        help="source-dead: place groups where no transaction of the source is split (twinlog.consistent.cut).",
-        show_default=False,
-    ),
-]
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Approve beforehand. Without a terminal it is needed.")
 ]
@@ -55,8 +41,6 @@ def failover(
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    groups_at: GroupsAtOption = None,
-    consistent_cut: ConsistentCutOption = None,
     sign_with: SignOption = None,
     master: MasterOption = None,
     strict: options.StrictOption = False,
@@ -72,7 +56,6 @@ def failover(
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
 
-    at_ms = None if groups_at is None else options.parse_moment(groups_at, "--groups-at")
     configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
     seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     with (
@@ -81,7 +64,7 @@ def failover(
         WarmSpark() as spark,
     ):
         tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
-        asked = recovery.Request(mode, login(), dry_run, at_ms, consistent_cut=consistent_cut)
+        asked = recovery.Request(mode, login(), dry_run)
         report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
     show(report.document, output, _grids(report))
     if report.next:
@@ -132,20 +115,7 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
     ]
     columns = ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate")
     yield Grid(f"{report.flow}: not on the target", columns, rows)
-    if report.cut is not None:
-        yield _cut_grid(report)
     yield groups_grid(report.flow, report.groups)
-
-
-def _cut_grid(report: FailoverReport) -> Grid:
-    rows = [
-        (topic.topic, topic.remote_topic, it.partition, it.cut_upstream, it.cut_downstream, it.behind_cut)
-        for topic in report.topics
-        for it in topic.partitions
-        if it.behind_cut
-    ]
-    columns = ("topic", "copy", "partition", "upstream", "downstream", "records")
-    return Grid(f"{report.flow}: behind the consistent cut", columns, rows)
 
 
 def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:

@@ -212,8 +212,6 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     }
     if flow.copy.poison is PoisonPolicy.QUARANTINE:
         reasons[flow.quarantine_topic] = "write poisonous records aside"
-    if flow.copy.consistent_cut:
-        reasons[flow.transactions_topic] = "note the source's transactions"
     if flow.emit_heartbeats:
         reasons[flow.policy.heartbeats_topic()] = "write heartbeats"
     for topic, why in reasons.items():

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from twinlog.config.file.keys import Kind
 from twinlog.config.flow.values import (
-    BOOLEAN,
     MASTER,
     POSITIVE_INT,
     POSITIVE_LONG,
@@ -84,9 +83,6 @@ class CopySettings:
     poison: PoisonPolicy = setting(choice(PoisonPolicy), "twinlog.on.poison.record", "fail")
     """a record that the target cannot hold: `fail`, or `quarantine` (written aside to
     `mm2-quarantine.<source>.internal`: [chaos.md](chaos.md#poisonous-records))"""
-    consistent_cut: bool = setting(BOOLEAN, "twinlog.consistent.cut", "false")
-    """whether lanes note where the source's transactions begin and end, so that a failover without the source can place
-    groups where no transaction is split ([failover](failover.md#a-consistent-cut))"""
     compression: Compression = setting(choice(Compression), "twinlog.compression.type", "producer")
     """the codec of copied batches: `producer` leaves each as it is; `zstd`, `lz4`, `gzip` or `snappy` compresses in the
     lanes what becomes smaller by it, for a thin line to the target ([its

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twinlog.config.file.origin import Findings, Properties, Property, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow import precedence
-from twinlog.config.flow.copying import CopySettings, Guarantee
+from twinlog.config.flow.copying import CopySettings
 from twinlog.config.flow.failover import refuse_two_hooks
 from twinlog.config.flow.known_keys import KEYS
 from twinlog.config.flow.precedence import ROLES
@@ -81,7 +81,6 @@ def resolve_flow(
         progress_on_source=_progress_on_source(raw, source, target, read),
     )
     _refuse_times(read, settings.copy)
-    _refuse_cut(read, settings.copy)
     refuse_two_hooks(read, settings.failover)
     return ResolvedFlow(settings, tuple(read.trace.values()))
 
@@ -106,16 +105,6 @@ def _refuse_times(read: Reader, settings: CopySettings) -> None:
     else:
         message = f"is not below {limit} ({settings.transaction_timeout_ms}): no transaction could commit"
         read.refuse(commit, message, f"lower it, or raise {limit} too")
-
-
-def _refuse_cut(read: Reader, settings: CopySettings) -> None:
-    """Report a consistent cut of a copy that has no whole transactions."""
-    if settings.consistent_cut and settings.guarantee is not Guarantee.EXACTLY_ONCE:
-        message = f"needs exactly once: under {settings.guarantee} lanes write no transactions"
-        read.refuse("twinlog.consistent.cut", message, "set twinlog.guarantee = exactly_once")
-    if settings.consistent_cut and not settings.read_committed:
-        message = "needs read_committed: else records of undecided transactions are copied, too"
-        read.refuse("twinlog.consistent.cut", message, "set consumer.isolation.level = read_committed")
 
 
 def _refuse_what_cannot_be_followed(read: Reader, source: str, target: str) -> None:

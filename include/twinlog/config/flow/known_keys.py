@@ -68,6 +68,7 @@ _NO_ROUTES = (
 )
 
 LEFT: dict[str, str] = {
+    "twinlog.consistent.cut": "remove the line; applications on the target look for split transactions themselves",
     **{
         f"twinlog.transform.rules.NAME.route.{it}": _NO_ROUTES
         for it in ("to", "partitioner", "if.key.matches", "if.field")

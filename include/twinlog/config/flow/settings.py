@@ -336,11 +336,6 @@ class FlowSettings:
         """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
         return f"mm2-quarantine.{self.state_alias}.internal"
 
-    @property
-    def transactions_topic(self) -> str:
-        """Return the topic on the target for the source's transactions (`twinlog.consistent.cut`)."""
-        return f"mm2-transactions.{self.state_alias}.internal"
-
     def tail_topic(self, topic: str) -> str:
         """Return the topic on the target for records of a source topic that a failover left behind."""
         return f"mm2-tail.{self.source.alias}.{topic}.internal"

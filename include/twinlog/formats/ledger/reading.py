@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.parts import is_part, is_split, joined, part_keys
-from twinlog.formats.ledger.records import LedgerRecord, parse_ledger, require_known
+from twinlog.formats.ledger.records import LedgerRecord, left_kind, parse_ledger, require_known
 from twinlog.formats.ledger.writers import LaneWriter
 
 R = TypeVar("R", bound=LedgerEntry)
@@ -16,10 +16,14 @@ R = TypeVar("R", bound=LedgerEntry)
 
 @dataclass(frozen=True, slots=True)
 class ReadLedger:
-    """The records of a ledger, in the order of its keys; `left_over` are keys of parts that belong to no record."""
+    """The records of a ledger, in the order of its keys; `left_over` are keys of parts that belong to no record.
+
+    `passed_over` are the kinds it has that only earlier releases read.
+    """
 
     records: tuple[LedgerRecord, ...]
     left_over: tuple[bytes, ...] = ()
+    passed_over: frozenset[str] = frozenset()
 
 
 class _Parsed(NamedTuple):
@@ -49,8 +53,13 @@ class LedgerReading:
         known: dict[bytes, _Parsed] = {}
         parts: list[bytes] = []
         named: set[bytes] = set()
+        passed: frozenset[str] = frozenset()
         changed = False
         for key, value in latest.items():
+            if value is not None and (kind := left_kind(key)):
+                passed |= {kind}
+                named.update(part_keys(value) if is_split(value) else ())
+                continue
             seen = before.get(key)
             if seen is None or seen.value != value:
                 if value is None:
@@ -63,8 +72,8 @@ class LedgerReading:
             if seen.parts:
                 named.update(seen.parts)
         left = tuple(key for key in parts if key not in named)
-        if changed or len(known) != len(before) or left != found.left_over:
-            found = ReadLedger(tuple(each.record for each in known.values()), left)
+        if changed or len(known) != len(before) or (left, passed) != (found.left_over, found.passed_over):
+            found = ReadLedger(tuple(each.record for each in known.values()), left, passed)
         self._last = known, found
         return found
 
@@ -82,12 +91,12 @@ def _parsed(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> _
 
 
 def parse_whole(key: bytes, latest: Mapping[bytes, bytes | None]) -> LedgerRecord | None:
-    """Parse one record of a ledger, whole or in parts; None for a tombstone, and for a part.
+    """Parse one record of a ledger, whole or in parts; None for a tombstone, for a part, and for a kind that left.
 
     Raises FormatError as `LedgerReading.read`.
     """
     value = latest[key]
-    return None if value is None or is_part(key) else _parsed(key, value, latest).record
+    return None if value is None or is_part(key) or left_kind(key) else _parsed(key, value, latest).record
 
 
 def of_kind(latest: Mapping[bytes, bytes | None], kind: type[R]) -> Iterator[R]:

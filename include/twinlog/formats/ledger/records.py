@@ -21,7 +21,6 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
-from twinlog.formats.ledger.groups import GroupLook
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
 from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
@@ -78,16 +77,12 @@ class FlowPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneFence(LedgerEntry):
-    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes; lane 0 is the control lane.
-
-    `recording` is what its lanes note the source's transactions under (formats/transactions.py), "" if they do not.
-    """
+    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes; lane 0 is the control lane."""
 
     KIND: ClassVar[str] = "lane-fence"
     run_id: str
     lane_count: int
     at_ms: int
-    recording: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +174,15 @@ LedgerRecord = (
     | PromotionPlan
     | TailExported
     | DrillRun
-    | GroupLook
 )
 
 _RECORDS: Mapping[str, type[LedgerRecord]] = {record.KIND: record for record in get_args(LedgerRecord)}
-_KINDS = frozenset(kind.encode() for kind in (*_RECORDS, PART))
+LEFT_KINDS = {
+    "group-look": "where groups stood (`groups --at`); `twinlog translate --at` knows it from checkpoints"
+}
+"""Kinds that earlier releases wrote and nothing reads any more: what they hold, and what to do instead."""
+
+_KINDS = frozenset(kind.encode() for kind in (*_RECORDS, *LEFT_KINDS, PART))
 _OURS = b'{"version":%d,' % VERSION
 
 
@@ -210,6 +209,11 @@ def require_known(key: bytes) -> None:
     end = key.find(b'"', 2)
     if not key.startswith(b'["') or key[2:end] not in _KINDS:
         _kind(key)
+
+
+def left_kind(key: bytes) -> str:
+    """Return the kind of a record that nothing reads any more, "" for any other."""
+    return next((kind for kind in LEFT_KINDS if key.startswith(f'["{kind}"'.encode())), "")
 
 
 def _kind(key: bytes) -> str:

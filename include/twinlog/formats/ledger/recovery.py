@@ -72,15 +72,12 @@ class RecoveryRun(LedgerEntry):
     `known` records were known to be lost with the source; `at_risk_records` were all of them.  Either is None if it is
     not known: what came after the last cycle is in no number.  `cleared` says that nothing is
     left to do after the promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
-    `groups_at_ms` is the time to which groups go back, None if they go on where they stand.  With `consistent_cut` none
-    is placed where a transaction of the source would be split.
+    `groups_at_ms`, `consistent_cut` and `untold` were ways to fail over in earlier releases (`left_way`).
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
     and is promoted once its source is.  That of the reverse flow, which copies home, ends when that flow follows again.
     It names the flow that goes `home`, and remembers the denials that the failover has made on the reverse flow's
-    target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.  A failover of a
-    flow that only brings home is `untold` if its source is lost before a way home has begun: its target knows nothing
-    of what clients did there, until that is back and was asked.
+    target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.
     """
 
     KIND: ClassVar[str] = "recovery"
@@ -108,6 +105,16 @@ class RecoveryRun(LedgerEntry):
     denying: str = ""
     consistent_cut: bool = False
     untold: bool = False
+
+    @property
+    def left_way(self) -> str:
+        """Name how the run was to fail over, if that way has left twinlog; else ""."""
+        if self.untold:
+            return "before any way home had begun"
+        if self.consistent_cut:
+            return "with --consistent-cut"
+        return "with --groups-at" if self.groups_at_ms is not None else ""
+
     known: int | None = None
 
 

@@ -28,7 +28,6 @@ from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
 from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError, SourceError
 from twinlog.lane.copy.range_state import RangeCopy
-from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.transaction import Writer
@@ -155,9 +154,6 @@ class LaneCopy:
                     item.cutter.loopback = LoopbackRecords.of(writers, item.spec.loopback)
         for item in ranges:
             item.cutter.overwrites = True  # an answer is read before it is cut, and never again
-            if spec.recording:
-                loopback = item.cutter.loopback
-                item.transactions = SourceTransactions(spec.recording, loopback.writers if loopback else None)
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
@@ -264,8 +260,6 @@ class LaneCopy:
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-            # A block that was cut may have been written over.
-            found = copy.transactions.found_in(block, copy.sent) if copy.transactions is not None else []
             cut = copy.cutter.cut(block, copy.sent, aborted)
         except TwinlogError as error:
             copy.error = range_errors.unreadable(copy.name, error)
@@ -276,8 +270,6 @@ class LaneCopy:
             if copy.error is not None:
                 return
             copy.epoch = cut.leader_epoch
-        if copy.transactions is not None:
-            copy.transactions.note(found, cut.next_upstream)
         copy.reach(cut.next_upstream)
         # Old messages behind batches come again: the next fetch begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:

@@ -30,7 +30,6 @@ from twinlog.batches.transform.apply import Transform
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
-from twinlog.lane.copy.source_transactions import SourceTransactions
 from twinlog.lane.spec import RangeReport, RangeSpec
 from twinlog.offsets.segments import Extent
 
@@ -114,7 +113,6 @@ class RangeCopy:
     committed_epoch: int = -1
     latency_ms: int | None = None
     notes_chain: bool = False
-    transactions: SourceTransactions | None = None
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena, codec: int | None = None) -> RangeCopy:
@@ -245,8 +243,6 @@ class RangeCopy:
         self.counts.add_all(self.open_counts)
         if self.open_counts.newest_ms >= 0:
             self.latency_ms = at_ms - self.open_counts.newest_ms
-        if self.transactions is not None:
-            self.transactions.committed()
         self._begin()
 
     def take_back(self) -> None:
@@ -258,8 +254,6 @@ class RangeCopy:
         if self.sent > self.committed:
             self.error = None
         self.epoch = self.committed_epoch
-        if self.transactions is not None:
-            self.transactions.taken_back()
         self._begin()
         self.reach(self.committed)
 

@@ -15,8 +15,6 @@ from twinlog.formats.ledger.records import Quarantine
 from twinlog.formats.ledger.topics import CopiedThrough, LeaderEpoch
 from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.formats.mm2 import connect_offset
-from twinlog.formats.transactions import PARTITION as TRANSACTIONS_PARTITION
-from twinlog.formats.transactions import Seen
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.spec import StateTopics
@@ -46,7 +44,7 @@ class StateRecord(OfPartition):
 
 
 def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
-    """Yield progress, map, quarantined offsets and transactions of the ranges that advanced in the open transaction."""
+    """Yield progress, map and quarantined offsets of the ranges that advanced in the open transaction."""
     for copy in progressed:
         spec = copy.spec
         yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
@@ -60,29 +58,16 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
         if copy.notes_chain:
             chain = CopiedThrough(*spec.life, spec.chain.print, spec.start)
             yield StateRecord.of_ledger(state.ledger_topic, chain)
-        yield from _seen_transactions(state, copy)
         for offset, reason in copy.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
             yield StateRecord.of_ledger(state.ledger_topic, entry)
-
-
-def _seen_transactions(state: StateTopics, copy: RangeCopy) -> Iterator[StateRecord]:
-    if copy.transactions is None or not copy.transactions.events:
-        return
-    noted = copy.transactions
-    spec, events = copy.spec, tuple(noted.events)
-    seen = Seen(*spec.life, noted.recording, copy.committed, copy.sent, events)
-    for part in seen.split():
-        yield StateRecord(state.transactions_topic, TRANSACTIONS_PARTITION, part.key(), part.value())
 
 
 def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
     """Return the partitions to which `of_ranges` writes of ranges, as far as they are known before anything is sent."""
     progress = {TopicPartition(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
     maps = {TopicPartition(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges}
-    if not any(it.transactions is not None and it.transactions.events for it in ranges):
-        return progress | maps
-    return progress | maps | {TopicPartition(state.transactions_topic, TRANSACTIONS_PARTITION)}
+    return progress | maps
 
 
 def own_key(state: StateTopics, key: bytes) -> connect_offset.SourceOffsetKey | None:

@@ -75,8 +75,7 @@ class Grant:
 
     `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are absent.
     `copy_ends` are the ends of the copies at that progress (downstream), as far as they are known.  `mark` tells this
-    fence from later ones.  `recording` is what the lanes note the source's transactions under, "" if they do not; it is
-    `carried_on` if it began with an earlier fence.  `writers` are the producers of all lanes that were fenced, granted
+    fence from later ones.  `writers` are the producers of all lanes that were fenced, granted
     or not.  `ours` are the producer ids of all lanes that ever existed.
     """
 
@@ -87,8 +86,6 @@ class Grant:
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
     copy_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    recording: str = ""
-    carried_on: bool = False
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -178,8 +175,7 @@ def _fenced(
         # In a transaction of its own: a claim that loses must not leave a fence, with a lane count, over another's.
         _commit_through_control_lane(control, state, [identity.claim(now)], flow)
         require_claimed(identity, read_owned(logs, logs.ledger.read(target)))
-    recording, carried_on = _recording(state, last_fence(ledger), f"{run_id}/{now}")
-    entries = (LaneFence(run_id, count, now, recording), *_unknown_writers(writers, ledger, now))
+    entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _commit_through_control_lane(control, state, entries, flow)
     log = logs.progress.read(target)
     ours = frozenset(lane_writers(ledger.committed) | lane_writers(_undecided(ledger)))
@@ -201,21 +197,7 @@ def _fenced(
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     mark = FenceMark(run_id, now, ledger_end)
     ends = copy_ends(log, state)
-    return Grant(
-        run_id, tuple(granted), progress, mark, tuple(writers), ours, ends, recording, carried_on=carried_on
-    )
-
-
-def _recording(state: StateTopics, before: LaneFence | None, other: str) -> tuple[str, bool]:
-    """Return what the source's transactions are noted under, and whether that goes on from the last fence.
-
-    A fence between the two, of a driver that notes nothing, would have fenced us.  What it copied is not noted, so
-    another recording begins behind it.  Pure.
-    """
-    if not state.transactions_topic:
-        return "", False
-    carried_on = before is not None and bool(before.recording)
-    return (before.recording, True) if before is not None and carried_on else (other, False)
+    return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours, ends)
 
 
 def read_owned(logs: FenceLogs, ledger: LogState) -> Owned:

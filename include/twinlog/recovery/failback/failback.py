@@ -5,7 +5,6 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -26,9 +25,8 @@ from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
 from twinlog.recovery.report import Documented, Outcome, PlacedGroup, State, StepReport, done, failed, skipped
-from twinlog.recovery.reverse import Way, as_noted
+from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.timed import Told, timed
-from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
@@ -135,25 +133,13 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
 
 
 def _told(flow: FlowSettings, clusters: Clusters, request: Request) -> FlowSettings:
-    """Return a flow home that knows where the copies end; the one in the other direction has to tell it first.
+    """Return a flow home that knows where the copies end; a way home has told it.
 
     Raises TerminalError `no-way-home` if that is not known: what is on one side alone could only be guessed.
     """
-    if request.reverse is not None and not request.dry_run:
-        there = Way(request.reverse, Clusters(clusters.target, clusters.source))
-        actor = Actor(request.by, f"failback-{uuid.uuid4().hex[:12]}")
-        homes.note_copied_ends(there, Way(flow, clusters), actor)
     known = as_noted(replace(flow, homes={}), clusters.target)
     if known.homes:
         return known
-    if request.dry_run:
-        raise TerminalError(
-            f"{flow.target.alias} was never told how far the copies on {flow.source.alias} go, so what"
-            f" {flow.source.alias} alone has cannot be counted in a dry run",
-            hint=f"`twinlog failback --flow '{flow.name}'` notes that, and saves it",
-            code="no-way-home",
-            flow=flow.name,
-        )
     raise TerminalError(
         f"what {flow.source.alias} alone has is not known: no ledger there says how far the copies go",
         hint=f"`twinlog recovery status` says where {request.reverse.name if request.reverse else 'the flow'} stands;"

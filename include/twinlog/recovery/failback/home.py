@@ -26,7 +26,7 @@ from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.procedure import StepName, Tail, left, steps_of
+from twinlog.recovery.procedure import STEPS, StepName, Tail, left
 from twinlog.recovery.report import State, StepReport, done
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import timed
@@ -171,7 +171,7 @@ def _preview(
     texts = {**found, **_numbers(there, work, request)}
     done_already = {it.name: it for it in failover.done_before(under_way)} if under_way else {}
     todo = set(left(FAILBACK, under_way))
-    for step in steps_of(FAILBACK):
+    for step in STEPS[FAILBACK]:
         if step.name is StepName.COMPARE:
             work.steps.append(row)
         elif step.name in todo:

@@ -15,15 +15,13 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.policy.selection import is_internal
-from twinlog.recovery.journal import Journal
 from twinlog.recovery.reverse import Way, with_homes
-from twinlog.recovery.transitions import Actor, Move, PassedOver
+from twinlog.recovery.transitions import Move, PassedOver
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.state.progress import read_progress
@@ -98,34 +96,6 @@ def make_known(there: Way, back: Way) -> None:
     if topic_id not in {it.ledger_topic_id for it in known}:
         note = ReverseFlow(name, topic_id, clock.now_ms())
         write_ledger(there.flow, there.clusters.target, [note])
-
-
-def note_copied_ends(there: Way, back: Way, actor: Actor) -> None:
-    """Tell the flow home, once B is back, where the copies end: A was promoted before any way home had begun.
-
-    That is done once, while the promoted flow `there` still copies nothing; from then on the run is as that of a
-    cluster that was lost on the way home.  Raises as `named` and `begin`, and errors of the clusters.
-    """
-    flow, target = back.flow, back.clusters.target
-    if flow.homes is None or target.describe_topics([flow.ledger_topic]).refused:
-        return
-    run = read_ledger(flow, target).present_recovery
-    known = read_ledger(there.flow, there.clusters.target)
-    failover = known.present_failover
-    if run is None or not run.untold or run.promoted_ms is None or failover is None:
-        return
-    if known.phase not in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}:
-        return
-    way = named(FlowSnapshot(there.flow, there.clusters), back)
-    make_known(there, way)
-
-    def move(now: Ledger) -> Move | None:
-        mine = now.present_recovery
-        if mine is None or mine.run != run.run or not mine.untold:
-            return None
-        return begin(Move(replace(mine, untold=False)), there, way, failover.run, now)
-
-    Journal(way.flow, way.clusters, actor, ask_source=True).move(move)
 
 
 def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> Move:

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.clock import iso
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import counting
 from twinlog.formats.ledger.recovery import RecoveryRun
@@ -49,15 +48,10 @@ def approve(scene: Scene) -> Outcome:
     else:
         assert scene.loss is not None  # the step before has counted it
         cost = scene.loss.cost
-        if not scene.untold:
-            ledger = read_ledger(flow, scene.clusters.target)
-            scene.groups = shown(read_placings(flow, scene.clusters.target, ledger, scene.limits))
+        ledger = read_ledger(flow, scene.clusters.target)
+        scene.groups = shown(read_placings(flow, scene.clusters.target, ledger))
     if text := skips(scene.groups):
         cost = f"{cost}, but {text}"
-    if scene.groups_at_ms is not None:
-        cost = f"{cost}, groups go back to {iso(scene.groups_at_ms)}"
-    if scene.cut is not None:
-        cost = f"{cost}, groups go on before the consistent cut as of {iso(scene.cut.as_of_ms)}"
     question = (
         f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
         " placed"
@@ -172,7 +166,6 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
         **to_json(replace(run, evidence="", evidence_sha256="")),
         "topics": to_json(scene.topics),
         "groups": to_json(scene.groups),
-        "cut": to_json(scene.cut),
         "notes": list(scene.notes),
     }
     return evidence.write(scene.flow, scene.run, recovery, scene.tools.seal)

@@ -15,7 +15,6 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.checks.partitions import PartitionRow
-from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
@@ -402,7 +401,7 @@ def moved_since(scene: Scene) -> str:
     if left.records is None:
         return f"{left.blind} on {scene.flow.source.alias}"
     result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
-    return _group_moved(scene, [it for it in result.rows if not _put_back(scene, it)])
+    return _group_moved(scene, result.rows)
 
 
 def _group_moved(scene: Scene, rows: Sequence[GroupPartitionRow]) -> str:
@@ -416,9 +415,3 @@ def _group_moved(scene: Scene, rows: Sequence[GroupPartitionRow]) -> str:
         it for it in placed(rows) if (it.skipped or 0) > told.get((it.group, it.topic, it.partition), 0)
     )
     return f"{more}, more than before" if more else ""
-
-
-def _put_back(scene: Scene, row: GroupPartitionRow) -> bool:
-    """Say whether a group stands where `--groups-at` has put it, and has no members there."""
-    place = scene.put_back.get(GroupPartition(row.group, row.remote_topic, row.partition))
-    return place is not None and row.committed_there == place and row.reason is not SyncReason.ACTIVE_THERE

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
-from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
-from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import CutReport, Outcome, PlacedGroup, TopicAtRisk
+from twinlog.recovery.report import Outcome, PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
 
@@ -55,11 +53,7 @@ class Scene:
 
     `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  `proved_drained` says that in
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
-    topics to which the source let nobody write then.  `groups_at_ms` is
-    the time to which groups go back, None if they go on where they stand; `put_back` are the places they have then.
-    `steps` are all that the run was asked for. `cut` is the consistent cut, if one was asked for; no group is
-    placed behind its `limits` (downstream offsets). `untold`: the target knows nothing of the lost source
-    (steps/untold.py).
+    topics to which the source let nobody write then.
     """
 
     flow: FlowSettings
@@ -74,12 +68,6 @@ class Scene:
     proved_drained: bool = False
     shut: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
-    groups_at_ms: int | None = None
-    put_back: Mapping[GroupPartition, int] = field(default_factory=dict)
-    cut: CutReport | None = None
-    steps: tuple[StepName, ...] = ()
-    limits: Mapping[TopicPartition, int] = field(default_factory=dict)
-    untold: bool = False
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""

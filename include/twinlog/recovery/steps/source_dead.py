@@ -33,10 +33,6 @@ def count_loss(scene: Scene) -> Outcome:
     return done(loss.told)
 
 
-NO_LIMIT = 1 << 63
-"""Behind every offset."""
-
-
 @dataclass(frozen=True, slots=True)
 class Placing:
     """Tell where one group goes on: its last checkpoint, the offset to commit, and what is committed there now.
@@ -66,7 +62,7 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     """Commit the position of every group that has a checkpoint; groups with members on the target are left alone."""
     target, flow = scene.clusters.target, scene.flow
     ledger = read_ledger(flow, target)
-    placings = read_placings(flow, target, ledger, scene.limits)
+    placings = read_placings(flow, target, ledger)
     spared = frozenset(waived(ledger.waivers, clock.now_ms()))
     blocked = [it for it in placings if it.trouble and not spared & {"", it.key.group}]
     if blocked:
@@ -119,16 +115,8 @@ def commit(target: Cluster, changes: Mapping[str, Mapping[TopicPartition, Offset
     return None
 
 
-def read_placings(
-    flow: FlowSettings,
-    target: ClusterReader,
-    ledger: Ledger,
-    limits: Mapping[TopicPartition, int] | None = None,
-) -> tuple[Placing, ...]:
-    """Decide for every checkpoint of the incarnations copied now; no group is placed behind `limits` (downstream).
-
-    Raises errors of the target.
-    """
+def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> tuple[Placing, ...]:
+    """Decide for every checkpoint of the incarnations copied now.  Raises errors of the target."""
     noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
     wanted = {it.checkpoint.group for it in noted.values()}
     committed = target.committed_offsets(wanted).found if wanted else {}
@@ -140,7 +128,7 @@ def read_placings(
         it for it in copies if it.topic in described and it.partition < len(described[it.topic].partitions)
     }
     ends = target.offsets(there).found
-    return place(flow, ledger, read_packed(flow, target), noted, committed, states, ends, limits, gone)
+    return place(flow, ledger, read_packed(flow, target), noted, committed, states, ends, gone)
 
 
 def place(
@@ -151,14 +139,13 @@ def place(
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
     states: Mapping[str, GroupState],
     ends: Mapping[TopicPartition, PartitionOffsets],
-    limits: Mapping[TopicPartition, int] | None = None,
     gone: Collection[str] = (),
 ) -> tuple[Placing, ...]:
     """Decide where each group goes on; copies that are `gone`, and not missed, have no place.  Pure.
 
     The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.  If a
     topic has the same name on both sides, or records came home to it, the checkpoint itself is kept: the reverse flow's
-    map was on the source.  A group that stands behind its limit goes back to it.
+    map was on the source.
     """
     source_of, gaps = sources_of_copies(flow, ledger), never_copied(ledger)
     found: list[Placing] = []
@@ -179,10 +166,7 @@ def place(
                 maps.seen(known), it.upstream_offset, offset, log, gaps.get(known, ())
             )
         offset = min(max(offset, log.log_start), log.end)
-        limit = max(log.log_start, (limits or {}).get(place, NO_LIMIT))
-        too_far = there is not None and there.offset > limit
-        offset, exact = limit if too_far else min(offset, limit), exact and offset <= limit
-        stands = there is not None and there.offset >= offset and not too_far
+        stands = there is not None and there.offset >= offset
         active = states.get(it.group, GroupState.DEAD).active
         trouble = (
             f"it has members on {flow.target.alias}, and stands at {there.offset if there else 'no position'} instead"

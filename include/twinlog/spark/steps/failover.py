@@ -35,8 +35,6 @@ def run(
         request.known,
         request.last_ended,
         request.driver,
-        request.groups_at_ms,
-        request.consistent_cut,
     )
     with (
         open_clusters(flow) as clusters,
