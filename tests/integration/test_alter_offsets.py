@@ -89,32 +89,6 @@ def test_offsets_left_out_are_a_gap_and_never_copied(cluster_a, cluster_b, made)
     assert ("equal", 20) == (audited.verdict.value, audited.compared)
 
 
-def test_a_move_back_over_copies_is_refused_and_over_what_was_left_out_is_copied_after_all(
-    cluster_a, cluster_b, made
-) -> None:
-    """No record is in the copy twice; what was left out by mistake arrives, in order, if nothing came behind it."""
-    topic, flow = made()
-    write(cluster_a, topic, *range(10))
-    cycle(flow)
-    write(cluster_a, topic, *range(10, 20))
-    hold(flow, topic)
-    move(flow, topic, "latest")
-    with pytest.raises(TerminalError) as refused:
-        move(flow, topic, "9")
-    assert ("alter-refused", True) == (refused.value.code, "twice" in refused.value.message)
-    move(flow, topic, "12")
-    go_on(flow, topic)
-    cycle(flow)
-    assert [*range(10), *range(12, 20)] == contents(cluster_b, f"A.{topic}")
-    hold(flow, topic)
-    with pytest.raises(TerminalError) as again:
-        move(flow, topic, "10")
-    assert "alter-refused" == again.value.code
-    with open_clusters(flow) as clusters:
-        gaps = [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
-    assert [(10, 11)] == [(it.first_offset, it.last_offset) for it in gaps]
-
-
 def test_nothing_moves_while_the_flow_may_copy(cluster_a, made) -> None:
     """Neither flow nor topic is paused: the offsets stay, and the line says what to do first."""
     topic, flow = made()
@@ -127,15 +101,3 @@ def test_nothing_moves_while_the_flow_may_copy(cluster_a, made) -> None:
     with pytest.raises(TerminalError) as running:
         move(flow, topic, "latest")
     assert "not-paused" == running.value.code
-
-
-def test_a_start_that_was_too_late_is_moved_back_to_the_first_record(cluster_a, cluster_b, made) -> None:
-    """auto.offset.reset=latest left all of it out; nothing is copied yet, so everything can still be."""
-    topic, flow = made(A__consumer__auto__offset__reset="latest")
-    write(cluster_a, topic, *range(5))
-    cycle(flow)
-    hold(flow)
-    move(flow, topic, "earliest")
-    go_on(flow)
-    cycle(flow)
-    assert [*range(5)] == contents(cluster_b, f"A.{topic}")

@@ -8,11 +8,9 @@ import pytest
 
 from twinlog.checks.gaps import GapState
 from twinlog.errors import TerminalError, UsageError
-from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState, GapCause
 from twinlog.formats.ledger.topics import (
     Beginning,
-    GapAcknowledged,
     Incarnation,
     LeaderEpoch,
     TopicPause,
@@ -73,23 +71,6 @@ def test_a_move_forward_is_a_gap_of_the_map_and_of_the_ledger(
         (it.from_offset, it.to_offset, it.by, it.reason, it.run_id) for it in ledger.altered
     ]
     assert () == ledger.leader_epochs
-
-
-def test_a_move_back_undoes_what_was_left_out(flow, target, orders, topic_id, move) -> None:
-    """The gap shrinks, then goes with whoever acknowledged it; what was audited behind it is audited anew."""
-    move("5")
-    gap_answered = GapAcknowledged("orders", topic_id, 0, 2, 4, "fine", "ann", 1)
-    audit = PartitionAudit("orders", topic_id, 0, "A.orders", "rid", 0, 5, 2, 2, 2, 0, (), 0, (), 1)
-    write_ledger(flow, target, [gap_answered, audit])
-    move("4")
-    ledger = read_ledger(flow, target)
-    assert [(2, 3, 2)] == [(it.first_offset, it.last_offset, it.records_estimate) for it in ledger.gaps]
-    assert ((), (gap_answered,)) == (ledger.audits, ledger.acknowledged)
-    move("2")
-    ledger = read_ledger(flow, target)
-    assert ((), ()) == (ledger.gaps, ledger.acknowledged)
-    assert 1 == read_progress(flow, target)[orders]
-    assert 2 == read_maps(flow, target)[SourceIncarnation("orders", topic_id, 0)].end_upstream
 
 
 def test_what_cannot_be_is_refused_and_changes_nothing(flow, target, orders, move) -> None:

@@ -16,14 +16,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.formats.ledger.topics import OffsetsAltered
-from twinlog.lane.copy.state_records import StateRecord, progress_record
-from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.alter_plan import (
     Alteration,
     Direction,
     Standing,
-    acknowledged,
-    gaps_undone,
     offset_wanted,
     plan_alteration,
     why_not_held,
@@ -31,15 +27,11 @@ from twinlog.lifecycle.alter_plan import (
 from twinlog.lifecycle.held import hold, left_by_a_person, look, refuse_unheld, without_epoch
 from twinlog.lifecycle.plan import Lost
 from twinlog.lifecycle.records import (
-    begun_anew,
     crossing,
     describe,
-    forgotten,
-    map_cut,
     noted,
 )
 from twinlog.state.ledger import Ledger
-from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ def preview(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> Alte
     the move would be refused, and errors of clusters.
     """
     snapshot, at = look(flow, clusters, asked.topic, asked.partition)
-    move = plan_alteration(at, offset_wanted(asked.to, at), snapshot.ledger)
+    move = plan_alteration(at, offset_wanted(asked.to, at))
     gaps = tuple(_gaps(clusters, at, move, snapshot.ledger, clock.now_ms()))
     return AlterResult(flow.name, move, False, gaps, why_not_held(snapshot.ledger, asked.topic))
 
@@ -94,16 +86,13 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
         return first
     owned, snapshot, at = hold(flow, clusters, asked.topic, asked.partition, "alter")
     ledger = snapshot.ledger
-    move = plan_alteration(at, offset_wanted(asked.to, at), ledger)
+    move = plan_alteration(at, offset_wanted(asked.to, at))
     if move.direction is Direction.NOWHERE:
         return AlterResult(flow.name, move, False)
     now = clock.now_ms()
     gaps = tuple(_gaps(clusters, at, move, ledger, now))
     copy_end = owned.grant.copy_ends.get(at.topic_partition)
-    if move.direction is Direction.FORWARD:
-        records = [it for gap in gaps for it in crossing(owned.state, gap, copy_end)]
-    else:
-        records = [*_back(owned.state, at, move, snapshot, copy_end)]
+    records = [it for gap in gaps for it in crossing(owned.state, gap, copy_end)]
     note = OffsetsAltered(
         *at.life, now, move.from_offset, move.to_offset, asked.by, asked.reason.strip(), owned.run_id
     )
@@ -120,18 +109,3 @@ def _gaps(clusters: Clusters, at: Standing, move: Alteration, ledger: Ledger, no
     if move.left_out is not None:
         first, end = move.left_out
         yield left_by_a_person(clusters, at, first, end, GapCause.OFFSETS_ALTERED, now_ms)
-
-
-def _back(
-    state: StateTopics, at: Standing, move: Alteration, snapshot: FlowSnapshot, copy_end: int | None
-) -> Iterator[StateRecord]:
-    """Forget that the offsets from `move.to_offset` on were passed: by progress, map, gaps and audits."""
-    ledger, to = snapshot.ledger, move.to_offset
-    yield progress_record(state, at.topic, at.partition, to - 1 if to else None, copy_end if to else None)
-    yield from map_cut(state, at.life, snapshot.maps.get(at.life), to)
-    yield from begun_anew(state, at.life, ledger, to)
-    for gap, left in gaps_undone(ledger, at, to):
-        yield noted(state, left) if left is not None else forgotten(state, gap)
-        answered = acknowledged(ledger, gap)
-        if left is None and answered is not None:
-            yield forgotten(state, answered)

@@ -7,7 +7,6 @@ does.  What is decided is decided by what is read behind the fence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import NoReturn
 
 from twinlog.cluster.open import Clusters
@@ -60,7 +59,7 @@ def standing(
     """Find where the copy of a partition stands, by `progress` (last copied upstream offsets).
 
     Raises UsageError for a topic or partition that the flow does not have, TerminalError `alter-refused` for one that
-    has a problem or has not begun, and UnreadableMap.
+    has a problem or has not begun.
     """
     flow, ledger = snapshot.flow, snapshot.ledger
     topic, partition = _found(snapshot, topic_name, number)
@@ -74,8 +73,7 @@ def standing(
             code=REFUSED,
             topic=topic.topic,
         )
-    begun = ledger.beginnings.get(topic.topic)
-    at = Standing(
+    return Standing(
         topic.topic,
         topic.topic_id,
         topic.remote_topic,
@@ -83,11 +81,7 @@ def standing(
         goes_on,
         partition.source.log_start,
         partition.source.readable_end(read_committed=flow.copy.read_committed),
-        partition.begins,
-        begun is not None and begun.into_empty,
     )
-    packed = snapshot.maps.get(at.life)
-    return replace(at, offset_map=packed.open() if packed is not None else None)
 
 
 def _found(snapshot: FlowSnapshot, name: str, number: int) -> tuple[DiscoveredTopic, DiscoveredPartition]:

@@ -61,10 +61,7 @@ def alter(
     flow: options.OneFlowOption = None,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
-    """Let the copy of a paused partition go on at another upstream offset; what it leaves out becomes a gap.
-
-    A move back is refused where it would copy records a second time.
-    """
+    """Let the copy of a paused partition go on at a later upstream offset; what it leaves out becomes a gap."""
     from twinlog.lifecycle import alter as altering
 
     _, chosen = load_one_flow(config, flow)
@@ -94,12 +91,11 @@ def _positions(found: CopyPositions) -> Iterator[Grid]:
 
 
 def _moved(done: AlterResult) -> Iterator[Grid]:
-    columns = "topic | partition | from: from_offset | to: to_offset | never_copied | copied_after_all"
+    columns = "topic | partition | from: from_offset | to: to_offset | never_copied"
     title = f"{done.flow}: {'moved' if done.changed else 'would be moved'} (upstream offsets)"
     yield Grid.of(
         title,
         columns,
         [done.move],
         never_copied=lambda _: sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
-        copied_after_all=lambda it: it.again[1] - it.again[0] if it.again is not None else 0,
     )

@@ -27,7 +27,7 @@ class GapCause(StrEnum):
 
 
 LEFT_BY_A_PERSON = frozenset({GapCause.OFFSETS_ALTERED, GapCause.QUARANTINE})
-"""Causes of ranges that a person left without copies; the source may hold them, and a move back may copy them."""
+"""Causes of ranges that a person left without copies; the source may hold them."""
 
 
 class IncarnationReason(StrEnum):
