@@ -566,6 +566,30 @@ def test_acls_of_every_shape_follow_the_copies_and_go_when_they_go(
         source.delete_acls([*wanted, stranger]).require()
 
 
+def test_rights_to_everything_do_not_reach_the_flows_state(pair: Pair, staged: Callable[..., Stage]) -> None:
+    """An application that may do all on A writes to its copy on B, and neither to twinlog's topics nor as a lane."""
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    stage = staged(replication__policy__class=identity, twinlog__metadata__profile="promoted")
+    wanted = [
+        on_source(stage, "TOPIC * jo ALL ALLOW"),
+        on_source(stage, "TRANSACTIONAL_ID * jo WRITE ALLOW"),
+    ]
+    pair.admin.source.create_acls(wanted).require()
+    before = set(pair.admin.target.describe_acls())
+    clusters = Clusters(as_administrator(pair.a, stage.alias), as_administrator(pair.b, "B"))
+    try:
+        sync_topics.run(stage.flow, clusters)
+        assert not sync.run(stage.flow, clusters).refused
+        time.sleep(0.3)
+        assert "done" == writes(pair.b, "jo", stage.topic, f"tx-{stage.topic}")
+        refused = writes(pair.b, "jo", stage.flow.ledger_topic, f"tx-{stage.topic}")
+        assert "TOPIC_AUTHORIZATION_FAILED" == refused
+        assert "done" != writes(pair.b, "jo", stage.topic, transactional_id(stage.flow.name, 0))
+    finally:
+        pair.admin.source.delete_acls(wanted).require()
+        pair.admin.target.delete_acls(set(pair.admin.target.describe_acls()) - before).require()
+
+
 def test_a_plan_that_drifted_or_was_edited_is_refused(
     pair: Pair, staged: Callable[..., Stage], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -83,7 +83,11 @@ def removed(plan) -> set[AclBinding]:
         ("promoted", "TOPIC orders jo ALL ALLOW", "TOPIC A.orders jo ALL ALLOW"),
         ("promoted", "TOPIC orders jo WRITE ALLOW", "TOPIC A.orders jo WRITE ALLOW"),
         ("promoted", "TOPIC orders.. jo WRITE ALLOW", "TOPIC A.orders.. jo WRITE ALLOW"),
-        ("promoted", "TOPIC * jo WRITE ALLOW", "TOPIC A... jo WRITE ALLOW"),
+        ("promoted", "TOPIC * jo READ ALLOW", "TOPIC A... jo READ ALLOW"),
+        ("promoted", "TRANSACTIONAL_ID tx jo WRITE ALLOW", "TRANSACTIONAL_ID tx jo WRITE ALLOW"),
+        ("promoted", "TRANSACTIONAL_ID tw.. ANONYMOUS WRITE ALLOW", None),
+        ("promoted", "TRANSACTIONAL_ID * * WRITE ALLOW", None),
+        ("promoted", "TRANSACTIONAL_ID * jo WRITE DENY", "TRANSACTIONAL_ID * jo WRITE DENY"),
         ("promoted", "GROUP g.. jo ALL ALLOW", "GROUP g.. jo ALL ALLOW"),
         ("promoted", "TRANSACTIONAL_ID tx.. jo WRITE ALLOW", "TRANSACTIONAL_ID tx.. jo WRITE ALLOW"),
         ("promoted", "TRANSACTIONAL_ID twinlog-B->A-.. rep WRITE ALLOW", None),
@@ -97,16 +101,51 @@ def test_what_becomes_of_one_acl(flow, profile, source, expected):
     flow = replace(flow, groups=NameFilter((".*",), ("connect-.*",)))
     plan = planned(flow, profile, acls(source))
     assert ({acl(expected)} if expected else set()) == added(plan)
-    assert (expected is None) == bool(plan.left_out and plan.left_out[0].reason)
+    refused = [it for it in plan.drift if it.message.endswith("; not sent")]
+    assert (expected is None) == bool(refused or (plan.left_out and plan.left_out[0].reason))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("TOPIC * jo WRITE ALLOW", [f"TOPIC A.{it} jo WRITE ALLOW" for it in TOPICS]),
+        ("TOPIC * jo ALL ALLOW", [f"TOPIC A.{it} jo ALL ALLOW" for it in TOPICS]),
+        (
+            "TRANSACTIONAL_ID * jo WRITE ALLOW",
+            ["TRANSACTIONAL_ID * jo WRITE ALLOW", "TRANSACTIONAL_ID twinlog-.. jo WRITE DENY"],
+        ),
+        (
+            "TRANSACTIONAL_ID t.. jo ALL ALLOW",
+            ["TRANSACTIONAL_ID t.. jo ALL ALLOW", "TRANSACTIONAL_ID twinlog-.. jo ALL DENY"],
+        ),
+    ],
+)
+def test_what_would_reach_the_flows_state_is_split(flow, source, expected):
+    """One ACL for each copy; ids are unknown, so twinlog's own are denied."""
+    assert acls(*expected) == added(planned(flow, "promoted", acls(source)))
 
 
 def test_with_unchanged_names_acls_stay_as_they_are(flow):
-    """Identity policy: a star is a star, and the plan says that this is more than the copies."""
+    """Identity policy: a star would reach twinlog's topics, so it becomes one ACL for each copy."""
     flow = replace(flow, policy=IdentityReplicationPolicy(source_alias="A"))
     source = acls("TOPIC * jo READ ALLOW", "TOPIC orders.. jo READ ALLOW", "TOPIC pay jo READ ALLOW")
     plan = planned(flow, "standby", source)
-    assert source == added(plan)
-    assert ("User:jo READ on every topic: on B that is more than the copies",) == plan.notes
+    star = acls("TOPIC * jo READ ALLOW")
+    assert source - star | acls(*(f"TOPIC {it} jo READ ALLOW" for it in TOPICS)) == added(plan)
+    (refused,) = planned(flow, "mm2", star).drift
+    assert "it would reach the topics in which flows keep their state; not sent" == refused.message
+
+
+def test_a_prefix_that_is_more_than_the_copies_is_named(flow):
+    """B has topics of its own that begin so."""
+    flow = replace(
+        flow,
+        policy=IdentityReplicationPolicy(source_alias="A"),
+        metadata=MetadataSettings(profile=Profile.STANDBY),
+    )
+    source = tuple(acls("TOPIC orders.. jo READ ALLOW"))
+    plan = plan_acls(flow, AclState(source, (), TOPICS, ("orders", "orders-of-b", "mm2-x")), [])
+    assert ("User:jo READ on topics orders*: on B that is orders-of-b as well",) == plan.notes
 
 
 def test_copies_without_a_common_prefix_get_one_acl_each(flow):
@@ -208,7 +247,19 @@ bindings = st.sets(
         AclBinding,
         st.sampled_from(["TOPIC", "GROUP", "TRANSACTIONAL_ID", "CLUSTER", "USER"]),
         st.sampled_from(["LITERAL", "PREFIXED"]),
-        st.sampled_from(["*", "orders", "o", "pay", "A.", "twinlog-x", "kafka-cluster"]),
+        st.sampled_from([
+            "*",
+            "orders",
+            "o",
+            "pay",
+            "A.",
+            "m",
+            "mm2-l",
+            "c",
+            "t",
+            "twinlog-x",
+            "kafka-cluster",
+        ]),
         st.sampled_from(["User:jo", "User:*", "Group:x"]),
         st.sampled_from(["*", "10.0.0.1"]),
         st.sampled_from(["ALL", "READ", "WRITE", "DESCRIBE", "IDEMPOTENT_WRITE", "DELETE"]),
@@ -216,6 +267,24 @@ bindings = st.sets(
     ),
     max_size=12,
 )
+
+
+STATE = ("mm2-ledger.A.internal", "mm2-quarantine.A.internal", "mm2-tail.A.internal")
+
+
+@given(bindings, st.sampled_from(list(Profile)), st.booleans())
+def test_no_allow_reaches_the_flows_state(base_flow, source, profile, unchanged_names):
+    """Whatever the source allows; of checkpoints applications get what readers need."""
+    policy = IdentityReplicationPolicy(source_alias="A") if unchanged_names else base_flow.policy
+    given_now = added(planned(replace(base_flow, policy=policy), profile.value, source))
+    for it in given_now:
+        if it.permission == "ALLOW":
+            assert not any(it.is_about(topic) for topic in STATE)
+            assert it.operation in {"READ", "DESCRIBE"} or not it.is_about("A.checkpoints.internal")
+        if it.permission == "ALLOW" and it.resource_type == "TRANSACTIONAL_ID":
+            ours = it.name == "*" or (it.pattern == "PREFIXED" and "twinlog-".startswith(it.name))
+            denied = replace(it, pattern="PREFIXED", name="twinlog-", permission="DENY")
+            assert not it.name.startswith("twinlog-") and (not ours or denied in given_now)
 
 
 @given(bindings, st.sampled_from(list(Profile)), st.booleans())
@@ -244,7 +313,8 @@ def test_laws_of_every_plan(base_flow, source, target, ours, profile):
     assert not added(plan) & target
     for it in added(plan):
         sources = {each for each in source if each.principal == it.principal and each.host == it.host}
-        same = {each for each in sources if each.permission == it.permission}
+        guards_ours = (it.name, it.permission) == ("twinlog-", "DENY")
+        same = sources if guards_ours else {each for each in sources if each.permission == it.permission}
         assert any(
             each.operation == it.operation
             or (each.operation == "ALL" and it.permission == "ALLOW")
@@ -276,5 +346,6 @@ def test_many_acls_on_one_prefix_look_through_the_topics_once(flow):
     topics = tuple(f"t{n}" for n in range(100))
     source = acls(*(f"TOPIC {name} u{n} READ ALLOW" for name in ("*", "t..") for n in range(100)))
     plan = plan_acls(replace(flow, policy=policy), AclState(tuple(source), (), topics), [])
-    assert source == added(plan)
+    each = {replace(it, name=topic) for it in source if it.name == "*" for topic in topics}
+    assert {it for it in source if it.name != "*"} | each == added(plan)
     assert len(policy.asked) < 1_000

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.admin.access_values import ANY_NAME, AclBinding
+from twinlog.cluster.permissions.needs import principal
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded
 from twinlog.grouped import grouped
 from twinlog.metadata.values import AclChange, ChangeKind, Drift, GoneAcl, LeftOutAcl, Part
+from twinlog.visible import listed
 
 READING: Mapping[str, Mapping[str, str]] = {
     "TOPIC": {
@@ -28,23 +30,30 @@ READING: Mapping[str, Mapping[str, str]] = {
 """Maps each operation that the source allows to its replacement in profile `standby`; others have to wait."""
 
 OUR_TRANSACTIONS = "twinlog-"
+OUR_TOPICS = "mm2-"
+"""Beginning of the names of all topics in which flows keep their state, but for checkpoints."""
+
 WAITS = "waits for profile promoted"
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The result of an ACL of the source on the target: none, with the reason, or some ACLs."""
+    """The result of an ACL of the source on the target: none, with the reason, or some ACLs.
+
+    It is `refused` if a person has to see to it.
+    """
 
     bindings: tuple[AclBinding, ...] = ()
     reason: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The topics under a prefix: whether there are any, and their copies' names if no prefix fits those."""
+    """The copies of the topics under a prefix, and whether these have one in common."""
 
-    some: bool
-    apart: tuple[str, ...]
+    copies: tuple[str, ...]
+    together: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +89,14 @@ class AclScope:
         if kind == "GROUP":
             return binding.permission == "DENY" or self.flow.groups.accepts(name)
         if kind == "TRANSACTIONAL_ID":
-            return not name.startswith(OUR_TRANSACTIONS)
+            return binding.permission == "DENY" or not name.startswith(OUR_TRANSACTIONS)
         return kind == "CLUSTER" and binding.operation == "IDEMPOTENT_WRITE"
 
     def _about_copies(self, binding: AclBinding) -> bool:
         """Say whether a topic's ACL is about copies, by the policy; with unchanged names, by the flow's filters."""
         name, every_copy = binding.name, self._remote("")
         if binding.pattern == "PREFIXED":
-            return name.startswith(every_copy) and (bool(every_copy) or self._under(name).some)
+            return name.startswith(every_copy) and (bool(every_copy) or bool(self._under(name).copies))
         return self.is_copy(name) or (name == ANY_NAME and not every_copy)
 
     def is_copy(self, name: str) -> bool:
@@ -118,7 +127,10 @@ class AclScope:
         if reason is not None:
             return Brought(reason=reason)
         operation = "READ" if allowed and binding.operation == "ALL" else binding.operation
-        return Brought((replace(binding, name=self._remote(binding.name), operation=operation),))
+        brought = replace(binding, name=self._remote(binding.name), operation=operation)
+        if allowed and brought.name == ANY_NAME:
+            return Brought(reason="it would reach the topics in which flows keep their state", refused=True)
+        return Brought((brought,))
 
     def _topic(self, binding: AclBinding) -> Brought:
         if binding.pattern == "PREFIXED" or binding.name == ANY_NAME:
@@ -129,18 +141,31 @@ class AclScope:
         return Brought((replace(binding, name=self._remote(binding.name)),))
 
     def _topics(self, binding: AclBinding, prefix: str) -> Brought:
-        """Bring an ACL of all topics that begin with `prefix`: as a prefix, if the copies have one in common."""
+        """Bring an ACL of all topics that begin with `prefix`: as a prefix, if the copies have one in common.
+
+        An ALLOW that would reach the flow's own topics as well is brought for each copy by itself.
+        """
         covered = self._under(prefix)
-        if prefix and not covered.some and binding.permission == "ALLOW":
+        if prefix and not covered.copies and binding.permission == "ALLOW":
             return Brought(reason="the flow has no topic with this prefix")
         remote = self._remote(prefix)
-        if prefix and not covered.some and remote != prefix and self._names_copies(prefix):
+        if prefix and not covered.copies and remote != prefix and self._names_copies(prefix):
             return Brought(reason=f"it is about copies from {self.flow.target.alias}")
-        if covered.apart:
-            return Brought(tuple(replace(binding, pattern="LITERAL", name=copy) for copy in covered.apart))
-        if not remote:
-            return Brought((binding,))
-        return Brought((replace(binding, pattern="PREFIXED", name=remote),))
+        together = replace(binding, pattern="PREFIXED", name=remote) if remote else binding
+        if covered.together and not (binding.permission == "ALLOW" and self._reaches_state(together)):
+            return Brought((together,))
+        one_each = tuple(replace(binding, pattern="LITERAL", name=copy) for copy in covered.copies)
+        return Brought(one_each, "" if one_each else "the flow has no topic")
+
+    def _reaches_state(self, binding: AclBinding) -> bool:
+        """Say whether a prefix or `*` reaches topics of flows' state; applications may read checkpoints."""
+        prefix = "" if binding.name == ANY_NAME else binding.name
+        if OUR_TOPICS.startswith(prefix) or prefix.startswith(OUR_TOPICS):
+            return True
+        aliases = self.flow.aliases | {self.flow.source.alias, self.flow.target.alias}
+        return binding.operation not in READING["TOPIC"].values() and any(
+            self.flow.policy.checkpoints_topic(alias).startswith(prefix) for alias in aliases
+        )
 
     def _names_copies(self, prefix: str) -> bool:
         """Say whether all names with this prefix came from the target: a DENY brought back adds an alias each time."""
@@ -152,7 +177,7 @@ class AclScope:
             copies = tuple(self._remote(topic) for topic in self.topics if topic.startswith(prefix))
             remote = self._remote(prefix)
             together = all(copy.startswith(remote) for copy in copies)
-            self._covered[prefix] = Covered(bool(copies), () if together else copies)
+            self._covered[prefix] = Covered(copies, together)
         return self._covered[prefix]
 
     def _group(self, binding: AclBinding) -> Brought:
@@ -163,7 +188,17 @@ class AclScope:
     def _transactional_id(self, binding: AclBinding) -> Brought:
         if binding.name.startswith(OUR_TRANSACTIONS):
             return Brought(reason="it is for twinlog's own lanes")
-        return Brought((binding,))
+        shorter = binding.pattern == "PREFIXED" and OUR_TRANSACTIONS.startswith(binding.name)
+        if binding.permission == "DENY" or not (shorter or binding.name == ANY_NAME):
+            return Brought((binding,))
+        if binding.principal in {"User:*", principal(self.flow.target)}:
+            return Brought(
+                reason=f"it would reach twinlog's own ids, and to deny {OUR_TRANSACTIONS}* would stop twinlog: give the"
+                " applications' ids by hand",
+                refused=True,
+            )
+        ours = replace(binding, pattern="PREFIXED", name=OUR_TRANSACTIONS, permission="DENY")
+        return Brought((ours, binding))
 
     def _cluster(self, binding: AclBinding) -> Brought:
         """Bring a cluster ACL: idempotent producing is the only right on a cluster that applications use."""
@@ -187,11 +222,12 @@ def not_understood(binding: AclBinding) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class AclState:
-    """The ACLs of both clusters, and the source topics that the flow replicates."""
+    """The ACLs of both clusters, the source topics that the flow replicates, and the topics of the target."""
 
     source: tuple[AclBinding, ...]
     target: tuple[AclBinding, ...]
     topics: tuple[str, ...]
+    target_topics: tuple[str, ...] = ()
 
 
 def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) -> Part:
@@ -217,7 +253,7 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
         ),
         agreed=tuple(GoneAcl(binding) for binding in sorted(remembered - wanted - there)),
         left_out=tuple(left_out),
-        notes=tuple(_broad(flow, sorted(wanted - there))),
+        notes=tuple(_broad(flow, state, sorted(wanted - there))),
     )
 
 
@@ -251,8 +287,8 @@ def _wanted(
     for binding in source:
         brought = scope.bring(binding)
         strange = next(not_understood(binding), "") if brought.bindings else ""
-        if strange:
-            drift.append(_not_sent(binding, strange))
+        if strange or brought.refused:
+            drift.append(_not_sent(binding, strange or brought.reason))
         elif brought.bindings:
             wanted.update(brought.bindings)
         else:
@@ -297,9 +333,11 @@ def _emptied(flow: FlowSettings, binding: AclBinding) -> Drift:
     )
 
 
-def _broad(flow: FlowSettings, new: Sequence[AclBinding]) -> Iterable[str]:
-    """Name grants that reach beyond the copies: `*` stays `*` if the policy keeps topic names."""
-    broad = [it for it in new if it.name == ANY_NAME and it.permission == "ALLOW"]
-    if broad and flow.metadata.profile is not Profile.MM2:
-        listed = ", ".join(f"{it.right} on {it.resource}" for it in broad)
-        yield f"{listed}: on {flow.target.alias} that is more than the copies"
+def _broad(flow: FlowSettings, state: AclState, new: Sequence[AclBinding]) -> Iterable[str]:
+    """Name grants that reach beyond the copies: prefixes that begin topics of the target's own, too."""
+    copies = {flow.policy.format_remote_topic(flow.source.alias, topic) for topic in state.topics}
+    others = [it for it in state.target_topics if it not in copies]
+    for binding in new:
+        broad = binding.permission == "ALLOW" and binding.pattern == "PREFIXED"
+        if broad and (more := [it for it in others if binding.is_about(it)]):
+            yield f"{binding.right} on {binding.resource}: on {flow.target.alias} that is {listed(more)} as well"

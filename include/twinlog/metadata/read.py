@@ -168,7 +168,8 @@ def _acls(clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _
     if source is None or target is None:
         return None
     ours = {acl for run in ledger.recoveries for it in run.denied for acl in (denial(it), *rest_kept([it]))}
-    return AclState(tuple(it for it in source if it not in ours), target, topics)
+    names = clusters.target.topic_names()
+    return AclState(tuple(it for it in source if it not in ours), target, topics, tuple(names))
 
 
 def denial(it: DeniedWrite) -> AclBinding:
