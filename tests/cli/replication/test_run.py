@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -353,3 +354,17 @@ def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(
     monkeypatch.setattr("twinlog.copying.copy.run", copied)
     _run(world, capsys)
     assert ["A->B"] == looked
+
+
+def test_more_flows_than_slots_are_refused(
+    world, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lane that follows keeps its slot, so the others would never begin."""
+    world.file.write_text(f"{world.file.read_text()}\nB->A.enabled = true\nB->A.topics = pay\n")
+    monkeypatch.setattr(
+        "twinlog.cli.replication.follow.WarmSpark.runner", lambda *_, **__: SimpleNamespace(slots=1)
+    )
+    assert 2 == main(["run", "--for", "1m", "--config", str(world.file), "--master", "local[1]"])
+    said = capsys.readouterr().err
+    assert "2 flows cannot be followed with 1 Spark slots: each needs one at least" in said
+    assert "local[4]" in said
