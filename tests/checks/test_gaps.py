@@ -114,3 +114,16 @@ def test_what_is_not_open_has_a_reason(at_ms, keeps, now, answered):
     gap = dataclasses.replace(GAP, at_ms=at_ms)
     gaps = gap_reports(ledger_from([gap, *([ANSWER] if answered else [])]), {"t": keeps}, now)
     assert (not answered and now <= at_ms + keeps) is bool(open_gaps(gaps))
+
+
+TIMES = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(TIMES, TIMES, TIMES, st.integers(0, (1 << 63) - 1))
+def test_a_gap_is_told_whatever_the_times_of_its_records(first, last, at, keeps):
+    """Its producer chose them; microseconds for milliseconds ended every command, a failover's gate, too."""
+    gap = dataclasses.replace(GAP, first_ms=first, last_ms=last, at_ms=at)
+    report = judged(gap, dataclasses.replace(ANSWER, at_ms=at), keeps=keeps)
+    assert all(
+        it.endswith("+00:00") for it in (report.since, report.until, report.expires, report.acknowledged_at)
+    )

@@ -22,7 +22,7 @@ from twinlog.duties.plan import syncs_every
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.jsonable import NOT_SHOWN, Json, to_json
 from twinlog.metadata.read import Subject, intervals
-from twinlog.visible import and_more
+from twinlog.visible import and_more, visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
@@ -116,7 +116,7 @@ def schemas(flow_name: str) -> Json:
         _skip_when_not_standing_by(flow, clusters, by_form=False)
         found = sync.look(flow, clusters) if context["params"].get("dry_run") else sync.run(flow, clusters)
     for line in found.plan.differences[:MOST_LINES]:
-        log.info(short(line, MOST_CHARACTERS))
+        log.info(visible(short(line, MOST_CHARACTERS)))
     document = shortened(to_json(found), "`twinlog schemas plan`")
     context["ti"].xcom_push("return_value", document)
     if found.plan.conflicts:
