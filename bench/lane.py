@@ -44,7 +44,7 @@ class InProcess:
             return tuple(copy_lane(lane) for lane in lanes)
         return tuple(self.profile.runcall(copy_lane, lane) for lane in lanes)
 
-    def cancel(self) -> None:
+    def cancel(self, flow: str | None = None) -> None:
         """Nothing: nobody cancels a measurement."""
 
 

@@ -70,7 +70,7 @@ class Threads:
         with ThreadPoolExecutor(2) as pool:
             return tuple(pool.map(copy_lane, lanes))
 
-    def cancel(self) -> None:
+    def cancel(self, flow: str | None = None) -> None:
         """Nothing: nobody cancels a measurement."""
 
 

@@ -61,7 +61,7 @@ class Runner:
         self.over.wait(10)
         return tuple(LaneReport(it.lane, LaneOutcome.DONE, ()) for it in lanes)
 
-    def cancel(self) -> None:
+    def cancel(self, flow: str | None = None) -> None:
         self.over.set()
 
 

@@ -11,6 +11,6 @@ from twinlog.cli.replication.follow import WarmSpark
 
 if __name__ == "__main__":
     runner = ThreadRunner()
-    runner.cancel = lambda: None
+    runner.cancel = lambda *_: None
     WarmSpark.runner = lambda self, master, **_: runner
     sys.exit(main())

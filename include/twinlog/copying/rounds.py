@@ -39,8 +39,8 @@ class LaneRunner(Protocol):
         Raises TransientError (TASKS_DIED) if tasks died without a report.
         """
 
-    def cancel(self) -> None:
-        """Kill all running lanes, from another thread: their `run` raises TASKS_DIED."""
+    def cancel(self, flow: str | None = None) -> None:
+        """Kill all running lanes, or those of one flow, from another thread: their `run` raises TASKS_DIED."""
 
 
 def judge(owned: Ownership, totals: Totals, reports: Sequence[LaneReport]) -> TransientError | None:

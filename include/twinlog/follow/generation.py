@@ -265,7 +265,7 @@ class Following:
                 called_back = self._call_back(lanes)
         except BaseException:
             if not lanes.over:  # then no fence ends them
-                self.runner.cancel()
+                self.runner.cancel(self.flow.name)
             raise
         finally:
             reports = lanes.reports()
@@ -368,7 +368,7 @@ class Following:
         more is lost: killed lanes have written less progress than they copied, as after a death.
         """
         if not lanes.ended_within(LAST_WORD_SECONDS):
-            self.runner.cancel()
+            self.runner.cancel(self.flow.name)
 
     def tell_notes(self) -> None:
         """Tell `on_refresh` what there is to say of topics and their copies, each note once."""

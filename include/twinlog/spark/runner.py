@@ -7,7 +7,7 @@ import logging
 import pickle
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -33,7 +33,7 @@ Spec = TypeVar("Spec", LaneSpec, AuditLaneSpec)
 Report = TypeVar("Report", LaneReport, AuditLaneReport)
 
 _TAG = f"twinlog-{uuid.uuid4().hex}"
-"""The tag of this process's jobs on a Connect server."""
+"""The tag of this process's jobs: the session of a warm server has jobs of others, too."""
 
 _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
@@ -83,9 +83,8 @@ class SparkRunner(Generic[Spec, Report]):
         require_safe_way(self._master, lanes)
         task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
         try:
-            if _is_remote(self._spark):
-                self._spark.addTag(_TAG)  # a tag belongs to a thread
-            rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
+            with self._tagged({_TAG, *(_tag(it.flow) for it in lanes if isinstance(it, LaneSpec))}):
+                rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
             raise refusal(str(error)) or self._work.failed(lanes, reason_of(error)) from error
         return tuple(map(self._work.parse, reports(rows)))
@@ -102,18 +101,42 @@ class SparkRunner(Generic[Spec, Report]):
             self._slots.now()
             self._spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
 
-    def cancel(self) -> None:
-        """Cancel this process's jobs, from any thread; Spark kills the Python workers of their tasks.
+    @contextmanager
+    def _tagged(self, tags: Collection[str]) -> Iterator[None]:
+        """Mark the jobs that this thread starts meanwhile.
+
+        A classic session interrupts only tags of the thread that asks, so there its context is told.
+        """
+        if _is_remote(self._spark):
+            add, remove = self._spark.addTag, self._spark.removeTag
+        else:
+            add, remove = self._spark.sparkContext.addJobTag, self._spark.sparkContext.removeJobTag
+        for tag in tags:
+            add(tag)
+        try:
+            yield
+        finally:
+            with suppress(Exception):  # Spark may have died
+                for tag in tags:
+                    remove(tag)
+
+    def cancel(self, flow: str | None = None) -> None:
+        """Cancel this process's jobs, or those of one flow, from any thread; Spark kills their tasks' Python workers.
 
         If Spark has died, its jobs are over.
         """
+        tag = _TAG if flow is None else _tag(flow)
         try:
             if _is_remote(self._spark):
-                self._spark.interruptTag(_TAG)  # the session of a warm server has jobs of others, too
+                self._spark.interruptTag(tag)
             else:
-                self._spark.sparkContext.cancelAllJobs()
+                self._spark.sparkContext.cancelJobsWithTag(tag)
         except Exception as error:  # noqa: BLE001  whoever waits for the jobs hears what became of them
             log.warning("Spark's jobs cannot be cancelled: %s", reason_of(error))
+
+
+def _tag(flow: str) -> str:
+    return f"{_TAG}-{flow}"
 
 
 def _copy_failed(lanes: Sequence[LaneSpec], reason: str) -> TransientError:

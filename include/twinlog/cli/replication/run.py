@@ -240,6 +240,6 @@ class Interruptible:
                 raise KeyboardInterrupt from None
             raise
 
-    def cancel(self) -> None:
-        """Kill all running lanes, from another thread."""
-        self.runner.cancel()
+    def cancel(self, flow: str | None = None) -> None:
+        """Kill all running lanes, or those of one flow, from another thread."""
+        self.runner.cancel(flow)

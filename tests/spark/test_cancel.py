@@ -1,0 +1,73 @@
+"""Cancelling the jobs of one flow, in a session that runs those of others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = """
+import os, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import TransientError
+from twinlog.lane.spec import LaneSpec, StateTopics
+from twinlog.spark.runner import SparkRunner, Work
+from twinlog.spark.session import session
+
+def spec(flow):
+    return LaneSpec(
+        flow=flow, lane=0, transactional_id="", producer_id=0, producer_epoch=0,
+        source=ConnectionSettings("A", ()), target=ConnectionSettings("B", ()),
+        state=StateTopics("o", 1, "m", 1, "l", "c", "A"), ranges=(),
+    )
+
+def program():
+    END = sys.argv[1]
+
+    def running(count):
+        while len(spark.sparkContext.statusTracker().getActiveJobsIds()) != count:
+            time.sleep(0.1)
+
+    def task(lanes, build, batches):
+        import os, time
+        import pyarrow as pa
+        while not os.path.exists(END):
+            time.sleep(0.1)
+        yield pa.RecordBatch.from_arrays([pa.array([0], pa.int32()), pa.array(["done"])], ["lane", "report"])
+
+    work = Work(task, str, lambda lanes, why: TransientError(f"{lanes[0].flow} was cancelled"))
+    with session("local[2]") as spark, ThreadPoolExecutor(2) as pool:
+        runner = SparkRunner(spark, work, "local[2]")
+        jobs = [pool.submit(runner.run, [spec(flow)]) for flow in ("A->B", "C->D")]
+        running(2)
+        runner.cancel("A->B")
+        print(jobs[0].exception().message)
+        running(1)
+        open(END, "w").close()
+        print(jobs[1].result())
+        os.remove(END)
+        again = [pool.submit(runner.run, [spec(flow)]) for flow in ("A->B", "C->D")]
+        running(2)
+        runner.cancel()
+        print([type(job.exception()).__name__ for job in again])
+
+program()
+"""
+
+
+def test_a_flow_is_cancelled_without_the_others(tmp_path: Path) -> None:
+    """`cancel` ended the jobs of all flows of the process for one flow's error."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "end")],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    assert ["A->B was cancelled", "('done',)", str(["TransientError"] * 2)] == done.stdout.splitlines()
