@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
@@ -11,17 +13,18 @@ from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
 from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FailoverSettings
-from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TransientError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
+from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.policy.selection import NameFilter
-from twinlog.recovery import abort, history
+from twinlog.recovery import abort, history, journal
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -299,6 +302,51 @@ class TestTwoOperators:
         with pytest.raises(TerminalError, match="failed over already") as caught:
             world.fail_over()
         assert ("promoted", 0) == (caught.value.code, world.blows.count)
+
+
+class TestLostAnswers:
+    def lose(self, monkeypatch: pytest.MonkeyPatch, at: int, times: int = 1) -> list[int]:
+        """Let the answers to some writes of the journal, from one on, be lost: each is made; return their numbers."""
+        taken, writes = journal.Ownership.taken, []
+
+        @dataclass
+        class Deaf:
+            owned: Any
+
+            def write(self, records: list[StateRecord]) -> None:
+                self.owned.write(records)
+                writes.append(len(writes) + 1)
+                if at <= len(writes) < at + times:
+                    raise TransientError("lane 0 stopped: no answer", code="fence-again")
+
+        monkeypatch.setattr(journal, "Ownership", SimpleNamespace(taken=lambda *terms: Deaf(taken(*terms))))
+        return writes
+
+    @pytest.mark.parametrize("mode", list(Mode))
+    def test_whichever_is_lost_the_move_counts_once(self, make_world, monkeypatch, mode: Mode):
+        """The ledger tells that it was made: the failover goes on, and no step stands twice in its journal."""
+        at, writes = 1, [1]
+        while at <= len(writes):
+            world = make_world()
+            if mode is Mode.SOURCE_DEAD:
+                world.lose_source()
+            writes = self.lose(monkeypatch, at)
+            assert State.PROMOTED is world.fail_over(mode).state
+            steps = [it.step for it in ledger_of(world).recoveries[0].journal]
+            assert len(set(steps)) == len(steps)
+            at += 1
+        assert at > 5
+
+    def test_a_promotion_that_the_ledger_has_is_no_failure(self, world: World, monkeypatch):
+        """If no try was answered: the report says promoted, and how to go on, and does not advise to abort."""
+        world.fail_over(answer=Answer.NO)
+        writes = self.lose(monkeypatch, 0)
+        world.fail_over(answer=Answer.NO)
+        behind_the_question = len(writes)  # its own entry is the last one; rights follow, then the promotion
+        monkeypatch.setattr(journal, "TRIES", 1)
+        self.lose(monkeypatch, behind_the_question + 2)
+        report = world.fail_over()
+        assert (State.PROMOTED, True) == (report.state, "no way back but a failback" in report.next)
 
 
 class TestAbort:

@@ -222,6 +222,8 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
     promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
     with suppress(TwinlogError):
         run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    if run is not None:  # also if the answer to the promotion was lost
+        promoted = run.promoted_ms is not None
     ended = last is not None and last.ends
     seen = {it.name for it in steps}
     not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in names_of(scene.mode) if it not in seen]

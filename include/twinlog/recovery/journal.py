@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics
-from twinlog.errors import FencedError
+from twinlog.errors import FencedError, TransientError
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
+from twinlog.lane.spec import StateTopics
 from twinlog.offsets.segments import MapSegment
 from twinlog.recovery.transitions import Actor, Move
 from twinlog.state.ledger import Ledger, read_behind_fence
@@ -36,35 +37,45 @@ class Journal:
     def move(self, decide: Callable[[Ledger], Move | None]) -> RecoveryRun | None:
         """Take the fence, decide by the ledger read behind it, and write; return the run as it is then.
 
-        Raises what `decide` raises, FencedError if another driver keeps taking the flow, and errors of the target.
+        If the answer to the write is lost, the next fence settles it, and the ledger behind that tells whether the move
+        was made.  Raises what `decide` raises, FencedError if another driver keeps taking the flow, and errors of the
+        target.
         """
+        written: RecoveryRun | None = None
         for tries_left in reversed(range(TRIES)):
             try:
-                return self._move(decide)
-            except FencedError as error:
-                if error.code == "relieved" or not tries_left:
+                state = state_topics(self.flow, self.clusters, ask_source=self.ask_source)
+                owned = Ownership.taken(self.flow, self.clusters, "failover", self.actor.holder, state)
+                ledger = read_behind_fence(self.flow, self.clusters.target)
+                if written is not None and ledger.recovery(written.run) == written:
+                    return written
+                found = decide(ledger)
+                if found is None:
+                    return None
+                written = found.run
+                owned.write(_records(state, found))
+                return written
+            except TransientError as error:
+                again = isinstance(error, FencedError) or written is not None
+                if error.code == "relieved" or not again or not tries_left:
                     raise
         raise AssertionError("unreachable")
 
-    def _move(self, decide: Callable[[Ledger], Move | None]) -> RecoveryRun | None:
-        state = state_topics(self.flow, self.clusters, ask_source=self.ask_source)
-        owned = Ownership.taken(self.flow, self.clusters, "failover", self.actor.holder, state)
-        found = decide(read_behind_fence(self.flow, self.clusters.target))
-        if found is None:
-            return None
-        topic = state.ledger_topic
-        records = [StateRecord.of_ledger(topic, found.run)]
-        if found.state is not None:
-            records.append(StateRecord.of_ledger(topic, found.state))
-        if found.ended is not None:
-            records.append(StateRecord.of_ledger(topic, found.ended))
-        records += [StateRecord.of_ledger(topic, it) for it in found.begun]
-        for it in found.passed_over:
-            last = it.end - 1 if it.end else None
-            records.append(progress_record(state, it.life.topic, it.life.partition, last))
-            if it.start < it.end:
-                nothing = encode_segment(MapSegment(it.start, it.end, ()))
-                records.append(map_record(state, MapKey(*it.life, it.start), nothing))
-        gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
-        owned.write([*records, *gone])
-        return found.run
+
+def _records(state: StateTopics, found: Move) -> list[StateRecord]:
+    """Return what a move writes.  Pure."""
+    topic = state.ledger_topic
+    records = [StateRecord.of_ledger(topic, found.run)]
+    if found.state is not None:
+        records.append(StateRecord.of_ledger(topic, found.state))
+    if found.ended is not None:
+        records.append(StateRecord.of_ledger(topic, found.ended))
+    records += [StateRecord.of_ledger(topic, it) for it in found.begun]
+    for it in found.passed_over:
+        last = it.end - 1 if it.end else None
+        records.append(progress_record(state, it.life.topic, it.life.partition, last))
+        if it.start < it.end:
+            nothing = encode_segment(MapSegment(it.start, it.end, ()))
+            records.append(map_record(state, MapKey(*it.life, it.start), nothing))
+    gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
+    return [*records, *gone]
