@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.permissions.needs import (
     Finding,
     Kind,
@@ -15,6 +16,7 @@ from twinlog.cluster.permissions.needs import (
     judge,
     needs,
     principal,
+    state_writers,
 )
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.copying import CopySettings, Guarantee, PoisonPolicy
@@ -191,3 +193,19 @@ def test_the_principal_is_the_one_brokers_see(protocol: SecurityProtocol, expect
     """SASL wins over TLS; an open listener knows nobody."""
     cluster = _cluster("B")
     assert principal(replace(cluster, connection=replace(cluster.connection, protocol=protocol))) == expected
+
+
+def test_others_who_may_write_to_the_flows_state_are_named() -> None:
+    """By name, prefix or star; not the flow's own user, nor who may only read."""
+
+    def acl(name: str, user: str, operation: str, pattern: str = "LITERAL") -> AclBinding:
+        return AclBinding("TOPIC", pattern, name, user, "*", operation, "ALLOW")
+
+    acls = [
+        acl(FLOW.ledger_topic, "User:mallory", "WRITE"),
+        acl("mm2-", "User:eve", "ALL", "PREFIXED"),
+        acl("*", "User:reader", "READ"),
+        acl("*", principal(FLOW.target), "ALL"),
+        acl("payroll", "User:ann", "WRITE"),
+    ]
+    assert ("User:eve", "User:mallory") == state_writers(FLOW, acls)

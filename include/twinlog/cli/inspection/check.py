@@ -15,6 +15,7 @@ from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.cli.say import say, warn
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
+from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.cluster.asking import RefusedUse
@@ -112,7 +113,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     names, hidden = find_names(flow, source, target)
     with open_clusters(flow) as clusters:
         refused = tuple(_refused(flow, clusters, names, hidden))
-        whose = tuple(_whose(flow, clusters, names, source_id, target_id))
+        whose = (*_whose(flow, clusters, names, source_id, target_id), *_state_writers(flow, clusters))
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
@@ -159,6 +160,18 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         optional_acls=acl_lines((it for it in findings if not it.need.required), by_alias),
         notes=(*notes, *silent),
     )
+
+
+def _state_writers(flow: FlowSettings, clusters: Clusters) -> Iterator[str]:
+    """Yield a note if others may write to the flow's state; none if the target does not show its ACLs."""
+    from twinlog.cluster.permissions.needs import state_writers
+
+    with suppress(ClusterRefused):
+        if who := state_writers(flow, clusters.target.describe_acls()):
+            yield (
+                f"{listed(who)} may write to the flow's state on {flow.target.alias}, which is worth much of what"
+                " twinlog may do there (docs/security.md)"
+            )
 
 
 def _registries(flow: FlowSettings) -> tuple[str, ...]:

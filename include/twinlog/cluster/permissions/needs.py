@@ -173,6 +173,17 @@ def principal(cluster: ClusterSettings) -> str:
     return "User:ANONYMOUS"
 
 
+def state_writers(flow: FlowSettings, acls: Iterable[AclBinding]) -> tuple[str, ...]:
+    """Return the principals, other than our own, whom ACLs of the target let write to the flow's state.  Pure."""
+    state = flow.ledger_topic, flow.offset_map_topic, flow.offsets_topic
+    found = {
+        it.principal
+        for it in acls
+        if it.permission == "ALLOW" and it.operation in {"ALL", "WRITE"} and any(map(it.is_about, state))
+    }
+    return tuple(sorted(found - {principal(flow.target)}))
+
+
 def _source_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     for topic in names.topics:
         resource = Resource(Kind.TOPIC, topic)
