@@ -148,7 +148,7 @@ def _shared_cluster(name: str, folders: pytest.TempPathFactory, **options):
 
 @pytest.fixture(scope="session")
 def cluster_a(tmp_path_factory: pytest.TempPathFactory):
-    """One broker of Kafka 4.3.1 (an EmbeddedKafka); everyone may do everything."""
+    """One broker of the newest Kafka (an EmbeddedKafka); everyone may do everything."""
     yield from _shared_cluster("A", tmp_path_factory)
 
 

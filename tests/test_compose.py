@@ -377,7 +377,7 @@ def test_airflow_knows_every_option_and_command(tmp_path):
 
 @pytest.mark.integration
 def test_kafka_knows_every_setting(cluster_a):
-    """Each KAFKA_ variable, as the image reads it, is a setting of a 4.3.1 broker."""
+    """Each KAFKA_ variable, as the image reads it, is a setting of a broker."""
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
     admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})

@@ -28,7 +28,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.lab.kafka.jars import KAFKA_VERSION, OLDER_KAFKA_VERSION
+from twinlog.lab.kafka.jars import MIRROR_MAKER_VERSION, OLDER_KAFKA_VERSION
 
 pytestmark = [pytest.mark.mm2, pytest.mark.long]
 
@@ -36,7 +36,8 @@ NOW = int(time.time() * 1000)
 
 
 @pytest.fixture(
-    params=[("2.4.1", KAFKA_VERSION), ("2.0.1", OLDER_KAFKA_VERSION)], ids="{0[0]} with MM2 {0[1]}".format
+    params=[("2.4.1", MIRROR_MAKER_VERSION), ("2.0.1", OLDER_KAFKA_VERSION)],
+    ids="{0[0]} with MM2 {0[1]}".format,
 )
 def migrating(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[EmbeddedKafka, str]]:
     """A source of long ago, and the version of the MM2 that copies it."""

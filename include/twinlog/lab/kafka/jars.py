@@ -30,7 +30,10 @@ from twinlog.lab.kafka.java import find_java, run
 
 _log = logging.getLogger(__name__)
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
+MIRROR_MAKER_VERSION = "4.3.1"
+"""The newest whose `connect-mirror` Maven Central has."""
+
 OLDER_KAFKA_VERSION = "3.9.2"
 """The newest 3.9 release, used by the compatibility tests."""
 
@@ -85,7 +88,7 @@ def needs_zookeeper(version: str) -> bool:
     return release(version) < _KRAFT
 
 
-def mirror_maker_jars(version: str = KAFKA_VERSION) -> JarSet:
+def mirror_maker_jars(version: str = MIRROR_MAKER_VERSION) -> JarSet:
     """Return the set with MirrorMaker 2's dedicated mode and RemoteClusterUtils."""
     modules = ("connect-mirror", "connect-runtime", "connect-json")
     coordinates = tuple(("org.apache.kafka", module, version) for module in modules)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from twinlog.errors import TerminalError
-from twinlog.lab.kafka.jars import KAFKA_VERSION, class_path, mirror_maker_jars
+from twinlog.lab.kafka.jars import MIRROR_MAKER_VERSION, class_path, mirror_maker_jars
 from twinlog.lab.kafka.java import find_java
 from twinlog.lab.kafka.node import JVM, cause_of_death
 from twinlog.lab.kafka.process import JavaProcess
@@ -38,7 +38,7 @@ class MirrorMaker:
     Raises on `start`: TerminalError (`java`), TransientError (`jars`).
     """
 
-    def __init__(self, properties_text: str, folder: Path, version: str = KAFKA_VERSION) -> None:
+    def __init__(self, properties_text: str, folder: Path, version: str = MIRROR_MAKER_VERSION) -> None:
         self.folder = folder
         self.log = folder / "mirror-maker.log"
         self._text = properties_text
