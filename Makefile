@@ -9,6 +9,7 @@ UV_VERSION := 0.13.9
 CYCLONEDX_VERSION := 7.5.0
 BIN := .venv/bin
 READY := .venv/.ready
+DEV := .venv/.ready-dev
 JAVA := .venv/.java-home
 CLASSES := .venv/.classes
 LIBRARY := include/twinlog/batches/plain/_library
@@ -29,14 +30,16 @@ ON_MACHINERY = $(WITH_JAVA) JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
 
-.PHONY: bench bench-full chaos docs help setup demo test test-all test-unit test-rest machinery lint format lock clean reference release
+.PHONY: bench bench-full chaos docs help setup ready demo test test-all test-unit test-rest machinery lint format lock clean reference release
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) $(KERNEL) $(JAVA) $(CLASSES) ## Make .venv with all that is locked, and find or install a Java; then .venv/bin/twinlog is ready
+setup: $(DEV) ready ## Make .venv with all that is locked, developers' tools too, and find or install a Java; then .venv/bin/twinlog is ready
 
-demo: setup ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
+ready: $(READY) $(KERNEL) $(JAVA) $(CLASSES)
+
+demo: ready ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
 	$(WITH_JAVA) $(BIN)/twinlog demo
 
 test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery: ten minutes
@@ -45,7 +48,7 @@ test: lint machinery ## Check style and types, run the unit tests, and what READ
 test-all: test ## Run every test there is, in an hour
 	$(MAKE) --no-print-directory test-rest
 
-test-unit: $(READY) $(KERNEL) ## Run the tests that need no broker, Java or Airflow
+test-unit: $(DEV) $(KERNEL) ## Run the tests that need no broker, Java or Airflow
 	$(PYTEST) -n 2 -m "not ($(NEEDS_MACHINERY))"
 
 test-rest: machinery ## Run what `make test` leaves out: brokers, Spark, Airflow, MM2 and a browser, in all their states
@@ -60,23 +63,23 @@ chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS
 	$(WITH_JAVA) TWINLOG_LONG=1 TWINLOG_KILLS=20 TWINLOG_SPARK_KILLS=20 TWINLOG_CHAOS_MINUTES=$${TWINLOG_CHAOS_MINUTES:-30} \
 		$(BIN)/pytest -s --timeout 0 tests/chaos
 
-lint: $(READY) ## Check style, types and the direction of imports
+lint: $(DEV) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY) ## Rewrite the code as `make lint` wants it
+format: $(DEV) ## Rewrite the code as `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-reference: $(READY) ## Write docs/cli.md and the tables of docs/configuration.md, json.md, ledger.md and metrics.md from what the code declares
+reference: $(DEV) ## Write docs/cli.md and the tables of docs/configuration.md, json.md, ledger.md and metrics.md from what the code declares
 	$(BIN)/python docs/configuration_tables.py
 	$(BIN)/python docs/command_pages.py
 	$(BIN)/python docs/metrics_tables.py
 	$(BIN)/python docs/shape_tables.py
 
-docs: $(READY) ## Write the pages as a site into site/, which works from that folder; a lost link is an error
+docs: $(DEV) ## Write the pages as a site into site/, which works from that folder; a lost link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine, in under five minutes
@@ -98,7 +101,7 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench.audit all --out docs/performance --page docs/audit.md
 
 # The bill names what `pip install 'twinlog[airflow]'` brings, at the versions that are tested; developers' tools are not in it.
-release: $(READY) ## Write wheel, sdist, bill of materials (CycloneDX) and checksums into dist/
+release: $(DEV) ## Write wheel, sdist, bill of materials (CycloneDX) and checksums into dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/uv pip compile --quiet --no-annotate --no-header --extra airflow --constraints requirements.lock pyproject.toml \
@@ -106,11 +109,13 @@ release: $(READY) ## Write wheel, sdist, bill of materials (CycloneDX) and check
 			--pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json
 	cd dist && sha256sum * > SHA256SUMS
 
-# What is locked stays as it is, as far as pyproject.toml lets it; without requirements.lock everything is chosen anew.
-# A lock of this form names no package index, unlike uv.lock.
-lock: $(READY) ## Write requirements.lock from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --all-extras \
-		--output-file requirements.lock pyproject.toml > /dev/null
+# What is locked stays as it is, as far as pyproject.toml lets it; without the locks everything is chosen anew.
+# Locks of this form name no package index, unlike uv.lock.
+LOCK = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header pyproject.toml
+lock: $(DEV) ## Write requirements-dev.lock, with all there is, and requirements.lock, with what twinlog runs with, from pyproject.toml
+	$(LOCK) --all-extras --output-file requirements-dev.lock > /dev/null
+	$(LOCK) --constraints requirements-dev.lock --output-file requirements.lock > /dev/null \
+		--extra airflow --extra lineage --extra msk --extra postgres --extra build
 
 clean: ## Remove .venv and everything that tools leave behind; the cache of Kafka's jars stays
 	rm -rf .venv $(LIBRARY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
@@ -120,7 +125,13 @@ $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || "$$(.ci/python)" -m venv .venv
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
+	command -v cc > /dev/null || awk '/^[^ ]/ {zig = /^ziglang==/} zig' requirements-dev.lock \
+		| $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r -
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(DEV): requirements-dev.lock $(READY)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock
 	touch $@
 
 # The install has compiled the kernel; this does it again when it was changed.

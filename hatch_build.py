@@ -1,8 +1,8 @@
 """Build what a package of twinlog holds beside its sources: the kernel, compiled, and a note of the commit.
 
 The kernel (include/twinlog/batches/plain/kernel.c) is compiled by `zig cc`, which the wheel `ziglang` brings for every
-platform and to every platform: so a wheel holds a library for each of TARGETS and fits them all, and an editable
-install holds the one for its own machine. Elsewhere twinlog does without, with numpy.
+platform and to every platform: so a wheel holds a library for each of TARGETS and fits them all. An editable install
+holds the one for its own machine, of the system's `cc` if there is no zig. Elsewhere twinlog does without, with numpy.
 
     python hatch_build.py    compile it for this machine, in this work tree (what an editable install does, too)
 """
@@ -10,10 +10,12 @@ install holds the one for its own machine. Elsewhere twinlog does without, with 
 from __future__ import annotations
 
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,20 +62,20 @@ class BuildHook(BuildHookInterface):
 def compile_for_this_machine(root: Path) -> None:
     """Compile the library that this work tree needs; none if this platform is not in TARGETS."""
     wanted = Path(_library(root)["library_file"]())
-    targets = {name: target for name, target in TARGETS.items() if name == wanted.stem}
+    targets = [name for name in TARGETS if name == wanted.stem]
     wanted.parent.mkdir(exist_ok=True)
     compile_for(root, targets, wanted.parent)
 
 
-def compile_for(root: Path, targets: Mapping[str, str], folder: Path) -> list[Path]:
+def compile_for(root: Path, targets: Iterable[str], folder: Path) -> list[Path]:
     """Compile a library for each target into `folder`, each whole or not at all; return their files."""
     digest = _library(root)["source_digest"]()
     source = root / PACKAGE / KERNEL / "kernel.c"
     built = []
-    for name, target in targets.items():
+    for name in targets:
         file = folder / f"{name}.so"
         unfinished = file.with_suffix(".new")
-        command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS]
+        command = [*_compiler(root, name), *FLAGS]
         command += [f'-DSOURCE_DIGEST="{digest}"', "-o", str(unfinished), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -81,6 +83,18 @@ def compile_for(root: Path, targets: Mapping[str, str], folder: Path) -> list[Pa
         unfinished.replace(file)
         built.append(file)
     return built
+
+
+def _compiler(root: Path, name: str) -> list[str]:
+    """Return zig's C compiler for a platform; without zig the system's, for this machine."""
+    if find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc", "-target", TARGETS[name]]
+    own = shutil.which("cc")
+    if own is None or name != Path(_library(root)["library_file"]()).stem:
+        raise SystemExit(
+            f"no C compiler for {name}: pip install ziglang, or on this machine apt install gcc libc6-dev"
+        )
+    return [own]
 
 
 def _library(root: Path) -> dict[str, Any]:

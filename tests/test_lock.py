@@ -1,4 +1,4 @@
-"""requirements.lock holds the set still, for every index and every machine."""
+"""The locks hold the set still, for every index and every machine; requirements.lock lacks developers' tools."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 
-@pytest.fixture(scope="module")
-def lock(repository) -> str:
-    return (repository / "requirements.lock").read_text()
+@pytest.fixture(scope="module", params=["requirements.lock", "requirements-dev.lock"])
+def lock(repository, request) -> str:
+    return (repository / request.param).read_text()
 
 
 @pytest.fixture(scope="module")
-def locked(lock) -> dict[str, set[Version]]:
-    """Versions by package; a package may have one per version of Python."""
+def locked(repository) -> dict[str, set[Version]]:
+    """Versions by package of the whole set; a package may have one per version of Python."""
+    return versions_in((repository / "requirements-dev.lock").read_text())
+
+
+def versions_in(lock: str) -> dict[str, set[Version]]:
     versions: dict[str, set[Version]] = {}
     for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^ ;]+)", lock, re.MULTILINE):
         versions.setdefault(canonicalize_name(name), set()).add(Version(version))
@@ -56,6 +60,13 @@ def test_the_lock_satisfies_pyproject(locked, required):
         )
     ]
     assert [] == unmet
+
+
+def test_what_runs_is_what_is_tested(repository, locked):
+    """What `make demo` and the image install has the versions of the whole set, and no compiler or test tool."""
+    runs = versions_in((repository / "requirements.lock").read_text())
+    assert {name: locked[name] for name in runs} == runs
+    assert not {"ziglang", "playwright", "pytest", "mypy", "mkdocs"} & set(runs)
 
 
 def test_pyspark_and_its_client_are_one_version(locked):
