@@ -18,7 +18,8 @@ DOCS = tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglo
 
 
 def _text(page: str) -> str:
-    return (ROOT / page).read_text(encoding="utf-8")
+    """A page; of the changelog what is not released yet: a released version had commands that left since."""
+    return (ROOT / page).read_text(encoding="utf-8").split("\n## [0.", 1)[0]
 
 
 def _commands(text: str) -> list[list[str]]:
