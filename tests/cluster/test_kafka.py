@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import admin as kafka_admin
 
-from lab import assert_soon, wait_until
+from lab import assert_soon
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import ConfigSource, InternalRecord, NewTopic, PartitionOffsets
@@ -41,43 +41,6 @@ def test_a_cluster_says_who_it_is(cluster, cluster_b):
     assert cluster.cluster_id() != open_cluster(cluster_b.bootstrap_servers).cluster_id()
 
 
-def test_topics_are_created_shown_grown_and_deleted(cluster, unique_topic):
-    """A verb returns only when metadata shows what it did; a deleted topic alone may be shown for a moment."""
-    name = unique_topic("made")
-    assert {name: None} == cluster.create_topics([
-        NewTopic(name, 2, 1, {"cleanup.policy": "compact"})
-    ]).require()
-    made = cluster.describe_topics([name]).found[name]
-    assert (2, True, 1) == (len(made.partitions), made.led, made.replication_factor)
-    assert {name: None} == cluster.create_partitions({name: 5}).require()
-    assert {name: None} == cluster.create_partitions({name: 5}).require()  # as when somebody else was quicker
-    assert 5 == len(cluster.describe_topics([name]).found[name].partitions)
-    assert name in cluster.topic_names()
-    cluster.delete_topics([name]).require()
-    wait_until(lambda: name in cluster.describe_topics([name]).refused)
-    assert "unknown-topic" == cluster.describe_topics([name]).refused[name].code
-
-
-def test_creating_what_exists_is_a_success(cluster, unique_topic):
-    """Two cycles may meet: the second finds the topic made."""
-    wanted = [NewTopic(unique_topic(), 1, 1)]
-    cluster.create_topics(wanted).require()
-    cluster.create_topics(wanted).require()
-
-
-def test_a_recreated_topic_has_another_id(cluster, unique_topic):
-    """The topic id tells one life of a topic from the next."""
-    name = unique_topic()
-    cluster.create_topics([NewTopic(name, 1, 1)]).require()
-    first = cluster.describe_topics([name]).found[name].topic_id
-    cluster.delete_topics([name]).require()
-    deadline = time.monotonic() + 20
-    while name in cluster.topic_names() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    cluster.create_topics([NewTopic(name, 1, 1)]).require()
-    assert first != cluster.describe_topics([name]).found[name].topic_id
-
-
 def test_one_refused_creation_does_not_stop_the_others(cluster, unique_topic):
     """A bad configuration, a bad name and too many replicas are refused by name; the good one is made."""
     good, bad, wide = unique_topic("good"), unique_topic("bad"), unique_topic("wide")
@@ -90,15 +53,6 @@ def test_one_refused_creation_does_not_stop_the_others(cluster, unique_topic):
     assert {good} == set(answers.found)
     assert {bad, wide, "not a name!"} == set(answers.refused)
     assert "no.such.key" in str(answers.refused[bad])
-
-
-def test_configurations_say_where_each_value_comes_from(cluster, unique_topic):
-    """What was set on the topic is told apart from defaults."""
-    name = unique_topic()
-    cluster.create_topics([NewTopic(name, 1, 1, {"retention.ms": "1234"})]).require()
-    configs = cluster.topic_configs([name]).found[name]
-    assert ("1234", ConfigSource.TOPIC) == (configs["retention.ms"].value, configs["retention.ms"].source)
-    assert ConfigSource.DEFAULT == configs["flush.ms"].source
 
 
 def test_offsets_tell_what_is_decided_from_what_is_open(cluster, cluster_a, unique_topic):
@@ -121,40 +75,6 @@ def test_offsets_tell_what_is_decided_from_what_is_open(cluster, cluster_a, uniq
     assert "unknown-topic" == answers.refused[nowhere].code
 
 
-def test_offsets_at_a_time(cluster, unique_topic):
-    """The first record at or after a time, None when all are older."""
-    name = unique_topic()
-    cluster.create_topics([NewTopic(name, 1, 1, {"retention.ms": "-1"})]).require()
-    cluster.produce(name, [InternalRecord(b"k", b"v", 0, timestamp) for timestamp in (1000, 2000, 3000)])
-    at = TopicPartition(name, 0)
-    found = [cluster.offsets_at([at], timestamp).found[at] for timestamp in (1, 1500, 3001)]
-    assert [0, 1, None] == found
-
-
-def test_records_are_read_from_a_start_to_a_limit(cluster, unique_topic):
-    """Up to `limit` records a partition; an empty rest is an empty tuple and not a wait."""
-    name = unique_topic()
-    cluster.create_topics([NewTopic(name, 2, 1, {"retention.ms": "-1"})]).require()
-    cluster.produce(
-        name, [InternalRecord(b"k%d" % n, None if n == 2 else b"v", 0, 1000 + n) for n in range(5)]
-    )
-    full, empty = TopicPartition(name, 0), TopicPartition(name, 1)
-    read = cluster.read_records({full: 1, empty: 0}, limit=2)
-    assert [(1, 1001, b"k1", b"v"), (2, 1002, b"k2", None)] == [
-        (it.offset, it.timestamp, it.key, it.value) for it in read[full]
-    ]
-    assert () == read[empty]
-
-
-def test_latest_is_the_last_value_of_each_key(cluster, unique_topic):
-    """A tombstoned key is gone."""
-    name = unique_topic()
-    cluster.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})]).require()
-    pairs = [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None)]
-    cluster.produce(name, [InternalRecord(key, value) for key, value in pairs])
-    assert {b"a": b"2"} == cluster.latest(name)
-
-
 def test_a_record_larger_than_a_message_may_be_is_refused_by_name(cluster, unique_topic):
     """The ledger's large records go in parts (formats/ledger/parts.py): none comes here in one piece."""
     name = unique_topic()
@@ -170,14 +90,6 @@ def test_more_records_than_the_client_library_queues(cluster, unique_topic):
     cluster.create_topics([NewTopic(name, 1, 1)]).require()
     cluster.produce(name, [InternalRecord(b"k", b"v", 0)] * 200_000)
     assert 200_000 == cluster.offsets([TopicPartition(name, 0)]).found[TopicPartition(name, 0)].end
-
-
-def test_writing_to_a_topic_that_is_not_there_creates_nothing(cluster, unique_topic):
-    """It is refused at once, and stays absent."""
-    name = unique_topic()
-    with pytest.raises(ClusterRefused, match=name):
-        cluster.produce(name, [InternalRecord(b"k", b"v")])
-    assert name not in cluster.topic_names()
 
 
 def test_an_unreachable_cluster_is_said_within_seconds():

@@ -10,6 +10,7 @@ Topic ids are made from name and a counter, so a topic deleted and added again h
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ DEFAULT_CONFIGS = {
     "retention.bytes": "-1",
     "max.message.bytes": "1048588",
     "min.insync.replicas": "1",
+    "flush.ms": "9223372036854775807",
 }
 ALL_OPERATIONS = frozenset({"READ", "WRITE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "DELETE", "CREATE"})
 
@@ -164,8 +166,11 @@ class FakeCluster(FakeAccess):
         for it in partitions:
             if ("offsets", it.topic) in self._refusals:
                 refused[it] = self._refusals["offsets", it.topic]
-            else:
+                continue
+            try:
                 found[it] = self._log(it).offsets()
+            except ClusterRefused as error:
+                refused[it] = error
         return Answers(found, refused)
 
     def offsets_at(
@@ -349,6 +354,10 @@ class FakeCluster(FakeAccess):
         return Answers(found, refused)
 
     def _log(self, it: TopicPartition) -> FakeLog:
+        if it.partition not in range(len(self._known(it.topic).logs)):
+            raise ClusterRefused(
+                f"{self.alias} has no partition {it.topic}-{it.partition}", code=NO_SUCH_TOPIC
+            )
         return self.topics[it.topic].logs[it.partition]
 
     def _known(self, name: str) -> FakeTopic:
@@ -377,6 +386,10 @@ class FakeCluster(FakeAccess):
         topic = topic.lowered or topic if too_many else topic
         if topic.replication_factor > self._brokers + self.fenced:
             raise ClusterRefused(f"{self.alias} cannot replicate {topic.name} so often")
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic.name):
+            raise ClusterRefused(f"{topic.name} is no name of a topic")
+        if any(name != topic.name and _metric(name) == _metric(topic.name) for name in self.topics):
+            raise ClusterRefused(f"{topic.name} collides with a topic of {self.alias} in '.' and '_'")
         if topic.name not in self.topics:
             self.add_topic(
                 topic.name,
@@ -393,6 +406,11 @@ class FakeCluster(FakeAccess):
     def _delete(self, name: str) -> None:
         self._known(name)
         del self.topics[name]
+
+
+def _metric(topic: str) -> str:
+    """Return the name of a topic in metrics, which two topics may not share (Kafka's Topic.unifyCollisionChars)."""
+    return topic.replace(".", "_")
 
 
 class GoneCluster:
