@@ -30,6 +30,10 @@ from lab import (
     read,
     topic_names,
 )
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.request import AuditMode, AuditRequest
+from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.copying import GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.config.flow.load import load
@@ -603,6 +607,9 @@ def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster
         assert "done" == cycle(goes_on)[1].state
         expected = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(4, 9))]
         assert expected == contents(cluster_b, f"cut.{topic}")
+        with open_clusters(goes_on) as clusters:
+            result = audit.run(goes_on, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+        assert (AuditVerdict.EQUAL, ()) == (result.verdict, result.differences)
         there = map_of(flow, topic).translate(5)
         assert there is not None
         assert "new5" == contents_at(cluster_b, f"cut.{topic}", there.offset)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +73,17 @@ def test_what_was_audited_of_a_log_that_was_cut_is_forgotten() -> None:
     records = list(rewinding(state, lost, gap, Maps({}, {}), ledger_from([*audits, sample])))
     forgotten = [it.key for it in records if it.topic == "ledger" and it.value is None]
     assert [audits[0].key(), sample.key()] == forgotten
+
+
+def test_where_the_copy_keeps_what_the_source_lost_is_noted() -> None:
+    """The map forgets it, and the audit took these records for strangers."""
+    state = StateTopics("offsets", 4, "map", 4, "ledger", "connector", "A")
+    lost = Lost("t", "id", "A.t", 0, 5, 8, truncated=True, past=True, epoch=3)
+    gap = Gap("t", 0, 5, 8, GapCause.TRUNCATION, 1, 4, "id", copied_past=True)
+    known = OffsetMap.of([MapSegment(0, 9, (Extent(0, 100, 7), Extent(7, 110, 2)))])
+    packed: Any = SimpleNamespace(open=lambda: known, pieces=lambda: None)
+    noted = next(rewinding(state, lost, gap, Maps({lost.life: packed}, {}), ledger_from([])))
+    assert (105, 112) == tuple(json.loads(noted.value or b"{}")[name] for name in ("kept_from", "kept_end"))
 
 
 def test_what_was_noted_of_the_earlier_life_goes_with_it() -> None:

@@ -335,6 +335,11 @@ def _scopes(
     )
     if copy.flow.homes is not None:  # what it has exported never came home, and never will
         left_out += tuple((it.first, it.next_offset) for it in copy.state.ledger.tails if it.life == life)
+    kept = (  # of a log that was cut since
+        Spans.between(it.kept_from, it.kept_end)
+        for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
+        if it.topic_id == life.topic_id and it.kept_from is not None and it.kept_end is not None
+    )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()
     if copy.request.mode is AuditMode.SAMPLE:
@@ -354,6 +359,7 @@ def _scopes(
         if standing and exact and not shared and not _left_to_clients(copy.state, copy.request):
             last = max(last, copy.target.stable_end)  # what the map lacks is not ours
         whole = [(start, end, first, last)]
+    beyond = Spans.joined([beyond, *kept])
     return [
         Scope(
             offset_map,

@@ -25,6 +25,7 @@ from twinlog.lane.copy.state_records import StateRecord, map_record, progress_re
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost, gap_of, lost_tails
 from twinlog.offsets.segments import cut
+from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredTopic
@@ -162,6 +163,10 @@ def rewinding(
     """
     life = lost.life
     packed = maps.get(life)
+    if packed is not None and (
+        kept := Spans.copies_of(packed.open(), lost.first_offset, lost.last_offset + 1)
+    ):
+        gap = replace(gap, kept_from=int(kept.firsts[0]), kept_end=int(kept.ends[-1]))
     yield noted(state, gap)
     yield progress(state, lost.topic_partition, lost.first_offset - 1)
     yield from map_cut(state, life, packed, lost.first_offset)

@@ -74,7 +74,7 @@ BYTES = [
         Gap("t", 0, 5, 9, GapCause.DELETE_RECORDS, 7, 5, "id"),
         '["gap","t","id",0,5]',
         '{"version":1,"topic":"t","partition":0,"first_offset":5,"last_offset":9,"cause":"delete-records",'
-        '"at_ms":7,"records_estimate":5,"topic_id":"id","first_ms":null,"last_ms":null,"copied_past":false,"grown_ms":null}',
+        '"at_ms":7,"records_estimate":5,"topic_id":"id","first_ms":null,"last_ms":null,"copied_past":false,"grown_ms":null,"kept_from":null,"kept_end":null}',
     ),
     (
         Beginning("t", "id", {"0": 5}, {"0": 5}, 7),

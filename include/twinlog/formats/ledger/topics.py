@@ -133,7 +133,8 @@ class Gap(OfIncarnation, LedgerEntry):
     it never was.
 
     Cause `truncation` means the reverse: the source acknowledged these offsets, they were copied, and the source has
-    lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's incarnation.  Cause
+    lost them; the copy still holds them, with `copied_past` from downstream offset `kept_from` to `kept_end`, if that
+    is known: the map has forgotten them.  Cause `recreated`: they ended with the topic's incarnation.  Cause
     `offsets-altered`: a person moved the copy on behind them, and the source may still hold them.  Cause `quarantine`:
     a damaged batch, whose bytes a person let be written aside.
     """
@@ -152,6 +153,8 @@ class Gap(OfIncarnation, LedgerEntry):
     last_ms: int | None = None
     copied_past: bool = False
     grown_ms: int | None = None
+    kept_from: int | None = None
+    kept_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
