@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,25 +88,6 @@ class Lost(NamedTuple):
 
 
 Item = Block | Lost
-
-
-def require_whole(
-    items: Iterable[Item], place: TopicPartition, code: str, *, expires: bool = False
-) -> Iterator[Batch]:
-    """Yield the batches of a topic of the flow's own; what retention took is passed over if the topic `expires`.
-
-    Raises TransientError with this code for any other part that cannot be read.
-    """
-    for item in items:
-        if isinstance(item, Block):
-            yield from item.batches()
-        elif not (expires and item.reason is Unproved.TARGET_RETENTION):
-            raise TransientError(
-                f"{place.topic}-{place.partition} cannot be read from {item.start} to {item.end - 1}:"
-                f" {item.reason.value}",
-                hint="see that its leader is up, and that its log is whole",
-                code=code,
-            )
 
 
 class PartitionReader:

@@ -11,11 +11,11 @@ from twinlog.batches.record import Record, read_records
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import FormatError
+from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.records import GapCause
 from twinlog.kafka_types import OfIncarnation, TopicPartition
-from twinlog.logs.partition_reader import PartitionReader, require_whole
+from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.state.ledger import Ledger, read_ledger
 
@@ -135,9 +135,16 @@ def read(flow: FlowSettings, clusters: Clusters, brokers: Brokers) -> Iterator[A
     )
     reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
     joining = Joining()
-    for batch in require_whole(reader.read(*at, start, end), at, "quarantine-unreadable"):
-        for record in read_records(*batch):
-            yield from joining.take(record.offset, _part(at, record))
+    for item in reader.read(*at, start, end):
+        if isinstance(item, Lost):
+            raise TransientError(
+                f"{at.topic}-{at.partition} cannot be read from {item.start} to {item.end - 1}: {item.reason.value}",
+                hint="see that its leader is up, and that its log is whole",
+                code="quarantine-unreadable",
+            )
+        for batch in item.batches():
+            for record in read_records(*batch):
+                yield from joining.take(record.offset, _part(at, record))
 
 
 def _part(at: TopicPartition, record: Record) -> Part:

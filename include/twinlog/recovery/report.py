@@ -127,9 +127,9 @@ def waiting(message: str) -> Outcome:
     return Outcome(StepState.WAITING, message)
 
 
-def failed(message: str, *, refused: bool = False, exit_code: ExitCode = ExitCode.SAYS_NO) -> Outcome:
+def failed(message: str, *, refused: bool = False) -> Outcome:
     """Return the outcome of a step that failed."""
-    return Outcome(StepState.FAILED, message, refused, exit_code)
+    return Outcome(StepState.FAILED, message, refused, ExitCode.SAYS_NO)
 
 
 def failed_by(error: TwinlogError) -> Outcome:
