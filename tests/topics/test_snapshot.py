@@ -72,12 +72,13 @@ class TestReadOnce:
 
     @pytest.mark.parametrize("mode", Mode)
     def test_gate(self, flow, clusters, reads, mode):
-        """Reads each once; without the source there is no discovery."""
+        """Reads each once; with the source the ledger once more, before it watches the ends of what was copied."""
 
         def ask() -> None:
             gate.run(flow, clusters, GateRequest(mode), by=plainly, sleep=lambda _: None)
 
-        assert (int(mode is Mode.PLANNED), 1, 1, 1) == reads(ask)
+        alive = int(mode is Mode.PLANNED)
+        assert (alive, 1 + alive, 1, 1) == reads(ask)
 
     def test_status(self, flow, clusters, reads):
         """Reads each once."""
