@@ -90,6 +90,7 @@ class Brokers:
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
         self._addresses: dict[int, tuple[str, int]] = {}
+        self._cluster_id = ""
         self._leaders: dict[TopicPartition, int] = {}
         self._open: dict[tuple[int, str], Connection] = {}
         self._bootstrap: Connection | None = None
@@ -131,7 +132,8 @@ class Brokers:
             found = None
         if found is None:
             host, port = self._addresses[node]
-            found = self._open[node, purpose] = Connection(self.settings, host, port)
+            expected = (self._cluster_id, node) if self._cluster_id else None
+            found = self._open[node, purpose] = Connection(self.settings, host, port, expected)
         return found
 
     def close_ended(self, purpose: str) -> bool:
@@ -153,6 +155,7 @@ class Brokers:
         wanted = [_topic(name) for name in topics]
         answer = self._ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
         self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        self._cluster_id = self._cluster_id or answer.cluster_id or ""
         result = {}
         for topic in answer.topics:
             leaders = {item.partition_index: item.leader_id for item in topic.partitions}

@@ -27,6 +27,7 @@ from kafka.protocol.sasl import (
 )
 from kafka.record.legacy_records import LegacyRecordBatch
 
+from twinlog import __version__
 from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import SaslSettings
 from twinlog.errors import ClusterRefused, ConfigError
@@ -94,6 +95,26 @@ def encode(api: Api, version: int, correlation: int, client_id: str, fields: Map
 def decode(api: Api, version: int, payload: memoryview) -> Any:
     """Decode an answer including its response header; fields become attributes in snake_case."""
     return api.response.decode(payload, version=version, header=True)
+
+
+EXPECTED: Final = 5
+"""The version of ApiVersions that says which cluster and node the client expects (KIP-1242); kafka-python ends at 4."""
+
+REBOOTSTRAP_REQUIRED: Final = 129
+
+
+def expectation(correlation: int, client_id: str, cluster_id: str, node: int) -> bytes:
+    """Encode ApiVersions in version EXPECTED, with size and header; another cluster's broker answers with an error."""
+    client = client_id.encode()
+    texts = b"".join(bytes([len(text) + 1]) + text.encode() for text in ("twinlog", __version__, cluster_id))
+    head = struct.pack(">hhih", API_VERSIONS.request.API_KEY, EXPECTED, correlation, len(client)) + client
+    request = head + b"\0" + texts + struct.pack(">i", node) + b"\0"
+    return struct.pack(">i", len(request)) + request
+
+
+def error_of_expectation(payload: memoryview) -> int:
+    """Return the error code of the answer, including its response header."""
+    return int(struct.unpack_from(">h", payload, 4)[0])
 
 
 class OldMessage(LegacyRecordBatch):  # type: ignore[misc]

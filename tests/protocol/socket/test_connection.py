@@ -7,13 +7,14 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from twinlog.config.security.connection import ConnectionSettings, SaslSettings, SecurityProtocol
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.kafka_python import METADATA, NEEDED, NEEDED_OF_TARGET
+from twinlog.protocol.kafka_python import EXPECTED, METADATA, NEEDED, NEEDED_OF_TARGET
 from twinlog.protocol.socket.connection import Connection
 
 TLS = ConnectionSettings("A", (), protocol=SecurityProtocol.SSL)
@@ -107,3 +108,22 @@ def test_a_connection_that_was_lost_with_a_request_is_not_handed_out_again() -> 
             lost.call(METADATA, topics=[], allow_auto_topic_creation=False)
         assert (1, True) == (lost.in_flight, lost.ended)
         assert lost is not brokers.node(1, "coordinate")
+
+
+@pytest.mark.integration
+def test_a_broker_of_another_cluster_is_not_taken_for_ours(cluster_a: Any, cluster_b: Any) -> None:
+    """An address that now leads to another cluster, or another node, is that of a broker that is away."""
+    settings = ConnectionSettings("A", (at(cluster_a),))
+    with Brokers(settings) as brokers:
+        brokers.metadata([])
+        [node] = brokers._addresses
+        assert brokers.node(node, "fetch").offers(18) >= EXPECTED
+        brokers._addresses |= {node: at(cluster_b), node + 1: at(cluster_a)}
+        for moved in (node, node + 1):
+            with pytest.raises(ClusterUnreachable, match=f"it is not broker {moved} of the cluster"):
+                brokers.node(moved, "produce")
+
+
+def at(cluster: Any) -> tuple[str, int]:
+    host, port = cluster.bootstrap_servers.rsplit(":", 1)
+    return host, int(port)

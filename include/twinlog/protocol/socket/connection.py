@@ -42,10 +42,13 @@ _LOOK_SECONDS = 0.1
 class Connection:
     """A connection to the broker at `host:port`, logged in and ready for requests.
 
-    Raises ClusterUnreachable if the broker does not answer, ClusterRefused if it refuses TLS or the login.
+    Raises ClusterUnreachable if the broker does not answer, or is not the node of the cluster that is `expected` (which
+    brokers tell from 4.4 on), ClusterRefused if it refuses TLS or the login.
     """
 
-    def __init__(self, settings: ConnectionSettings, host: str, port: int) -> None:
+    def __init__(
+        self, settings: ConnectionSettings, host: str, port: int, expected: tuple[str, int] | None = None
+    ) -> None:
         self._settings = settings
         self._address = f"{host}:{port}"
         self._correlations = itertools.count(1)
@@ -59,6 +62,8 @@ class Connection:
         self._sender = Sender(self._socket, self._receiver)
         try:
             self._login()
+            if expected:
+                self._expect(*expected)
         except ClusterUnreachable as error:
             self.close()
             raise self._unreachable(error.data.get("reason", error.message)) from None
@@ -232,6 +237,20 @@ class Connection:
                     cluster=self._settings.alias,
                 )
             self._authenticate(mechanism, sasl.mechanism)
+
+    def _expect(self, cluster_id: str, node: int) -> None:
+        """Raise ClusterUnreachable if the address has moved to another cluster, or another of its brokers."""
+        if self.offers(kafka_python.API_VERSIONS.request.API_KEY) < kafka_python.EXPECTED:
+            return
+        correlation = next(self._correlations)
+        request = kafka_python.expectation(correlation, self._settings.client_id, cluster_id, node)
+        self._in_flight.append(correlation)
+        self._guard(lambda: self._sender.send([[request]]))
+        answer = self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True))
+        if kafka_python.error_of_expectation(answer) == kafka_python.REBOOTSTRAP_REQUIRED:
+            raise self._unreachable(
+                f"it is not broker {node} of the cluster {cluster_id}, whose address this was"
+            )
 
     def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
         while not mechanism.is_done():
