@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import sysconfig
+import uuid
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from lab import Seen, create_topic, cycle, produce
+from twinlog.config.flow.load import load
 
 WITHOUT = """
 import os
@@ -22,11 +28,16 @@ class Hiding(PathFinder):
         hidden = name.split(".")[0] in os.environ["HIDDEN"].split()
         return None if hidden else PathFinder.find_spec(name, path, target)
 
+    @classmethod
+    def find_distributions(cls, context=None):
+        hidden = context is not None and context.name in os.environ["HIDDEN"].split()
+        return iter(()) if hidden else PathFinder.find_distributions(context)
+
 sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 """
 
 AIRFLOW = "airflow great_expectations"
-ALL_EXTRAS = f"{AIRFLOW} pyspark pandas grpc google fastapi"
+ALL_EXTRAS = f"{AIRFLOW} pyspark pyspark-client pandas grpc google fastapi"
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +131,30 @@ for found in pkgutil.walk_packages(twinlog.__path__, "twinlog."):
     command, bare = [sys.executable, "-c", code], alone | {"HIDDEN": ALL_EXTRAS}
     done = subprocess.run(command, env=bare, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.integration
+def test_the_core_works_against_brokers(
+    alone: dict[str, str], tmp_path: Path, cluster_a: Any, cluster_b: Any
+) -> None:
+    """Without any extra the commands that copy nothing answer; a copy is one line that says what it lacks."""
+    topic = f"core-{uuid.uuid4().hex[:8]}"
+    create_topic(cluster_a, topic)
+    produce(cluster_a, topic, [Seen(b"k", b"v", 1_700_000_000_000)])
+    (tmp_path / "mm2.properties").write_text(
+        f"clusters = core, copy\ncore.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
+        f"copy.bootstrap.servers = {cluster_b.bootstrap_servers}\ncore->copy.enabled = true\ntopics = {topic}\n"
+        "groups = none\nreplication.factor = 1\noffset.storage.replication.factor = 1\n"
+        "heartbeats.replication.enabled = false\ntwinlog.gate.fence.seconds = 1\n"
+    )
+    bare = alone | {"HIDDEN": ALL_EXTRAS}
+    done = run(bare, "run", "--once", "--config", "mm2.properties", folder=tmp_path)
+    assert (2, True) == (done.returncode, "pip install 'twinlog[spark]'" in done.stderr), done.stderr
+    cycle(load(tmp_path / "mm2.properties").flows["core->copy"])
+    for words in (["check"], ["status"], ["groups"], ["translate", f"{topic}:0:0"], ["gate"], ["audit"]):
+        done = run(bare, *words, "--config", "mm2.properties", "--output", "json", folder=tmp_path)
+        assert (words, True) == (words, done.returncode in {0, 1}), done.stderr
+        assert json.loads(done.stdout)
 
 
 def test_the_demo_says_what_is_missing(alone: dict[str, str], tmp_path: Path) -> None:
