@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from twinlog import clock
+from twinlog.checks.check import Severity
 from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.great_expectations import validate, validate_plainly
+from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
@@ -950,3 +952,23 @@ def test_ready_says_what_is_undecided(ask, source, orders):
     result = ask(GateRequest(Mode.PLANNED, still_writing=True))
     expected = "READY; 1 records are undecided (behind open transactions), and not copied"
     assert (True, 1, expected) == (result.ready, result.undecided_records, result.headline)
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+def test_others_who_may_write_to_the_flows_state_are_warned_about(ask, flow, target, monkeypatch, request_):
+    """By name, and never blocking; a target that hides its ACLs leaves it not known, and says so."""
+
+    def check():
+        return next(it for it in ask(request_).checks if it.name == "state-writers")
+
+    mallory = AclBinding("TOPIC", "LITERAL", flow.ledger_topic, "User:mallory", "*", "WRITE", "ALLOW")
+    monkeypatch.setattr(target, "describe_acls", lambda: (mallory,), raising=False)
+    found = check()
+    assert (False, Severity.WARNING, True) == (found.passed, found.severity, "User:mallory" in found.message)
+
+    def hidden():
+        raise ClusterRefused("no DESCRIBE", cluster="B", code="CLUSTER_AUTHORIZATION_FAILED")
+
+    monkeypatch.setattr(target, "describe_acls", hidden, raising=False)
+    assert "not checked" in check().message

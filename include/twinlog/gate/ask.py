@@ -27,7 +27,7 @@ from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.at_source import fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
-from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS
+from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS, STATE_WRITERS
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
@@ -164,6 +164,7 @@ def _with_source(
         disks = read_disks(clusters.source)
         schemas = differing_schemas(flow, clusters, seen.discovery)
         metadata = gate_metadata.read(snapshot)
+        others = gate_metadata.other_writers(flow, clusters.target)
         watch.lap("plan rights, users, quotas and configs")
     except (ClusterUnreachable, TransientError) as error:
         if error.data.get("cluster") != flow.source.alias:
@@ -176,6 +177,7 @@ def _with_source(
         heartbeat_ms=heartbeat_ms,
         canary_seconds=seconds,
         metadata=metadata,
+        state_writers=None if others is None else len(others),
         schemas_differing=None if schemas is None else len(schemas),
     )
     topic_rows = gate_facts.topic_rows(
@@ -196,6 +198,7 @@ def _with_source(
     writers = [who for _, who in sorted((moving or {}).items()) if who]
     judged = with_lines(judged, {FENCED.name}, writers, "topics")
     judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
+    judged = with_lines(judged, {STATE_WRITERS.name}, others or (), "principals")
     return _Judged(
         results=(nothing_blocked(seen.discovery), *judged),
         state=state,
@@ -228,7 +231,12 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     groups = gate_groups.read_target(flow, clusters.target, state)
     watch.lap("read the positions of all groups")
     known, heartbeat_topics = state.ledger.known_source, copied_heartbeats(flow, clusters.target, topics)
-    alone = FlowFacts(answers, len(set(topics) - heartbeat_topics))
+    others = gate_metadata.other_writers(flow, clusters.target)
+    alone = FlowFacts(
+        answers,
+        len(set(topics) - heartbeat_topics),
+        state_writers=None if others is None else len(others),
+    )
     validated = _validate(
         flow,
         suites(Mode.SOURCE_DEAD),
@@ -246,8 +254,11 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
             "groups": groups.rows,
         },
     )
+    judged = with_lines(
+        named_then(_results(validated), known), {STATE_WRITERS.name}, others or (), "principals"
+    )
     return _Judged(
-        results=named_then(_results(validated), known),
+        results=judged,
         state=state,
         validated=validated,
         topics=known_at_risk(flow, known),

@@ -74,6 +74,7 @@ class FlowFacts:
     heartbeat_ms: int | None = None
     canary_seconds: float | None = None
     schemas_differing: int | None = None
+    state_writers: int | None = None
     metadata: MetadataFacts = field(default_factory=MetadataFacts)
 
 
@@ -104,6 +105,7 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
         "canary_seconds": facts.canary_seconds,
         "canary_allowed": flow.tiers[0].rpo_seconds,
         "schemas_differing": facts.schemas_differing,
+        "state_writers": facts.state_writers,
         **facts.metadata.columns,
     }
 

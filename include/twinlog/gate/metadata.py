@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from twinlog.checks.check import Row
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
+from twinlog.cluster.permissions.needs import state_writers
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
@@ -64,6 +66,19 @@ def read(snapshot: FlowSnapshot) -> MetadataFacts:
         raise
     except TwinlogError:
         return MetadataFacts()
+
+
+def other_writers(flow: FlowSettings, target: ClusterReader) -> tuple[str, ...] | None:
+    """Name who else may write to the flow's state; None if the target does not show its ACLs.
+
+    Raises ClusterUnreachable.
+    """
+    try:
+        return state_writers(flow, target.describe_acls())
+    except ClusterUnreachable:
+        raise
+    except TwinlogError:
+        return None
 
 
 def apart_from(

@@ -71,6 +71,13 @@ FREE_DISK = warning(
     "every broker of the target has disk left for what producers will write to it",
     "add disk to the target, or shorten retention there",
 )
+STATE_WRITERS = warning(
+    "state-writers",
+    "state_writers = 0",
+    "nobody but twinlog may write to the flow's state on the target, as far as the target shows its ACLs",
+    "WRITE there is worth much of what twinlog may do (docs/security.md): see whose ACLs cover it, and narrow them",
+    needs=False,
+)
 CANARY = critical(
     "canary",
     "canary_seconds <= canary_allowed",

@@ -86,7 +86,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
                 *_AUDIT,
             ),
             (copy.GROUP_COVERED, copy.GROUP_NOT_AHEAD, *_GROUP_RANGES),
-            (*_FLOW, whole.SOURCE_SILENT, whole.FREE_DISK, whole.METADATA),
+            (*_FLOW, whole.SOURCE_SILENT, whole.FREE_DISK, whole.STATE_WRITERS, whole.METADATA),
         )
     after_producers = (whole.FENCED,) if not still_writing else ()
     return _suites(
@@ -105,6 +105,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
             *after_producers,
             *_HEARTBEAT,
             whole.FREE_DISK,
+            whole.STATE_WRITERS,
             *(whole.ACLS, whole.USERS, whole.QUOTAS, whole.CONFIGS, whole.METADATA, whole.SCHEMAS),
             *((whole.CANARY,) if canary else ()),
         ),
