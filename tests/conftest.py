@@ -50,18 +50,17 @@ settings.load_profile("twinlog")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Cheap tests first, then by what they need; Airflow's are one process's work, and begin early."""
+    """Tests on machinery begin, Airflow's first, as they are one process's work; units fill the time they wait."""
 
-    def cost(item: pytest.Item) -> int:
-        return max(
-            (_ORDER.index(mark.name) + 1 for mark in item.iter_markers() if mark.name in _ORDER), default=0
-        )
+    def place(item: pytest.Item) -> int:
+        needs = [_ORDER.index(mark.name) for mark in item.iter_markers() if mark.name in _ORDER]
+        return max(needs, default=len(_ORDER))
 
     promised = _promised()
     for item in items:
         if any(item.nodeid == name or item.nodeid.startswith((f"{name}[", f"{name}::")) for name in promised):
             item.add_marker("promise")
-    items.sort(key=cost)
+    items.sort(key=place)
     _skip_other_days(items)
 
 
