@@ -107,7 +107,9 @@ def test_a_larger_loss_is_not_approved(world: World) -> None:
     assert State.PROMOTED is fail_over(world, Mode.SOURCE_DEAD, at_risk=4).state
 
 
-def test_who_was_relieved_does_not_come_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_relieved_does_not_come_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, nobody_busy: None
+) -> None:
     """A retry would take the failover from the person who goes on with it."""
 
     gate = failover._DEEDS[Mode.PLANNED, StepName.GATE]

@@ -139,7 +139,9 @@ def test_a_new_failover_ends_the_approval(world: BothWays) -> None:
     assert ("approval-expired", FlowPhase.PROMOTED) == (caught.value.code, phase(world))
 
 
-def test_who_was_relieved_does_not_come_back(world: BothWays, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_relieved_does_not_come_back(
+    world: BothWays, monkeypatch: pytest.MonkeyPatch, nobody_busy: None
+) -> None:
     """A retry would take the way home from the person who goes on with it."""
     gate, asked = home_steps.DEEDS[StepName.GATE], []
 

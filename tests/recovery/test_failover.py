@@ -152,7 +152,7 @@ class TestPlanned:
             with pytest.raises(TerminalError, match="holidays"):
                 world.fail_over(dry_run=dry_run)
 
-    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world):
+    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world, nobody_busy):
         """The process dies after each change that it makes; another one ends the failover."""
         for at in range(1, 100):
             world = make_world()
@@ -260,7 +260,9 @@ class TestPlanned:
 
 
 class TestTwoOperators:
-    def test_a_step_that_fails_after_another_took_over_says_that_it_was_relieved(self, world: World):
+    def test_a_step_that_fails_after_another_took_over_says_that_it_was_relieved(
+        self, world: World, nobody_busy
+    ):
         """And not that it failed: a scheduler would try again, and take the failover back."""
 
         def meanwhile() -> Answer:
@@ -271,10 +273,19 @@ class TestTwoOperators:
             world.fail_over(answer=meanwhile)
         assert "relieved" == caught.value.code
 
-    def test_the_second_goes_on_and_the_first_changes_nothing_more(self, world: World):
+    def test_the_second_is_refused_while_the_first_is_live_and_goes_on_after(
+        self, world: World, wait_a_minute
+    ):
         """While one is asked for approval, another ends the failover: the first is relieved, whatever it answers."""
 
         def meanwhile() -> Answer:
+            before = ledger_of(world)
+            for mode in Mode:
+                with pytest.raises(TerminalError, match=r"jo on .* is busy with") as refused:
+                    world.fail_over(mode, by="ann")
+                assert "live-run" == refused.value.code
+            assert before == ledger_of(world)
+            wait_a_minute()
             assert State.PROMOTED is world.fail_over(by="ann").state
             return Answer.YES
 
@@ -283,6 +294,17 @@ class TestTwoOperators:
         assert "relieved" == caught.value.code
         require_promoted(world, Mode.PLANNED)
         assert {"ann"} == {it.by for it in ledger_of(world).recoveries[0].journal if it.step == "promote"}
+
+    def test_another_mode_is_told(self, world: World):
+        """The question, the report and the dry run say how the run was begun, and by whom."""
+        world.fail_over(answer=Answer.NO)
+        world.lose_source()
+        changed = "begun as planned by jo, goes on as source-dead"
+        assert changed in world.fail_over(Mode.SOURCE_DEAD, by="ann", dry_run=True).next
+        report = world.fail_over(Mode.SOURCE_DEAD, by="ann")
+        assert State.PROMOTED is report.state
+        assert changed in world.questions[-1]
+        assert changed in said(report, "begin")
 
     def test_an_abort_meanwhile_wins(self, world: World):
         """One aborts while the other is asked: nothing is promoted."""

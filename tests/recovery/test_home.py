@@ -129,7 +129,7 @@ class TestHome:
             == world.questions[-1]
         )
 
-    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_promoted):
+    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_promoted, nobody_busy):
         """The process dies after each change that it makes; another one ends the way home."""
         for at in range(1, 120):
             world = make_promoted()
@@ -577,10 +577,18 @@ def phases(world: BothWays) -> tuple[FlowPhase, FlowPhase]:
 
 
 class TestTwoOperators:
-    def test_the_second_goes_on_and_the_first_changes_nothing_more(self, world: BothWays):
+    def test_the_second_is_refused_while_the_first_is_live_and_goes_on_after(
+        self, world: BothWays, wait_a_minute
+    ):
         """While one is asked, another ends the way home: the first is relieved, whatever it answers."""
 
         def meanwhile() -> Answer:
+            before = world.ledger(world.there), world.ledger(world.back)
+            with pytest.raises(TerminalError, match=r"jo on .* is busy with") as refused:
+                world.home(by="ann")
+            assert "live-run" == refused.value.code
+            assert before == (world.ledger(world.there), world.ledger(world.back))
+            wait_a_minute()
             assert State.FOLLOWING is world.home(by="ann").state
             return Answer.YES
 
@@ -603,7 +611,7 @@ class TestTwoOperators:
             world.home(meanwhile)
         assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == phases(world)
 
-    def test_one_that_comes_between_reading_and_taking(self, make_promoted):
+    def test_one_that_comes_between_reading_and_taking(self, make_promoted, nobody_busy):
         """In front of every copy and ledger record of the first, another one ends it: the first does no more."""
         for at in range(1, 60):
             world = make_promoted()

@@ -21,8 +21,8 @@ from twinlog.formats.ledger.recovery import (
 )
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import homeward, transitions
-from twinlog.recovery.procedure import PLANNED, StepName, left
-from twinlog.recovery.transitions import Actor, Move
+from twinlog.recovery.procedure import PLANNED, Actor, StepName, left
+from twinlog.recovery.transitions import Move
 from twinlog.state.ledger import Ledger
 
 FLOW = "A->B"
@@ -52,7 +52,9 @@ def promoted(ledger: Ledger, actor: Actor = JO) -> Ledger:
 
 MOVES = {
     "begin": lambda ledger, it: transitions.begin(FLOW, ledger, Mode.PLANNED, it, f"run-{it.by}", 2),
-    "begin-dead": lambda ledger, it: transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, it, f"run-{it.by}", 2),
+    "begin-dead": lambda ledger, it: transitions.begin(
+        FLOW, ledger, Mode.SOURCE_DEAD, it, f"run-{it.by}", 100_000
+    ),
     "note": lambda ledger, it: transitions.note(FLOW, ledger, it, run_of(ledger), ENTRY),
     "deny": lambda ledger, it: transitions.deny(
         FLOW, ledger, it, run_of(ledger), (DeniedWrite("orders", "User:*", "*"),)
@@ -60,12 +62,12 @@ MOVES = {
     "promote": lambda ledger, it: transitions.promote(
         FLOW, ledger, it, run_of(ledger), ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0
     ),
-    "retake": lambda ledger, it: transitions.retake(FLOW, ledger, it, 3),
+    "retake": lambda ledger, it: transitions.retake(FLOW, ledger, it, 100_000),
     "clear": lambda ledger, it: transitions.clear(FLOW, ledger, it, run_of(ledger), ENTRY, ("e.json", "sha")),
     "abort": lambda ledger, it: transitions.abort(FLOW, ledger, it, "why", 4),
     "follow": lambda ledger, it: transitions.follow(FLOW, ledger, it, "why", 4),
     "set-out": lambda ledger, it: homeward.set_out(
-        FLOW, ledger, it, f"home-{it.by}-{len(ledger.recoveries)}", 5
+        FLOW, ledger, it, f"home-{it.by}-{len(ledger.recoveries)}", 100_000
     ),
     "arrive": lambda ledger, it: homeward.arrive(
         FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY, nothing_lost=True
@@ -147,13 +149,14 @@ WAYS = {
 class TestBegin:
     def test_goes_on_with_the_run_that_is_under_way(self):
         """Another process takes the same run, and may change its mode."""
-        move = transitions.begin(FLOW, begun(), Mode.SOURCE_DEAD, ANN, "run-2", 9)
+        move = transitions.begin(FLOW, begun(), Mode.SOURCE_DEAD, ANN, "run-2", 100_000)
         assert ("run-1", "source-dead", "process-2", "jo") == (
             move.run.run,
             move.run.mode,
             move.run.holder,
             move.run.by,
         )
+        assert "; begun as planned by jo, goes on as source-dead" == move.run.changed_mode
         assert move.state is None
 
     def test_a_paused_flow_is_not_drained(self):
@@ -192,6 +195,63 @@ BEFORE = (
 MEANWHILE = {name: MOVES[name] for name in ("begin-dead", "note", "deny")}
 
 
+HERE, THERE = Actor("jo", "failover-1", "here"), Actor("jo", "failover-2", "there")
+DAG, AGAIN = Actor("jo", "dag/1-1", "pod-1", "dag/1"), Actor("jo", "dag/1-2", "pod-2", "dag/1")
+
+
+class TestLive:
+    def noted(self, first: Actor, **changes: object) -> Ledger:
+        entry = replace(ENTRY, at_ms=100_000, by=first.by, host=first.host, **changes)
+        ledger = begun(actor=first)
+        return after(ledger, transitions.note(FLOW, ledger, first, "run-1", entry))
+
+    @pytest.mark.parametrize(("first", "second"), [(JO, ANN), (HERE, THERE), (HERE, ANN), (DAG, HERE)])
+    @pytest.mark.parametrize("now_ms", [40_001, 100_000, 159_999])
+    def test_another_person_or_host_is_refused(self, first: Actor, second: Actor, now_ms: int):
+        """In either mode, for a minute, and by a clock that is a little slow."""
+        for mode in Mode:
+            with pytest.raises(TerminalError) as caught:
+                transitions.begin(FLOW, self.noted(first), mode, second, "run-2", now_ms)
+            assert ("live-run", 1) == (caught.value.code, caught.value.exit_code)
+
+    def test_the_line_says_who_where_when_and_in_which_mode(self):
+        """And what to do."""
+        with pytest.raises(TerminalError) as caught:
+            transitions.begin(FLOW, self.noted(HERE), Mode.SOURCE_DEAD, ANN, "run-2", 112_500)
+        expected = "jo on here is busy with run-1 of A->B, planned: step gate 12 s ago"
+        assert expected == caught.value.message
+        assert "a minute passes without an entry" in caught.value.hint
+
+    @pytest.mark.parametrize(("first", "second"), [(JO, JO), (HERE, HERE), (JO, HERE), (DAG, AGAIN)])
+    def test_the_same_actor_goes_on(self, first: Actor, second: Actor):
+        """After Ctrl-C, in a run of an earlier release, which kept no host, and as a try of the same Dag run."""
+        begun = transitions.begin(FLOW, self.noted(first), Mode.PLANNED, second, "run-2", 100_001)
+        assert second.holder == begun.run.holder
+
+    @pytest.mark.parametrize("now_ms", [40_000, 160_000, -(2**62)])
+    def test_a_minute_or_a_time_in_the_future_ends_it(self, now_ms: int):
+        """A clock that runs ahead does not keep a run for ever."""
+        assert (
+            ANN.holder
+            == transitions.begin(FLOW, self.noted(JO), Mode.PLANNED, ANN, "run-2", now_ms).run.holder
+        )
+
+    @pytest.mark.parametrize("state", [StepState.FAILED, StepState.WAITING])
+    def test_a_step_that_failed_or_waits_is_anybodys(self, state: StepState):
+        """At once."""
+        ledger = self.noted(JO, state=state)
+        assert ANN.holder == transitions.begin(FLOW, ledger, Mode.PLANNED, ANN, "run-2", 100_001).run.holder
+
+    def test_the_steps_after_the_promotion_and_the_way_home_too(self):
+        """Whoever comes to them is refused as well."""
+        ledger = promoted(self.noted(JO))
+        with pytest.raises(TerminalError, match="busy"):
+            transitions.retake(FLOW, ledger, ANN, 10)
+        away = after(ledger, homeward.set_out(FLOW, ledger, JO, "home-1", 10))
+        with pytest.raises(TerminalError, match="busy"):
+            homeward.set_out(FLOW, away, ANN, "home-1", 11)
+
+
 class TestAbort:
     @given(
         st.sampled_from(BEFORE),
@@ -204,7 +264,7 @@ class TestAbort:
         ledger = Ledger(flow_state=state)
         ledger = after(ledger, transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, JO, "run-1", 2))
         for name, actor in moves:
-            with suppress(FencedError):
+            with suppress(FencedError, TerminalError):
                 ledger = after(ledger, MEANWHILE[name](ledger, actor))
         assert state == after(ledger, transitions.abort(FLOW, ledger, ANN, "not today", 9)).flow_state
 
@@ -218,7 +278,8 @@ class TestAbort:
         if cycles:
             ledger = after(ledger, homeward.let_cycles(ledger, JO, "h"))
         for actor in (ANN, JO):
-            dead = after(ledger, transitions.begin("B->A", ledger, Mode.SOURCE_DEAD, actor, "run-1", 2))
+            begin = transitions.begin("B->A", ledger, Mode.SOURCE_DEAD, actor, "run-1", 100_000)
+            dead = after(ledger, begin)
         back = after(dead, transitions.abort("B->A", dead, ANN, "B answers", 9))
         assert ledger.flow_state == back.flow_state
         assert BEFORE[1] == after(back, transitions.abort("B->A", back, ANN, "not today", 9)).flow_state

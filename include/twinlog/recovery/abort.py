@@ -8,7 +8,6 @@ part may be repeated: if the process was killed in the middle, the next call doe
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -20,11 +19,11 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.metadata import sync
 from twinlog.recovery import lost_target, transitions
-from twinlog.recovery.journal import Journal
-from twinlog.recovery.procedure import StepName
+from twinlog.recovery.journal import Journal, acting
+from twinlog.recovery.procedure import Actor, StepName
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.source_writers import still_denied
-from twinlog.recovery.transitions import Actor, Move
+from twinlog.recovery.transitions import Move
 from twinlog.schemas import sync as schemas
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.pauses import why_suspended
@@ -73,7 +72,7 @@ def _on_its_way_home_again(flow: FlowSettings, clusters: Clusters, by: str, reas
 
 def _journal(flow: FlowSettings, clusters: Clusters, by: str, state: RunState) -> Journal:
     """Return the journal that this process writes; the process is named for the state that it writes."""
-    return Journal(flow, clusters, Actor(by, f"{state.value}-{uuid.uuid4().hex[:12]}"), ask_source=False)
+    return Journal(flow, clusters, acting(by, state.value), ask_source=False)
 
 
 def _decided(journal: Journal, decide: Decide, reason: str) -> RecoveryRun:

@@ -15,11 +15,11 @@ from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover
+from twinlog.recovery.procedure import Actor
 from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
-from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import Ledger, read_ledger
 
 _AGAIN = "look at what a failover would do now, and approve that"

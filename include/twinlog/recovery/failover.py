@@ -7,7 +7,6 @@ machine or another.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -20,13 +19,13 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import preview, transitions
-from twinlog.recovery.journal import Journal
+from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import StepName, left, names_of
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead, timed
 from twinlog.recovery.steps.scene import Scene, Tools
-from twinlog.recovery.transitions import Actor, brings_nothing_home, is_idle, taken_back
+from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
 from twinlog.state.ledger import read_ledger, require_ledger
 
 Deed = Callable[[Scene], Outcome]
@@ -61,20 +60,21 @@ WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 class Request:
     """Tell who fails over, in which mode; with `dry_run` nothing is changed.
 
-    `driver` is what the names of the processes that work for one request begin with.
+    `driver`, if there is one, is what the names of the processes that work for one request begin with.
     """
 
     mode: Mode
     by: str
     dry_run: bool = False
-    driver: str = "failover"
+    driver: str = ""
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
     """Fail over, or go on with the failover that is under way.
 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
-    `no-ledger` before the first cycle, `no-failover` for a flow that only brings home and brings nothing home now,
+    `no-ledger` before the first cycle, `live-run` if another operator is busy with it,
+    `no-failover` for a flow that only brings home and brings nothing home now,
     and FencedError `relieved` if another process has taken over.
     """
     if request.dry_run:
@@ -109,7 +109,7 @@ def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None
 
 def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
     ledger = read_ledger(flow, clusters.target)
-    actor = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}")
+    actor = acting(request.by, "failover", request.driver)
     promoted = ledger.phase is FlowPhase.PROMOTED
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode
@@ -138,7 +138,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     todo = left(mode, taken)
     if not promoted:
         went_on = len(taken.journal) > 0
-        text = f"{'goes on with' if went_on else 'began'} {taken.run}; {flow.name} is failing over"
+        text = f"{'goes on with' if went_on else 'began'} {taken.run}{taken.changed_mode}; {flow.name} is failing over"
         first = StepReport(StepName.BEGIN, StepState.DONE, round(time.monotonic() - began, 3), text)
         steps.append(first)
         note(scene, first)

@@ -25,8 +25,8 @@ from twinlog.formats.ledger.recovery import (
     StepState,
 )
 from twinlog.recovery import transitions
+from twinlog.recovery.procedure import Actor, refuse_live
 from twinlog.recovery.transitions import (
-    Actor,
     Move,
     forgotten_for_one,
     is_lent,
@@ -42,10 +42,12 @@ from twinlog.state.ledger import Ledger
 def set_out(flow: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move:
     """Begin the way home of a promoted flow, or go on with the one that is under way.
 
-    Raises TerminalError `not-promoted` for a flow that is not promoted, or was not promoted by a failover.
+    Raises TerminalError `not-promoted` for a flow that is not promoted, or was not promoted by a failover, and
+    `live-run` if the one under way is live.
     """
     under_way = way_home(ledger)
     if under_way is not None:
+        refuse_live(flow, under_way, actor, now_ms)
         return Move(replace(under_way, holder=actor.holder, at_ms=now_ms))
     failover = ledger.present_recovery
     if ledger.phase is not FlowPhase.PROMOTED or failover is None:
@@ -69,6 +71,7 @@ def lend(
 ) -> Move:
     """Let the reverse flow copy for the way home of the flow `home` alone.
 
+    Whether another may take a live way home over, `set_out` has decided by the ledger of that flow.
     `denied` are the ACLs that the failover has made on the reverse flow's target: only B knows of them otherwise.
     Raises TerminalError `promoted` or `failing-over` if the reverse flow is failed over itself, `paused` if a person
     paused it.
@@ -161,7 +164,7 @@ def end_without(flow: str, ledger: Ledger, actor: Actor, run_name: str, reason: 
     run = ledger.recovery(run_name)
     if ledger.phase is not FlowPhase.FAILING_BACK or run is None or ledger.present_recovery != run:
         raise not_promoted(flow)
-    entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason)
+    entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason, actor.host)
     ended = replace(with_entry(run, entry), state=RunState.RETURNED, holder=actor.holder, ended_ms=now_ms)
     failover = ledger.recovery(run.failover)
     returned = replace(failover, state=RunState.RETURNED, at_ms=now_ms) if failover is not None else None

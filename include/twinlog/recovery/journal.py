@@ -6,6 +6,8 @@ way only to a process that has taken over the failover itself.
 
 from __future__ import annotations
 
+import socket
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,10 +21,16 @@ from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.offsets.segments import MapSegment
-from twinlog.recovery.transitions import Actor, Move
+from twinlog.recovery.procedure import Actor
+from twinlog.recovery.transitions import Move
 from twinlog.state.ledger import Ledger, read_behind_fence
 
 TRIES = 4
+
+
+def acting(by: str, kind: str, driver: str = "") -> Actor:
+    """Return this process as it moves a failover; `driver` if it is a try of something that may be tried again."""
+    return Actor(by, f"{driver or kind}-{uuid.uuid4().hex[:12]}", socket.gethostname(), driver)
 
 
 @dataclass(frozen=True, slots=True)

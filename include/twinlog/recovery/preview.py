@@ -19,7 +19,7 @@ from twinlog.metadata import promotion, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.monitoring.survey import survey
 from twinlog.recovery import transitions
-from twinlog.recovery.procedure import STEPS, StepName
+from twinlog.recovery.procedure import STEPS, Actor, StepName
 from twinlog.recovery.report import (
     FailoverReport,
     PlacedGroup,
@@ -35,7 +35,7 @@ from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
 from twinlog.recovery.steps.source_writers import plan_denials
-from twinlog.recovery.transitions import Actor, open_run
+from twinlog.recovery.transitions import open_run
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -48,11 +48,12 @@ def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> Failover
     """
     snapshot = FlowSnapshot(flow, clusters)
     ledger = snapshot.ledger
+    changed = ""
     if ledger.phase is not FlowPhase.PROMOTED:
         asker, now = Actor(by, ""), clock.now_ms()
-        transitions.begin(
+        changed = transitions.begin(
             flow.name, ledger, mode, asker, "dry run", now, only_brings_home=flow.homes is not None
-        )
+        ).run.changed_mode
     under_way = open_run(ledger)
     seen = planned_facts(snapshot) if mode is Mode.PLANNED else _source_dead(snapshot)
     topics, groups, texts, seconds, estimate = seen
@@ -61,7 +62,7 @@ def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> Failover
         StepReport(step.name, StepState.PLANNED, 0.0, texts.get(step.name, step.does_for(*ends)))
         for step in STEPS[mode]
     )
-    again = f"; goes on with {under_way.run}" if under_way else ""
+    again = f"; goes on with {under_way.run}{changed}" if under_way else ""
     return FailoverReport(
         flow=flow.name,
         run=under_way.run if under_way is not None else "",

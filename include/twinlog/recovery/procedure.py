@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from twinlog.errors import TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK as HOMEWARD
-from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
+from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
 
 
@@ -317,3 +318,46 @@ def left(mode: str, run: RecoveryRun | None) -> tuple[StepName, ...]:
     }  # entries from before the promotion are of other steps
     behind = names[names.index(StepName.PROMOTE) + 1 :]
     return tuple(name for name in behind if name.value not in done)
+
+
+LIVE_MS = 60_000
+"""A run without an entry for so long is not live: its process may be dead, or waits for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The process that moves a failover: its person, a name of its own, `holder`, and its machine.
+
+    A process without a `holder` only looks.  `driver` names what it is one of several tries of, such as a Dag run.
+    """
+
+    by: str
+    holder: str
+    host: str = ""
+    driver: str = ""
+
+    def works_for(self, driver: str) -> bool:
+        """Say whether the process is one of those of `driver`."""
+        return self.holder.rpartition("-")[0] == driver
+
+
+def refuse_live(flow: str, run: RecoveryRun, actor: Actor, now_ms: int) -> None:
+    """Raise TerminalError `live-run` if another person, or the same one on another host, is busy with the run."""
+    begun = JournalEntry("begin", StepState.DONE, run.at_ms, 0.0, run.by, "")
+    last = run.journal[-1] if run.journal else begun
+    over = last.state in {StepState.FAILED, StepState.WAITING} or last.step == "abort"
+    if not actor.holder or over or abs(now_ms - last.at_ms) >= LIVE_MS:
+        return
+    elsewhere = bool(last.host and actor.host) and last.host != actor.host
+    one_of_ours = bool(actor.driver) and Actor(last.by, run.holder).works_for(actor.driver)
+    if one_of_ours or (last.by == actor.by and not elsewhere):
+        return
+    where = f" on {last.host}" if last.host else ""
+    raise TerminalError(
+        f"{last.by}{where} is busy with {run.run} of {flow}, {run.mode}: step {last.step}"
+        f" {max(0, now_ms - last.at_ms) // 1000} s ago",
+        hint="wait until it ends or a minute passes without an entry, then run the same command again",
+        code="live-run",
+        flow=flow,
+        run=run.run,
+    )

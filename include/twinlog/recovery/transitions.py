@@ -38,7 +38,7 @@ from twinlog.formats.ledger.topics import Incarnation
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.policy.state_topics import HOME
-from twinlog.recovery.procedure import StepName, left
+from twinlog.recovery.procedure import Actor, StepName, left, refuse_live
 from twinlog.state.ledger import Ledger
 
 MOST_ENTRIES = 200
@@ -49,18 +49,6 @@ STALLED_MS = 600_000
 
 MOST_RUNS = 50
 """Runs that a ledger keeps, the newest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """The process that moves a failover: its person, and a name of its own, `holder`."""
-
-    by: str
-    holder: str
-
-    def works_for(self, driver: str) -> bool:
-        """Say whether the process is one of those of `driver`."""
-        return self.holder.rpartition("-")[0] == driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +101,18 @@ def begin(
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
     person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.
     A flow that `only_brings_home` is failed over while it does, and without its source alone: else `no-failover`.
-    `left` if the one under way was begun in a way that has left twinlog.
+    `left` if the one under way was begun in a way that has left twinlog, `live-run` if it is live.
     """
     under_way = open_run(ledger)
     if under_way is not None:
         if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
             raise on_its_way_home(flow, ledger)
         refuse_left_way(flow, under_way)
-        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms)
         state = ledger.flow_state
+        if state is None or not state.cycles:  # cycles copy home while nobody's command does
+            refuse_live(flow, under_way, actor, now_ms)
+        begun_as = under_way.begun_as or under_way.mode
+        taken = replace(under_way, mode=mode.value, holder=actor.holder, at_ms=now_ms, begun_as=begun_as)
         if state is not None and under_way.mode == FAILBACK:
             return Move(taken, replace(state, cycles=False, before=state))
         return Move(taken)
@@ -212,11 +203,12 @@ def clear(
 def retake(flow: str, ledger: Ledger, actor: Actor, now_ms: int) -> Move:
     """Go on with a promoted run whose last steps are not done.
 
-    Raises TerminalError `promoted` if nothing is left to do, or if the flow was promoted without a run.
+    Raises TerminalError `promoted` if nothing is left to do, or if the flow was promoted without a run, and `live-run`.
     """
     run = ledger.present_recovery
     if run is None or run.cleared:
         raise _promoted(flow, ledger)
+    refuse_live(flow, run, actor, now_ms)
     return Move(replace(run, holder=actor.holder, at_ms=now_ms))
 
 
@@ -235,7 +227,7 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             code="no-failover",
             flow=flow,
         )
-    entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason)
+    entry = JournalEntry("abort", StepState.DONE, now_ms, 0.0, actor.by, reason, actor.host)
     state = ledger.flow_state
     assert state is not None  # an open run has one
     if goes_on_home(run):
@@ -261,7 +253,7 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
             code="not-promoted",
             flow=flow,
         )
-    entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason)
+    entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason, actor.host)
     returned = replace(with_entry(run, entry), state=RunState.RETURNED, holder=actor.holder)
     return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}"))
 

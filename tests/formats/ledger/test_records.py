@@ -127,10 +127,10 @@ BYTES = [
         '["recovery","r"]',
         '{"version":1,"run":"r","mode":"planned","state":"open","by":"jo","holder":"h","started_ms":7,"at_ms":8,'
         '"promoted_ms":null,"ended_ms":null,"journal":[{"step":"gate","state":"failed","at_ms":8,"seconds":0.5,'
-        '"by":"jo","message":"no"}],"denied":[{"topic":"orders","principal":"User:*","host":"*","keeps_rest":false}],'
+        '"by":"jo","message":"no","host":""}],"denied":[{"topic":"orders","principal":"User:*","host":"*","keeps_rest":false}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
         '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"",'
-        '"consistent_cut":false,"untold":false,"known":null}',
+        '"consistent_cut":false,"untold":false,"known":null,"begun_as":""}',
     ),
     (
         OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),
@@ -292,6 +292,14 @@ def test_the_bytes_of_a_record_stay(record, key, value):
     """A ledger must be read by every later release; both ways."""
     assert (record.key().decode(), record.value().decode()) == (key, value)
     assert parse_ledger(key.encode(), value.encode()) == record
+
+
+def test_a_run_of_an_earlier_release_has_no_host():
+    """It is "", unknown, and so is the mode it was begun in."""
+    record, key, value = next(it for it in BYTES if '["recovery"' in it[1])
+    old = value.replace(',"host":""}', "}").replace(',"begun_as":""', "")
+    assert old != value
+    assert record == parse_ledger(key.encode(), old.encode())
 
 
 @given(records)

@@ -58,7 +58,7 @@ class TestStalled:
         assert FlowPhase.PROMOTED is world.ledger(world.there).phase
         assert not denied(world.b)
 
-    def test_those_of_the_process_that_took_over_stay(self, world: BothWays):
+    def test_those_of_the_process_that_took_over_stay(self, world: BothWays, nobody_busy):
         """The first makes them once more, and removes none: the second's failover stands on them."""
         stalled_at(world, "B.create_acls", lambda: world.home(Answer.NO, by="ann"))
         with pytest.raises(FencedError, match="taken over"):

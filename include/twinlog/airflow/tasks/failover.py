@@ -96,12 +96,12 @@ def push_note(context: Any, lines: Iterable[str], whole_in: str) -> None:
 def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
     """Raise TerminalError `promoted` if the flow was failed over, and every step is done: nobody needs to be asked."""
     from twinlog import clock
-    from twinlog.recovery import transitions
+    from twinlog.recovery import procedure, transitions
     from twinlog.state.ledger import read_ledger
 
     ledger = read_ledger(flow, clusters.target)
     if ledger.phase.out_of_service and transitions.open_run(ledger) is None:
-        transitions.retake(flow.name, ledger, transitions.Actor("", ""), clock.now_ms())
+        transitions.retake(flow.name, ledger, procedure.Actor("", ""), clock.now_ms())
 
 
 def note_lines(found: FailoverReport) -> Iterator[str]:

@@ -38,7 +38,10 @@ class StepState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """A step ended in `state` at `at_ms`, after `seconds`; `by` names the person whose process did it."""
+    """A step ended in `state` at `at_ms`, after `seconds`; `by` names the person whose process did it, on `host`.
+
+    Earlier releases kept no host: "".
+    """
 
     step: str
     state: StepState
@@ -46,6 +49,7 @@ class JournalEntry:
     seconds: float
     by: str
     message: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class RecoveryRun(LedgerEntry):
     `known` records were known to be lost with the source; `at_risk_records` were all of them.  Either is None if it is
     not known: what came after the last cycle is in no number.  `cleared` says that nothing is
     left to do after the promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
+    `begun_as` is the mode it was begun in, once it was taken up again.
     `groups_at_ms`, `consistent_cut` and `untold` were ways to fail over in earlier releases (`left_way`).
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
@@ -116,6 +121,14 @@ class RecoveryRun(LedgerEntry):
         return "with --groups-at" if self.groups_at_ms is not None else ""
 
     known: int | None = None
+    begun_as: str = ""
+
+    @property
+    def changed_mode(self) -> str:
+        """Say, as a clause, that the run goes on in another mode than it was begun in; else ""."""
+        if self.begun_as in {"", self.mode}:
+            return ""
+        return f"; begun as {self.begun_as} by {self.by}, goes on as {self.mode}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.recovery.failback import home, home_steps
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.procedure import Tail
+from twinlog.recovery.procedure import Actor, Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
-from twinlog.recovery.transitions import Actor, way_home
+from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger
 
 

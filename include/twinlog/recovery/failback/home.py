@@ -8,7 +8,6 @@ wherever it was stopped; what comes before the promotion of A is done again.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -24,14 +23,13 @@ from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import Journey
-from twinlog.recovery.journal import Journal
+from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.procedure import STEPS, StepName, Tail, left
+from twinlog.recovery.procedure import STEPS, Actor, StepName, Tail, left
 from twinlog.recovery.report import State, StepReport, done
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import timed
 from twinlog.recovery.steps.scene import Scene, Tools
-from twinlog.recovery.transitions import Actor
 from twinlog.state.ledger import read_ledger, require_ledger, require_own
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
@@ -47,14 +45,15 @@ class Request:
     by: str
     tail: Tail | None = None
     dry_run: bool = False
-    driver: str = "failback"
+    driver: str = ""
 
 
 def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
     """Bring the flow `there` home, or go on with that; `back` copies home.
 
-    A step that fails or waits is in the report.  Raises, before anything is changed, TerminalError `not-promoted` and
-    `no-way-home`, what `homeward.lend` refuses, the refusal of another cluster, `unauthorised` if a right
+    A step that fails or waits is in the report.  Raises, before anything is changed, TerminalError `not-promoted`,
+    `no-way-home`, `live-run` if another operator is busy with it,
+    what `homeward.lend` refuses, the refusal of another cluster, `unauthorised` if a right
     is missing, and ClusterUnreachable; and FencedError `relieved` if another process has taken over.
     """
     with target_awaited(there.flow, back.flow):
@@ -72,7 +71,8 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
     ledger = read_ledger(flow, clusters.target)
     under_way = transitions.way_home(ledger)
     name = under_way.run if under_way is not None else clock.new_run_name("failback")
-    actor, now = Actor(request.by, f"{request.driver}-{uuid.uuid4().hex[:12]}"), clock.now_ms()
+    actor = Actor(request.by, "") if request.dry_run else acting(request.by, "failback", request.driver)
+    now = clock.now_ms()
     begun = homeward.set_out(flow.name, ledger, actor, name, now).run
     failback.require_both(flow, clusters, ledger)
     seen = FlowSnapshot(flow, clusters)

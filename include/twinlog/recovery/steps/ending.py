@@ -52,6 +52,9 @@ def approve(scene: Scene) -> Outcome:
         scene.groups = shown(read_placings(flow, scene.clusters.target, ledger))
     if text := skips(scene.groups):
         cost = f"{cost}, but {text}"
+    run = read_ledger(flow, scene.clusters.target).recovery(scene.run)
+    if run is not None:
+        cost += run.changed_mode
     question = (
         f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
         " placed"

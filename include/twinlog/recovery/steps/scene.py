@@ -71,5 +71,7 @@ class Scene:
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""
-        by = self.journal.actor.by
-        return JournalEntry(step.value, state, clock.now_ms(), round(seconds, 3), by, message)
+        actor = self.journal.actor
+        return JournalEntry(
+            step.value, state, clock.now_ms(), round(seconds, 3), actor.by, message, actor.host
+        )
