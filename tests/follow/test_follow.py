@@ -130,6 +130,35 @@ def test_a_followed_flow_whose_topic_got_no_place_has_not_copied_all(
     assert ["A.orders"] == [it.topic for it in follow_failures(result)]
 
 
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_refresh_that_failed_is_the_result_only_if_it_fails_at_the_end(
+    flow, clusters, source, with_internal, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """Lanes that opened after it went on with the topics known before, and copied all."""
+    source.add_topic("orders")
+    away = ClusterUnreachable("cluster A cannot be reached")
+    answers = [away, None if comes_back else away]
+
+    def prepared_or_not(*given: Any) -> Any:
+        if answers and (error := answers.pop(0)) is not None:
+            raise error
+        return prepare(*given)
+
+    def opened(following: Following) -> tuple[tuple[()], generation.Opening]:
+        if following.number == 1:
+            assert away is following.refresh()
+        return (), generation.Opening((), (), (), partial=False)
+
+    monkeypatch.setattr(generation, "prepare", prepared_or_not)
+    monkeypatch.setattr(Following, "_open", opened)
+    monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=0.1)  # type: ignore[arg-type]
+    expected = ("", "nothing") if comes_back else (str(away), "failed")
+    assert expected == (result.error, result.state)
+    assert [] == answers
+
+
 def test_notes_about_topics_are_told_once(
     flow, clusters, source, with_internal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,8 +161,14 @@ def _count_unreported(following: Following) -> None:
 
 
 def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyResult:
-    """Return the result: what was copied in all lane generations, and what is left."""
+    """Return the result: what was copied in all lane generations, and what is left.
+
+    A topic refresh that failed is repeated if nothing else went wrong: the cluster may have come back meanwhile.
+    """
     totals, owned = following.totals, following.owned
+    failure = last.failure
+    if failure is not None and failure is following.unprepared:
+        failure = following.refresh()
     read_committed = following.flow.copy.read_committed
     unread: list[StoppedPartition] = []
     try:
@@ -193,7 +199,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
         discovery,
         totals,
         tuple(stopped),
-        last.failure,
+        failure,
         following.number,
         owned.lanes,
         seconds,
