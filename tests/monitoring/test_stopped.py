@@ -88,6 +88,22 @@ class TestStatus:
         found = status.run(flow, clusters)
         assert ((), False) == (found.stopped_partitions, found.needs_person)
 
+    @pytest.mark.parametrize("written_since", [0, 1, 4])
+    def test_a_truncated_partition_is_named_wherever_its_source_ends(
+        self, flow, clusters, source, orders, copied, written_since: int
+    ) -> None:
+        """Before or behind the end of its copy: two that were cut at once may differ in that."""
+        copied(orders, 0, 5)
+        log = source.topics["orders"].logs[0]
+        del log.records[3:]
+        log.end = 3
+        for _ in range(written_since):
+            source.append(orders, key=b"k", value=b"v", timestamp=2_000)
+        cut = "orders-0: the source's log ends before upstream offset 5"
+        publish.run(flow, clusters, "run-1", copy_result(cut, "truncation"), int(time.time() * 1000))
+        found = status.run(flow, clusters)
+        assert ((StoppedCopy("orders", 0, cut),), True) == (found.stopped_partitions, found.needs_person)
+
     def test_without_the_source_the_last_report_speaks(self, reported, flow, clusters) -> None:
         """Nobody can say whether it holds more."""
         found = status.run(flow, Clusters(GoneCluster("A"), clusters.target))

@@ -67,5 +67,7 @@ def still_stopped(summary: Mapping[str, Any], rows: Iterable[PartitionRow] | Non
 
 
 def _stands(row: PartitionRow, summary: Mapping[str, Any]) -> bool:
+    """Say whether there is more to copy, or a log that ends before the copy does, and nothing was copied since."""
     reported = summary.get("next_upstream", {}).get(row.topic, {}).get(str(row.partition))
-    return row.missing_records > 0 and row.next_upstream == reported
+    unfinished = row.missing_records > 0 or row.lag_records < 0
+    return unfinished and row.next_upstream == reported
