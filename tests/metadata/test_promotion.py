@@ -6,21 +6,28 @@ from dataclasses import replace
 
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.config.flow.metadata import Profile
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential
+from twinlog.config.file.providers import Secret
+from twinlog.config.flow.metadata import DeclaredUser, Profile
 from twinlog.formats.ledger.recovery import PromotionPlan
 from twinlog.metadata import promotion
 from twinlog.metadata.plan_file import plan_document
-from twinlog.metadata.values import AclChange, ConfigChange, MetadataPlan
+from twinlog.metadata.values import AclChange, ConfigChange, MetadataPlan, QuotaChange, ScramChange
+from twinlog.state.ledger import Ledger
 
 COPY = AclBinding("TOPIC", "LITERAL", "A.orders", "User:jo", "*", "WRITE", "ALLOW")
 PAYROLL = replace(COPY, name="payroll", principal="User:mallory", operation="ALL")
 
 
-def kept(of, there: FakeCluster, *changes: object, **other: str) -> PromotionPlan:
-    """A plan with a digest that fits."""
+def kept(of, there: FakeCluster, *changes: object, **other: str) -> Ledger:
+    """A ledger of the flow from cluster-A that keeps a plan with a digest that fits."""
     plan = MetadataPlan(flow=other.get("flow", of.name), profile=Profile.PROMOTED, changes=changes)
-    return PromotionPlan(7, plan_document(plan, "cluster-A", other.get("target", there.cluster_id()), 7))
+    ids = other.get("source", "cluster-A"), other.get("target", there.cluster_id())
+    return ledger_of(PromotionPlan(7, plan_document(plan, *ids, 7)))
+
+
+def ledger_of(plan: PromotionPlan) -> Ledger:
+    return Ledger(promotion_plan=plan, source_ids=frozenset({"cluster-A"}))
 
 
 def test_only_changes_that_the_flow_makes_fit(flow):
@@ -43,7 +50,25 @@ def test_another_flows_plan_does_not_fit(flow):
     for it in (
         kept(flow, target, change, flow="X->B"),
         kept(flow, target, change, target="another"),
-        PromotionPlan(7, {"changes": []}),
+        kept(flow, target, change, source="another"),
+        ledger_of(PromotionPlan(7, {"changes": []})),
     ):
         found = promotion.fitting(flow, it, target)
         assert ((), 1) == (found.plan.changes, len(found.outdated))
+
+
+def test_quotas_and_users_fit_only_if_the_flow_could_bring_them(flow):
+    """Quotas if they are synced, and nobody else set the one that is there; users as they are declared."""
+    target = FakeCluster("B")
+    entity = QuotaEntity.of({"user": "jo"})
+    target.quotas = {entity: {"consumer_byte_rate": 5.0}}
+    new = QuotaChange(entity, "producer_byte_rate", None, 1.0)
+    foreign = QuotaChange(entity, "consumer_byte_rate", 5.0, 1.0)
+    declared, admin = (
+        ScramChange(name, ScramCredential("SCRAM-SHA-512", 4096), None) for name in ("jo", "admin")
+    )
+    user = DeclaredUser("jo", Secret("x"), "SCRAM-SHA-512", 4096)
+    syncs = replace(flow, metadata=replace(flow.metadata, quotas=True, scram_users=(user,)))
+    ledger = kept(flow, target, new, foreign, declared, admin)
+    assert (new, declared) == promotion.fitting(syncs, ledger, target).plan.changes
+    assert () == promotion.fitting(flow, ledger, target).plan.changes

@@ -155,11 +155,11 @@ def _after(clause: str) -> str:
 def _rights(snapshot: FlowSnapshot) -> str:
     """Say what would change, once the source is lost: the denials of a failover that is over go too."""
     flow, target, ledger = snapshot.flow, snapshot.clusters.target, snapshot.ledger
-    run, kept, texts = open_run(ledger), ledger.promotion_plan, []
+    run, texts = open_run(ledger), []
     if run is not None and run.denied_on_target:
         texts.append(f"would remove {len(run.denied_on_target):,} denials of WRITE on {flow.target.alias}")
-    if kept is not None:
-        changes = len(promotion.fitting(flow, kept, target).plan.changes)
+    if ledger.promotion_plan is not None:
+        changes = len(promotion.fitting(flow, ledger, target).plan.changes)
         texts.append(f"{changes:,} changes on {flow.target.alias}")
     elif flow.homes is None:
         texts.append("no cycle has kept a plan")

@@ -77,7 +77,7 @@ def _as_kept(scene: Scene) -> Outcome:
             text = "no cycle has kept a plan: give producers their rights on the target by hand"
             scene.notes.append(text)
         return done(f"{text}{shut}")
-    kept = promotion.fitting(flow, ledger.promotion_plan, target)
+    kept = promotion.fitting(flow, ledger, target)
     age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
     text, missing = _apply(flow, scene, kept.plan, list(kept.outdated), age)
     text += shut
