@@ -66,7 +66,7 @@ def sample(
 ) -> RiskSample:
     """Take a sample; within one slot the worst value counts, and what was `copied` adds up."""
     slot = at_ms // SLOT_MS % SLOTS
-    earlier = next((it for it in known if it.slot == slot and at_ms - it.at_ms < SLOT_MS), None)
+    earlier = next((it for it in known if it.slot == slot and abs(at_ms - it.at_ms) < SLOT_MS), None)
     if earlier is None:
         return RiskSample(slot, at_ms, records, lost_bytes, age_ms, age_known, copied)
     known_bytes = [it for it in (earlier.bytes, lost_bytes) if it is not None]
@@ -98,7 +98,7 @@ def newly_copied(rows: Iterable[PartitionRow]) -> int:
 
 def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSample, ...]:
     """Return the samples of the last day, oldest first; a flow that stood still has not overwritten older ones."""
-    young = (it for it in samples if now_ms - it.at_ms < SLOT_MS * SLOTS)
+    young = (it for it in samples if -CLOCKS_APART_MS <= now_ms - it.at_ms < SLOT_MS * SLOTS)
     return tuple(sorted(young, key=lambda it: it.at_ms))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from twinlog.checks.risk import seconds_since
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof
@@ -53,8 +54,8 @@ def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> lis
 
 def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list[str]:
     """Describe the newest drill that proved something, if it failed after `since_ms`, and not after `now_ms`.  Pure."""
-    last = last_proof(drills)
-    if last is None or last.state is DrillState.PASSED or not since_ms < last.at_ms <= now_ms:
+    last = last_proof(it for it in drills if it.at_ms <= now_ms)
+    if last is None or last.state is DrillState.PASSED or last.at_ms <= since_ms:
         return []
     return [visible(f"drill {last.run} failed: {last.message}")]
 
@@ -68,7 +69,8 @@ def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int,
     most = flow.failover.drill_age_seconds
     if most is None:
         return []
-    passed_ms = max((it.at_ms for it in drills if it.state is DrillState.PASSED), default=None)
+    passed = (it.at_ms for it in drills if it.state is DrillState.PASSED)
+    passed_ms = max((at_ms for at_ms in passed if seconds_since(at_ms, now_ms) is not None), default=None)
     due_ms = (passed_ms or 0) + most * 1000
     if now_ms < due_ms or (now_ms - due_ms) // DAY_MS == (since_ms - due_ms) // DAY_MS:
         return []

@@ -11,6 +11,9 @@ from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 
+_AHEAD_MS = 86_400_000
+"""Milliseconds that a waiver may seem to be given in the future, by another machine's clock, and still count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiver(LedgerEntry):
@@ -29,8 +32,8 @@ class Waiver(LedgerEntry):
     at_ms: int
 
     def counts(self, now_ms: int) -> bool:
-        """Say whether it has not expired yet."""
-        return self.until_ms > now_ms
+        """Say whether it was given, and has not expired yet."""
+        return self.at_ms <= now_ms + _AHEAD_MS and self.until_ms > now_ms
 
 
 def counting(waivers: Iterable[Waiver], check: str, now_ms: int) -> tuple[Waiver, ...]:
