@@ -122,7 +122,7 @@ def test_one_election_is_waited_for_and_not_one_after_the_other(monkeypatch: pyt
     partitions = [("A.t", number) for number in range(4)]
     asked: list[int] = []
 
-    def nobody(topic: str, partition: int) -> int:
+    def nobody(topic: str, partition: int, seconds: float) -> int:
         asked.append(partition)
         raise ClusterUnreachable(f"{topic}-{partition} has no leader")
 

@@ -175,7 +175,7 @@ class FakeTarget:
     def close(self) -> None:
         pass
 
-    def leader(self, topic: str, partition: int) -> int:
+    def leader(self, topic: str, partition: int, seconds: float = 0.0) -> int:
         if (topic, partition) in self.leaderless:
             raise TransientError(f"{topic}-{partition} has no leader")
         return 1

@@ -58,6 +58,9 @@ def writes(rounds: Sequence[Round]) -> Iterator[Sequence[Round]]:
         yield rounds[first : first + step]
 
 
+_ELECTION_SECONDS = 3.0
+"""How long a write waits for a leader, and the lane's other partitions with it; ordinary elections take less."""
+
 _PRODUCE_TIMEOUT_MS = 30_000
 """How long a leader may wait for the replicas before it answers."""
 
@@ -236,7 +239,7 @@ class Lane:
             try:
                 if waited and self.brokers.known_leader(*partition) < 0:
                     raise ClusterUnreachable(f"{_name(partition)} has no leader")
-                leader = self.brokers.leader(*partition)
+                leader = self.brokers.leader(*partition, seconds=_ELECTION_SECONDS)
             except TwinlogError as error:  # the partition has no leader, or is gone
                 # Only one election is waited for, not several in a row: the transaction is open meanwhile.
                 waited = True

@@ -176,8 +176,8 @@ class Brokers:
         answer = self._ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
         return [topic.name for topic in answer.topics]
 
-    def leader(self, topic: str, partition: int) -> int:
-        """Return the node id of a partition's leader; wait a little for an election.
+    def leader(self, topic: str, partition: int, seconds: float = _PATIENCE_SECONDS) -> int:
+        """Return the node id of a partition's leader; wait up to `seconds` for an election.
 
         Raises TransientError if the partition stays without a leader, or the error for a topic that does not exist.
         """
@@ -196,7 +196,7 @@ class Brokers:
             leader = metadata.leaders.get(partition, -1)
             return leader if leader >= 0 else None
 
-        return self._until(elected, f"{topic}-{partition} has no leader")
+        return self._until(elected, f"{topic}-{partition} has no leader", seconds)
 
     def known_leader(self, topic: str, partition: int) -> int:
         """Return the node id of a partition's leader as far as `metadata` has reported it, else -1."""
@@ -349,16 +349,16 @@ class Brokers:
             raise ClusterUnreachable(f"cluster {self.settings.alias} has no bootstrap address")
         raise failures[0]
 
-    def _until(self, attempt: Callable[[], _T | None], what: str) -> _T:
+    def _until(self, attempt: Callable[[], _T | None], what: str, seconds: float = _PATIENCE_SECONDS) -> _T:
         """Repeat `attempt` until it returns a value; a cluster in transition needs a second or two."""
         return until(
             attempt,
             lambda: TransientError(
-                f"cluster {self.settings.alias}: {what} after {_PATIENCE_SECONDS:.0f} s",
+                f"cluster {self.settings.alias}: {what} after {seconds:.0f} s",
                 code=UNSETTLED,
                 cluster=self.settings.alias,
             ),
-            seconds=_PATIENCE_SECONDS,
+            seconds=seconds,
             longest_seconds=0.25,
         )
 

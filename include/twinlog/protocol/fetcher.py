@@ -216,7 +216,7 @@ class Fetcher:
         """Group positions by the leader's node id, adding to `refused`; with a backoff, NOBODY is a node id, too."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         if self._backoff is None:
-            leader_of = self._brokers.leader
+            leader_of: Callable[[str, int], int] = self._brokers.leader
         else:
             leader_of = self._brokers.known_leader
             refused |= self._look_up(positions, self._backoff)

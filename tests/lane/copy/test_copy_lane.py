@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fakes import LOSE, TOPIC_ID, Appended, FakeSource, FakeTarget
@@ -395,6 +397,79 @@ def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
     agree(target, 1, log)
 
 
+PAIR = Log((bytes(encode([Rec(b"a"), Rec(b"b")])),), ((0, Rec(b"a")), (1, Rec(b"b"))), (), 2)
+
+
+class LedAfterCommits(FakeTarget):
+    """A partition has no leader before so many transactions were committed."""
+
+    def __init__(self, partition: TopicPartition, commits: int) -> None:
+        super().__init__(["A.t", "offsets", "map", "ledger", "aside"])
+        self.leaderless.add(partition)
+        self.left = commits
+
+    def _decide(self, producer_id: int, state: str) -> None:
+        super()._decide(producer_id, state)
+        self.left -= state == "committed"
+        if self.left <= 0:
+            self.leaderless.clear()
+
+
+def test_the_others_commit_while_one_has_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is set aside and tried again, and is complete in the same lane."""
+    monkeypatch.setattr(copy_transaction, "_NO_LEADER_SECONDS", 5.0)
+    monkeypatch.setattr(copy_transaction, "_ASIDE_SECONDS", 0.0)
+    monkeypatch.setattr(copy_transaction, "_AGAIN_SECONDS", (0.01, 0.02))
+    target = LedAfterCommits(TopicPartition("A.t", 0), 1)
+    began = time.monotonic()
+    assert copy(source_of([PAIR, PAIR]), target, {0: 0, 1: 0}, {0: 2, 1: 2}).state == "done"
+    assert time.monotonic() - began < 5.0
+    for number in (0, 1):
+        agree(target, number, PAIR)
+
+
+def test_one_set_aside_for_too_long_is_tried_and_so_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may always be left in follow mode, and it must not go unsaid."""
+    target = FakeTarget([])
+    zero, one = (SimpleNamespace(target=TopicPartition("A.t", number)) for number in (0, 1))
+    lane: Any = SimpleNamespace(brokers=target)
+    spec: Any = SimpleNamespace(quarantine_poison=False)
+    transaction = copy_transaction.CopyTransaction(spec, lane, {it.target: it for it in (zero, one)}, list)  # type: ignore[misc]
+    target.topics["A.t"] = 2
+    target.leaderless.add(zero.target)
+    monkeypatch.setattr(copy_transaction, "_AGAIN_SECONDS", (0.0, 0.0))
+    transaction._leaderless_since[zero.target] = time.monotonic()
+    transaction._set_aside(zero.target)
+    both: Any = [zero, one]
+    assert [one] == transaction.choose(both)
+    assert [zero] == transaction.choose(both[:1]), "nothing else to do"
+    monkeypatch.setattr(copy_transaction, "_NO_LEADER_SECONDS", -1.0)
+    assert both == transaction.choose(both)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(logs(), min_size=2, max_size=3), st.integers(1, 500), st.lists(st.integers(0, 8), max_size=4))
+def test_what_is_set_aside_is_neither_lost_nor_doubled(
+    partitions: list[Log], bytes_: int, gone_after: list[int]
+) -> None:
+    """Its leader goes away in the middle of transactions, and its records are sent again in another one."""
+    target = Forsaken(["A.t", "offsets", "map", "ledger", "aside"], ("A.t", 0), gone_after)
+    source = source_of(partitions, 300)
+    ends = {number: log.end for number, log in enumerate(partitions)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(copy_transaction, "_ASIDE_SECONDS", -1.0)
+        patched.setattr(copy_transaction, "_AGAIN_SECONDS", (0.0, 0.002))
+        for _ in range(30):
+            reached = progress(target)
+            starts = {number: reached.get(number, -1) + 1 for number in ends}
+            if copy(source, target, starts, ends, bytes_=bytes_).state == "done":
+                break
+            target.mend()
+    target.mend()
+    for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
 @settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(1, 500), st.lists(st.integers(0, 8), max_size=4))
 def test_no_batch_left_open_by_a_leader_that_went_away_comes_to_count(
@@ -426,7 +501,7 @@ class Forsaken(FakeTarget):
                 self._looks = 3
         return answer
 
-    def leader(self, topic: str, partition: int) -> int:
+    def leader(self, topic: str, partition: int, seconds: float = 0.0) -> int:
         if (topic, partition) == self._partition:
             self._looked()
         return super().leader(topic, partition)

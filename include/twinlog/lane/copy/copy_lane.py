@@ -192,8 +192,9 @@ class LaneCopy:
     # --- the operations of a copy loop -----------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the upstream offsets to fetch next, for the partitions that are still wanted."""
-        return {copy.source: copy.sent for copy in self._by_source.values() if copy.wanted}
+        """Return the upstream offsets to fetch next, for the partitions that are still wanted and not set aside."""
+        wanted = [copy for copy in self._by_source.values() if copy.wanted]
+        return {copy.source: copy.sent for copy in self.transaction.choose(wanted)}
 
     @property
     def has_errors(self) -> bool:

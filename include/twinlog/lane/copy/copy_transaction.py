@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from twinlog import clock
 from twinlog.batches import quarantine
 from twinlog.batches.outgoing import Outgoing
-from twinlog.errors import FormatError, TransientError
+from twinlog.errors import FormatError, TransientError, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, state_records
 from twinlog.lane.copy.range_errors import RangeError, culprits
@@ -26,6 +26,12 @@ from twinlog.protocol.errors import REFUSED_RECORDS, TOO_LARGE, Code
 
 _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may lack a leader before they are left to the next cycle."""
+
+_ASIDE_SECONDS = 2.0
+"""How long a lane's other partitions wait for such a partition, behind the first write's own wait for an election."""
+
+_AGAIN_SECONDS = 1.0, 3.0
+"""How soon a partition set aside is tried again: not all at once, as one may hold up others."""
 
 _LONGEST_PAUSE_SECONDS = 0.5
 
@@ -63,7 +69,8 @@ class CopyTransaction:
         self._recreated_ranges = recreated_ranges
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
-        self._leaderless_since: float | None = None
+        self._leaderless_since: dict[TopicPartition, float] = {}
+        self._aside_until: dict[TopicPartition, float] = {}
         self._predicts = True
         self._last_targets: frozenset[TopicPartition] = frozenset()
         self._streaming: frozenset[TopicPartition] = frozenset()
@@ -83,6 +90,24 @@ class CopyTransaction:
         full = held >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
         if full or self.age_ms() >= self._spec.transaction_ms:
             self.commit()
+
+    def choose(self, wanted: Sequence[RangeCopy]) -> Sequence[RangeCopy]:
+        """Return the ranges to copy now: those not set aside, as their copy lacks a leader.
+
+        If no other is left, they are, but not before the others' records are committed.
+        """
+        if not self._aside_until:
+            return wanted
+        now = time.monotonic()
+        for target in [it for it, again in self._aside_until.items() if again <= now]:
+            # One that lacked a leader for too long is tried, too: what refuses it then ends it.
+            waited = now - self._leaderless_since[target]
+            if waited > _NO_LEADER_SECONDS or self._is_led(target):
+                del self._aside_until[target]
+            else:
+                self._set_aside(target)
+        others = [copy for copy in wanted if copy.target not in self._aside_until]
+        return others if others or self._opened_at is not None else wanted
 
     def age_ms(self) -> float:
         """Return how long the transaction has been open (ms); 0 if none is open."""
@@ -138,7 +163,7 @@ class CopyTransaction:
                 return False
             self._lane.commit()
             self.count += 1
-            self._leaderless_since = None
+            self._note_taken(copy.target for copy in progressed)
             now_ms = clock.now_ms()
             for copy in progressed:
                 copy.confirm(now_ms)
@@ -238,20 +263,44 @@ class CopyTransaction:
             self._wait_for_leaders(to_resend)
 
     def _wait_for_leaders(self, to_resend: list[Refused]) -> None:
-        """Look up leaders again and pause; leave partitions that lacked one for too long to the next cycle."""
+        """Look up leaders again and pause.
+
+        Partitions that lack a leader for a while are set aside, so that the others can commit; after too long they are
+        left to the next cycle.
+        """
         self._lane.brokers.forget_leaders()
         now = time.monotonic()
-        if self._leaderless_since is None:
-            self._leaderless_since = now
-        waited = now - self._leaderless_since
-        if waited > _NO_LEADER_SECONDS:
-            for refusal in to_resend:
-                copy = self._by_target.get(refusal.partition)
+        waited = 0.0
+        for refusal in to_resend:
+            target = refusal.partition
+            waited = now - self._leaderless_since.setdefault(target, now)
+            copy = self._by_target.get(target)
+            if waited > _NO_LEADER_SECONDS:
                 if copy is None:
-                    raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
-                copy.error = range_errors.no_leader(copy.name, refusal.partition[0], refusal, waited)
-            self._leaderless_since = None
+                    raise self._lane.transaction.doubt(f"{target[0]}: {refusal.message}")
+                copy.error = range_errors.no_leader(copy.name, target[0], refusal, waited)
+            elif waited > _ASIDE_SECONDS and copy is not None:
+                self._set_aside(target)
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, loops.PAUSE_SECONDS + waited)))
+
+    def _set_aside(self, target: TopicPartition) -> None:
+        self._aside_until[target] = time.monotonic() + random.uniform(*_AGAIN_SECONDS)
+        self._last_targets -= {target}
+        self._streaming -= {target}
+
+    def _is_led(self, target: TopicPartition) -> bool:
+        try:
+            found = self._lane.brokers.metadata([target.topic])[target.topic]
+        except TwinlogError:
+            return False
+        return found.is_led(target.partition)
+
+    def _note_taken(self, committed: Iterable[TopicPartition]) -> None:
+        """Forget that partitions lacked a leader: those committed just now, and twinlog's own, which took the state."""
+        over = {*committed, *(self._leaderless_since.keys() - self._by_target.keys())}
+        for target in over & self._leaderless_since.keys():
+            del self._leaderless_since[target]
+            self._aside_until.pop(target, None)
 
     def _abort(self) -> None:
         self._lane.drain()

@@ -146,7 +146,7 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
             if now - since > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
             time.sleep(PAUSE_SECONDS)
-        if copy.transaction.commit():
+        if copy.transaction.commit() and not copy.positions():  # one that was set aside is left
             return
 
 
