@@ -6,6 +6,7 @@ import dataclasses
 import time
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,3 +114,23 @@ def test_damage_of_a_shared_topic_is_located(cluster_a: Any, cluster_b: Any, tmp
     write_anew(cluster_b, topic, damaged)
     result = audited(there, FULL)
     assert [(Kind.VALUE, 5, 5), (Kind.MISSING, 39, 39)] == found(result)
+
+
+def test_the_other_way_begins_during_an_audit(
+    cluster_a: Any, cluster_b: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What clients of the target wrote is not called extra if the reverse flow records its topics during the audit."""
+    suffix = uuid.uuid4().hex[:5]
+    topic, left, right = f"audit-live-{suffix}", f"L{suffix}", f"R{suffix}"
+    for cluster in (cluster_a, cluster_b):
+        create_topic(cluster, topic)
+    there, back = flows_of(
+        tmp_path, {left: cluster_a, right: cluster_b}, [f"{left}->{right}", f"{right}->{left}"], topic
+    )
+    produce(cluster_a, topic, written("a"))
+    cycle(there)
+    produce(cluster_b, topic, written("b", count=240))
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: cycle(back))
+    monkeypatch.setattr("twinlog.audit.audit.time", clock)
+    result = audited(there)
+    assert (True, [], 40) == (result.equal, found(result), row(result).records)

@@ -73,7 +73,8 @@ def run(
     snapshot = FlowSnapshot(flow, clusters).read_state()
     discovery = snapshot.discovery
     refuse_unknown_topics(discovery, request.topics, "name source topics of the flow")
-    decided = plan(flow, _state(snapshot), request)
+    state = _state(snapshot)
+    decided = plan(flow, state, request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     reports = _by_incarnation(answers)
@@ -82,9 +83,11 @@ def run(
     if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
         time.sleep(SETTLE_SECONDS)
         newer = read_maps(flow, clusters.target)
-        others = read_other_writers(flow, clusters, discovery).others
+        writers = read_other_writers(flow, clusters, discovery)
+        if not writers.shared <= state.sharing.shared:  # a reverse flow has begun: clients write there
+            return run(flow, clusters, runner, request)
         found = {
-            it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
+            it.life: in_flight(it, found[it.life], _known(newer, it.life), writers.others)
             for it in decided.partitions
         }
     audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
