@@ -72,6 +72,30 @@ def test_both_ways_under_one_name(cluster_a: Any, cluster_b: Any, tmp_path: Path
     assert (True, 1.0, 120) == (full.equal, row(full).coverage, row(full).records)
 
 
+def test_what_clients_wrote_before_the_reverse_flows_first_cycle_is_not_extra(
+    cluster_a: Any, cluster_b: Any, tmp_path: Path
+) -> None:
+    """The file says that the reverse flow will copy it: the first cycle of both raised a false alarm."""
+    suffix = uuid.uuid4().hex[:5]
+    topic, left, right = f"audit-first-{suffix}", f"L{suffix}", f"R{suffix}"
+    for cluster in (cluster_a, cluster_b):
+        create_topic(cluster, topic)
+    there, back = flows_of(
+        tmp_path, {left: cluster_a, right: cluster_b}, [f"{left}->{right}", f"{right}->{left}"], topic
+    )
+    produce(cluster_a, topic, written("a", 0))
+    cycle(there)
+    produce(cluster_b, topic, written("b", 0, 25))
+    for flow, count in ((there, 40), (back, 25)):
+        if flow is back:
+            cycle(back)
+            produce(cluster_a, topic, written("a", 40))
+        result = audited(flow)
+        assert (True, [], count) == (result.equal, found(result), row(result).records)
+    cycle(there)
+    assert (True, []) == ((full := audited(there, FULL)).equal, found(full))
+
+
 def test_several_flows_into_one_topic(cluster_a: Any, cluster_b: Any, cluster_c: Any, tmp_path: Path) -> None:
     """What another flow's map knows is that flow's; what nobody's map knows is a stranger's record, still."""
     suffix = uuid.uuid4().hex[:5]

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.cluster.api import ClusterReader
@@ -63,8 +63,10 @@ def read_other_writers(
     topics = [it for it in discovery.topics if came_home or it.remote_topic == it.topic]
     ids = {it.topic: it.topic_id for it in topics}
     ways = read_reverse_states(flow, clusters, ids) if ids else ()
-    same = frozenset(it.topic for it in topics if it.remote_topic == it.topic)
-    same &= {life.topic for way in ways for life in way.ledger.every_incarnation}
+    known = {life.topic for way in ways for life in way.ledger.every_incarnation}
+    same = frozenset(
+        it.topic for it in topics if it.remote_topic == it.topic and _comes_back(flow, it.topic, known)
+    )
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
     home = {it.topic: it for it in topics if it.remote_topic != it.topic and it.remote is not None}
     back = _ways_home(ways, {it.remote_topic: it for it in home.values()})
@@ -83,6 +85,14 @@ def read_other_writers(
         same
         | (frozenset(it.remote_topic for it in home.values()) if flow.homes is not None else frozenset()),
     )
+
+
+def _comes_back(flow: FlowSettings, topic: str, known: Collection[str]) -> bool:
+    """Say whether the reverse flow has copied a topic under its name, or will do so by the file.
+
+    Clients of the target may write before its first cycle.
+    """
+    return topic in known or (flow.topics_back is not None and flow.topics_back.accepts(topic))
 
 
 def _ways_home(

@@ -25,7 +25,8 @@ from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError, UsageError
-from twinlog.policy.replication import knowing
+from twinlog.policy.replication import IdentityReplicationPolicy, knowing
+from twinlog.policy.selection import NameFilter
 
 HEARTBEATS = "emit.heartbeats.enabled"
 
@@ -230,6 +231,7 @@ def _resolution(
                 aliases=frozenset(aliases),
                 policy=knowing(flow.settings.policy, aliases),
                 metadata=_with_reverse(flow.settings, flows),
+                topics_back=_topics_back(flow.settings, flows),
             )
             for name, flow in flows.items()
         }),
@@ -245,6 +247,14 @@ def _with_reverse(flow: FlowSettings, flows: Mapping[str, ResolvedFlow]) -> Meta
     reverse = flows.get(f"{flow.target.alias}->{flow.source.alias}")
     copied = reverse is not None and reverse.settings.enabled and reverse.settings.metadata.schemas.copied
     return replace(flow.metadata, schemas=replace(flow.metadata.schemas, both_ways=copied))
+
+
+def _topics_back(flow: FlowSettings, flows: Mapping[str, ResolvedFlow]) -> NameFilter | None:
+    """Tell a flow which topics the reverse one copies under their names, so that clients write to its own copies."""
+    reverse = flows.get(f"{flow.target.alias}->{flow.source.alias}")
+    if reverse is None or not reverse.settings.enabled:
+        return None
+    return reverse.settings.topics if isinstance(reverse.settings.policy, IdentityReplicationPolicy) else None
 
 
 def load_client(

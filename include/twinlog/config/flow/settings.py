@@ -262,6 +262,8 @@ class FlowSettings:
     failover: FailoverSettings = section(FailoverSettings)
     recovery_run: str = ""
     homes: Mapping[str, str] | None = None
+    topics_back: NameFilter | None = None
+    """topics that the file's reverse flow copies under unchanged names, enabled; None without such a flow"""
 
     def tier_of(self, topic: str) -> Tier:
         """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
