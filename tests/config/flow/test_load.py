@@ -432,6 +432,27 @@ def test_every_setting_is_read_by_somebody() -> None:
     assert {f"ClusterSettings.{name}" for name in READ_BY_NAME} >= unread
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("B->A.enabled = true\nB->A.topics = payments\nreplication.policy.class = IDENTITY", (True, False)),
+        ("B->A.enabled = true\nB->A.topics = payments", None),
+        ("B->A.topics = payments\nreplication.policy.class = IDENTITY", None),
+    ],
+    ids=["same names", "MM2's names", "not enabled"],
+)
+def test_a_flow_knows_which_topics_come_back_under_their_names(
+    tmp_path: Path, lines: str, expected: tuple[bool, bool] | None
+) -> None:
+    """Of the file's reverse flow, if it is enabled and keeps names."""
+    file = tmp_path / "mm2.properties"
+    head = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    file.write_text(head + lines.replace("IDENTITY", policy))
+    back = load(file).flows["A->B"].topics_back
+    assert expected == (None if back is None else (back.accepts("payments"), back.accepts("orders")))
+
+
 def test_every_field_has_a_case() -> None:
     """A setting without a test above would be a setting without a key."""
     tested = {name for name, _ in EVERY_SETTING.values()} | {"source", "target", "enabled", "copy", "aliases"}
@@ -445,6 +466,7 @@ def test_every_field_has_a_case() -> None:
         "failover",
         "recovery_run",
         "homes",
+        "topics_back",
         "metrics",
         "transforms",
     }  # by offsets_topic; below; test_tiers; test_pairs
