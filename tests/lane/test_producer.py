@@ -11,6 +11,7 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import TRANSITIONS, LaneState, Writer
+from twinlog.protocol import wire
 from twinlog.protocol.errors import TABLE, Code, ErrorAction, Request
 
 TP = ("A.t", 0)
@@ -227,6 +228,25 @@ def test_a_lost_produce_answer_stops_the_lane() -> None:
     assert (caught.value.code, lane.transaction.state) == ("fence-again", LaneState.STOPPED)
     with pytest.raises(TransientError):
         lane.commit()
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([], "no answer for A.t-0"),
+        ([wire.Produced("A.t", 1, 0, 0, (), "")], "an answer for A.t-1, which was not asked for"),
+    ],
+    ids=["one too few", "another one"],
+)
+def test_answers_are_matched_by_partition(monkeypatch, answers: list[wire.Produced], why: str) -> None:
+    """A batch that no answer is about counts as indeterminate: a broker leaves out a partition that it got twice."""
+    _, lane = a_lane()
+    monkeypatch.setattr(wire, "produce_response", lambda payload: answers)
+    lane.add([TP])
+    lane.send({TP: [outgoing()]})
+    with pytest.raises(TransientError, match=why):
+        lane.drain()
+    assert LaneState.STOPPED is lane.transaction.state
 
 
 def test_a_second_lane_with_the_same_epoch_is_found_out() -> None:
