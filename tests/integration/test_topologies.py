@@ -84,20 +84,24 @@ def contents(cluster: Any, topic: str) -> list[list[Seen]]:
 
 
 @pytest.mark.long
-def test_two_way(cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path) -> None:
-    """A->B and B->A under one topic name: each side has its own and the other's copy, and nothing bounces."""
+@pytest.mark.parametrize("left", ["A", "us.A"])
+def test_two_way(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, left: str
+) -> None:
+    """Under one topic name each side has its own and the other's copy; nothing bounces, whatever aliases contain."""
     topic = unique_topic("two")
-    net = connect(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B", "B->A"], topic)
+    here, home = f"{left}->B", f"B->{left}"
+    net = connect(tmp_path, {left: cluster_a, "B": cluster_b}, [here, home], topic)
     for cluster in net.clusters.values():
         create_topic(cluster, topic, 2)
     for number in range(3):
-        there, back = traffic(net["A"], topic, number), traffic(net["B"], topic, number)
-        assert turn(net, "A->B", "B->A") == [("done", there), ("done", back)]
-    assert turn(net, "A->B", "B->A") == [("nothing", 0)] * 2
-    assert topic_names(net["A"], topic) == {topic, net.path("B", topic)}
-    assert topic_names(net["B"], topic) == {topic, net.path("A", topic)}
-    assert contents(net["B"], net.path("A", topic)) == contents(net["A"], topic)
-    assert contents(net["A"], net.path("B", topic)) == contents(net["B"], topic)
+        there, back = traffic(net[left], topic, number), traffic(net["B"], topic, number)
+        assert turn(net, here, home) == [("done", there), ("done", back)]
+    assert turn(net, here, home) == [("nothing", 0)] * 2
+    assert topic_names(net[left], topic) == {topic, net.path("B", topic)}
+    assert topic_names(net["B"], topic) == {topic, net.path(left, topic)}
+    assert contents(net["B"], net.path(left, topic)) == contents(net[left], topic)
+    assert contents(net[left], net.path("B", topic)) == contents(net["B"], topic)
 
 
 def test_fan_in(
