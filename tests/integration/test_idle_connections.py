@@ -51,8 +51,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     addresses: list[str] = []
 
     class Noted(Connection):
-        def __init__(self, settings: ConnectionSettings, host: str, port: int) -> None:
-            super().__init__(settings, host, port)
+        def __init__(self, settings: ConnectionSettings, host: str, port: int, *told: Any) -> None:
+            super().__init__(settings, host, port, *told)
             addresses.append(self.address)
 
     monkeypatch.setattr(brokers_module, "Connection", Noted)
