@@ -201,6 +201,12 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
         yield tell
 
 
+def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[dict[str, Any]]:
+    """Yield the partitions of topics as documents, each with what is said of its topic; so with other parts."""
+    for whole in map(to_json, items):
+        yield from ({**whole, **part} for part in whole[of])
+
+
 def steps_grid(title: str, steps: Iterable[StepReport[Any]]) -> Grid:
     """Return the table of the steps of a procedure."""
     return Grid.of(title, "step: name | : state | seconds | what: message", steps, empty="none")

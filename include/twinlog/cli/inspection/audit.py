@@ -9,7 +9,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
-from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.render import Grid, Lines, parts, show
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -106,24 +106,11 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
     if result.left_to_clients:
         yield Lines("", ["The flow is promoted: what clients write behind the copies was not looked at."])
     if result.differences:
-        yield Grid(
-            f"{result.flow}: differences",
-            ("topic", "partition", "upstream", "downstream", "kind", "what"),
-            [
-                (it.topic, it.partition, it.upstream_offset, it.downstream_offset, it.kind.value, it.message)
-                for it in result.differences
-            ],
-        )
+        columns = "topic | partition | upstream: upstream_offset | downstream: downstream_offset | kind | what: message"
+        yield Grid.of(f"{result.flow}: differences", columns, result.differences)
         yield Lines("", [line for it in result.differences[:20] for line in _excerpts(it)])
-    yield Grid(
-        f"{result.flow}: could not be proved",
-        ("topic", "partition", "from upstream", "to", "records", "why"),
-        [
-            (row.topic, row.partition, span.start, span.end, span.records, span.reason.value)
-            for row in result.partitions
-            for span in row.unproved
-        ],
-    )
+    columns = "topic | partition | from upstream: start | to: end | records | why: reason"
+    yield Grid.of(f"{result.flow}: could not be proved", columns, parts(result.partitions, "unproved"))
     yield Grid.of(
         f"{result.flow}: could not be audited",
         "topic | code | what: message | what to do: hint",

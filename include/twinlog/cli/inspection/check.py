@@ -280,23 +280,14 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
         "alias | cluster_id | brokers",
         report.clusters,
     )
-    yield Grid(
+    yield Grid.of(
         f"{report.flow}: permissions that are missing or could not be asked about",
-        ("", "cluster", "resource", "name", "missing", "not known", "needed to"),
-        [
-            (
-                "warning" if not it.required or not it.missing else "no",
-                it.cluster,
-                it.resource,
-                it.name,
-                ", ".join(it.missing) or None,
-                ", ".join(it.unknown) or None,
-                it.why,
-            )
-            for it in report.permissions
-            if it.missing or (it.unknown and it.required)
-        ],
-        empty=_all_there(report),
+        ": verdict | cluster | resource | name | missing | not known: unknown | needed to: why",
+        (it for it in report.permissions if it.missing or (it.unknown and it.required)),
+        _all_there(report),
+        verdict=lambda it: "warning" if not it.required or not it.missing else "no",
+        missing=lambda it: ", ".join(it.missing) or None,
+        unknown=lambda it: ", ".join(it.unknown) or None,
     )
     optional = "and these, for syncs, failover and failback only"
     for title, lines in (("run these", report.acls), (optional, report.optional_acls)):

@@ -97,21 +97,18 @@ def _values(flow: ExplainedFlow) -> Grid:
     state = "" if flow.enabled else " (copies nothing, writes heartbeats)"
     if any(value.key == "enabled" and value.value == UNRESOLVED for value in flow.values):
         state = " (whether it copies is not on this machine)"
-    rows = [
-        (
-            value.key,
-            value.value,
-            value.place or value.rule,
-            value.written_as,
-            value.rule if value.place else "",
-            value.reaches,
-        )
-        for value in flow.values
-    ]
-    return Grid(f"{flow.flow}{state}", ("key", "value", "from", "written as", "rule", "reaches"), rows)
+    return Grid.of(
+        f"{flow.flow}{state}",
+        "key | value | from: origin | written_as | rule | reaches",
+        flow.values,
+        origin=lambda it: it.place or it.rule,
+        rule=lambda it: it.rule if it.place else "",
+    )
 
 
 def _topics(flow: ExplainedFlow) -> Grid:
-    rows = [(it.topic, it.remote_topic, it.left_out, it.because or None) for it in flow.topics]
-    columns = ("topic", "on the target", "left out because", "copied although not selected because")
-    return Grid(f"{flow.flow}: topics", columns, rows)
+    columns = (
+        "topic | on the target: remote_topic | left out because: left_out"
+        " | copied although not selected because: because"
+    )
+    return Grid.of(f"{flow.flow}: topics", columns, flow.topics, because=lambda it: it.because or None)

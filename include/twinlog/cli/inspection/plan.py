@@ -220,11 +220,12 @@ def _upcoming(
 def _grids(plan: FlowPlan) -> Iterator[Grid]:
     if plan.error is not None:
         return
-    yield Grid(
+    yield Grid.of(
         f"{plan.flow}: topics of the target",
-        ("change", "topic", "partitions", "replication"),
-        [(it.kind.value, it.name, it.partitions, it.replication_factor or None) for it in plan.changes],
-        empty="nothing to create or grow",
+        "change: kind | topic: name | partitions | replication",
+        plan.changes,
+        "nothing to create or grow",
+        replication=lambda it: it.replication_factor or None,
     )
     yield Grid(
         f"{plan.flow}: to copy, at most {plan.records:,} records",
@@ -238,10 +239,11 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ],
         empty="nothing to copy",
     )
-    yield Grid(
+    yield Grid.of(
         f"{plan.flow}: undecided, not copied before a transaction of the source ends (see twinlog status)",
-        ("topic", "partition", "from offset", "to offset", "records"),
-        [(it.topic, it.partition, it.start, it.end, it.end - it.start) for it in plan.undecided],
+        "topic | partition | from offset: start | to offset: end | records",
+        plan.undecided,
+        records=lambda it: it.end - it.start,
     )
     yield Grid(
         f"{plan.flow}: left alone",
@@ -252,22 +254,14 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ],
     )
     if plan.lives is not None and (plan.lives.gaps or plan.lives.notes):
-        yield Grid(
-            f"{plan.flow}: gaps to be noted",
-            ("topic", "partition", "from offset", "to offset", "cause", "copied on"),
-            [
-                (it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value, it.copied_past)
-                for it in plan.lives.gaps
-            ],
-            empty="none",
+        columns = (
+            "topic | partition | from offset: first_offset | to offset: last_offset | cause"
+            " | copied on: copied_past"
         )
+        yield Grid.of(f"{plan.flow}: gaps to be noted", columns, plan.lives.gaps, "none")
     if plan.metadata is not None:
-        yield Grid(
-            f"{plan.flow}: metadata (see twinlog metadata plan)",
-            ("resource", "name", "from", "to"),
-            [(it["resource"], it["name"], it["from"], it["to"]) for it in plan.metadata["changes"]],
-            empty="nothing to change",
-        )
+        title = f"{plan.flow}: metadata (see twinlog metadata plan)"
+        yield Grid.of(title, "resource | name | from | to", plan.metadata["changes"], "nothing to change")
     conflicts = plan.schemas.plan.conflicts if plan.schemas is not None else ()
     if plan.schemas is not None:
         yield Grid(

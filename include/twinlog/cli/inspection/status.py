@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.flows import ask_each, load_flows_and_ways_home
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Grid, parts, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
 
@@ -82,24 +82,24 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         "topic | partition | why: message",
         status.stopped_partitions,
     )
-    rows = [(it, row) for it in status.topics for row in it.partitions]
-    yield Grid(
+    yield Grid.of(
         f"{status.flow}: processes that follow it",
-        ("", "host", "process", "version", "configuration", "run"),
-        [(it.role, it.host, it.pid, it.version, it.config[:12], it.run_id) for it in status.members],
+        ": role | host | process: pid | version | configuration: config | run: run_id",
+        status.members,
+        config=lambda it: it.config[:12],
     )
     yield Grid.of(
         f"{status.flow}: undecided, not copied before a transaction of the source ends",
         "what: message | what to do: hint",
         status.undecided,
     )
-    yield Grid(
+    yield Grid.of(
         f"{status.flow}: heartbeats in the target's topics",
-        ("flow that wrote them", "copied through", "newest (s ago)"),
-        [
-            (f"{it.source_alias}->{it.target_alias}", " <- ".join(it.chain), f"{it.age_ms / 1000:,.1f}")
-            for it in status.upstream
-        ],
+        "flow that wrote them: flow | copied through: chain | newest (s ago): age",
+        status.upstream,
+        flow=lambda it: f"{it.source_alias}->{it.target_alias}",
+        chain=lambda it: " <- ".join(it.chain),
+        age=lambda it: f"{it.age_ms / 1000:,.1f}",
     )
     if status.risk_history:
         worst = max(status.risk_history, key=lambda it: it.age_ms)
@@ -118,20 +118,17 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 )
             ],
         )
-    yield Grid(
+    yield Grid.of(
         f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
-        ("topic", "partition", "offsets"),
-        [(it.topic, row.partition, row.unmapped_offsets) for it, row in rows if row.unmapped_offsets],
+        "topic | partition | offsets: unmapped_offsets",
+        (it for it in parts(status.topics) if it["unmapped_offsets"]),
     )
-    yield Grid(
+    yield Grid.of(
         f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early; see `twinlog"
         " audit`)",
-        ("topic", "partition", "records, at most", "what to do"),
-        [
-            (it.topic, row.partition, row.deleted_early, f"twinlog rebuild --topic {it.topic}")
-            for it, row in rows
-            if row.deleted_early
-        ],
+        "topic | partition | records, at most: deleted_early | what_to_do",
+        (it for it in parts(status.topics) if it["deleted_early"]),
+        what_to_do=lambda it: f"twinlog rebuild --topic {it['topic']}",
     )
     yield gap_grid(status.flow, status.gaps)
     yield Grid.of(f"{status.flow}: paused topics", "topic | since | by | reason", status.paused)

@@ -86,22 +86,13 @@ def _grids(report: DemoReport) -> list[Grid | Lines]:
     )
     failed = f", {report.failed_cycles} of them failed" if report.failed_cycles else ""
     return [
-        Grid(
+        Grid.of(
             f"{verdict}; {report.records:,} records in {report.cycles} cycles{failed},"
             f" {report.records_per_second:,} records/s while copying; {beat}",
-            ("topic", "what it shows", "on A", "on B", "lag", "records/s", "equal"),
-            [
-                (
-                    it.topic,
-                    it.shows,
-                    it.source_records,
-                    it.target_records,
-                    it.lag_records,
-                    it.records_per_second,
-                    "yes" if it.equal else f"no: {it.difference}",
-                )
-                for it in report.topics
-            ],
+            "topic | what it shows: shows | on A: source_records | on B: target_records | lag: lag_records"
+            " | records/s: records_per_second | equal",
+            report.topics,
+            equal=lambda it: "yes" if it.equal else f"no: {it.difference}",
         ),
         Lines(
             "where to look next",

@@ -290,14 +290,10 @@ def _advised(machine: Machine) -> Iterator[Check]:
 
 
 def _grid(result: Diagnosis) -> Grid:
-    rows = [
-        (
-            "ok" if check.passed else ("no" if check.severity == "critical" else "warning"),
-            check.name,
-            check.observed,
-            check.expected,
-            "" if check.passed else check.message,
-        )
-        for check in result.checks
-    ]
-    return Grid("this machine", ("", "what", "found", "wanted", "what to do"), rows)
+    return Grid.of(
+        "this machine",
+        ": verdict | what: name | found: observed | wanted: expected | what_to_do",
+        result.checks,
+        verdict=lambda it: "ok" if it.passed else ("no" if it.severity == "critical" else "warning"),
+        what_to_do=lambda it: "" if it.passed else it.message,
+    )

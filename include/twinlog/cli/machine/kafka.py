@@ -82,17 +82,13 @@ def _names(clusters: str) -> list[str]:
 
 
 def _report(fleet: Fleet, output: Output) -> int:
-    rows = [
-        (
-            cluster.name,
-            "running" if cluster.running else "stopped",
-            cluster.bootstrap_servers,
-            cluster.version,
-            ", ".join(map(str, cluster.pids)) or None,
-            cluster.folder,
-        )
-        for cluster in fleet.clusters
-    ]
-    columns = ("cluster", "state", "bootstrap servers", "Kafka", "pid", "folder")
-    show(fleet, output, [Grid("embedded clusters", columns, rows, empty="none was ever started here")])
+    grid = Grid.of(
+        "embedded clusters",
+        "cluster: name | state | bootstrap_servers | Kafka: version | pid | folder",
+        fleet.clusters,
+        "none was ever started here",
+        state=lambda it: "running" if it.running else "stopped",
+        pid=lambda it: ", ".join(map(str, it.pids)) or None,
+    )
+    show(fleet, output, [grid])
     return ExitCode.DONE if fleet.is_running() else ExitCode.SAYS_NO

@@ -13,7 +13,7 @@ from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_
 from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.recovery.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.recovery.gate import SignOption
-from twinlog.cli.render import Grid, show, steps_grid
+from twinlog.cli.render import Grid, parts, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import login, say, say_step
@@ -122,26 +122,13 @@ def _home(
 def _grids(report: FailbackReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
     yield steps_grid(f"{report.flow}: failback; {report.state.value}{dry}", report.steps)
-    rows = [
-        (
-            topic.topic,
-            topic.remote_topic,
-            it.partition,
-            it.upstream_from,
-            it.upstream_end,
-            it.at_risk_records,
-            it.downstream_from,
-            it.downstream_end,
-            it.only_on_target_records,
-            "yes" if topic.comes_home else "no",
-        )
-        for topic in report.topics
-        for it in topic.partitions
-        if it.at_risk_records or it.only_on_target_records
-    ]
-    there, here = ("from there", "to", "only there"), ("from here", "to", "only here")
-    columns_of_rows = ("topic", "copy", "partition", *there, *here, "comes home")
-    yield Grid(f"{report.flow}: on one side alone", columns_of_rows, rows)
+    columns = (
+        "topic | copy: remote_topic | partition | from there: upstream_from | to: upstream_end"
+        " | only there: at_risk_records | from here: downstream_from | to: downstream_end"
+        " | only here: only_on_target_records | comes_home"
+    )
+    apart = (it for it in parts(report.topics) if it["at_risk_records"] or it["only_on_target_records"])
+    yield Grid.of(f"{report.flow}: on one side alone", columns, apart)
     yield groups_grid(report.flow, report.groups)
     columns = "file: path | records | SHA-256: sha256"
     yield Grid.of(f"{report.flow}: files", columns, report.files)

@@ -13,7 +13,7 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import load_flow_or_way_home
 from twinlog.cli.recovery.gate import SignOption
-from twinlog.cli.render import Grid, show, steps_grid
+from twinlog.cli.render import Grid, parts, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.cli.say import login, say, say_step
@@ -99,35 +99,23 @@ def answer(question: str, *, yes: bool) -> Answer:
 def _grids(report: FailoverReport) -> Iterator[Grid]:
     dry = "; a dry run, nothing was changed" if report.dry_run else ""
     yield steps_grid(f"{report.flow}: {report.state.value} ({report.mode.value}){dry}", report.steps)
-    rows = [
-        (
-            topic.topic,
-            topic.remote_topic,
-            it.partition,
-            it.upstream_end,
-            it.downstream_end,
-            "not known" if it.unseen else it.known,
-            it.estimated_records,
-        )
-        for topic in report.topics
-        for it in topic.partitions
-        if it.known or it.estimated_records or it.unseen
-    ]
-    columns = ("topic", "copy", "partition", "end there", "end of the copy", "records", "about, by the rate")
-    yield Grid(f"{report.flow}: not on the target", columns, rows)
+    columns = (
+        "topic | copy: remote_topic | partition | end there: upstream_end | end of the copy: downstream_end"
+        " | records | about, by the rate: estimated_records"
+    )
+    yield Grid.of(
+        f"{report.flow}: not on the target",
+        columns,
+        (it for it in parts(report.topics) if it["known"] or it["estimated_records"] or it["unseen"]),
+        records=lambda it: "not known" if it["unseen"] else it["known"],
+    )
     yield groups_grid(report.flow, report.groups)
 
 
 def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:
     """Show where groups were placed."""
-    return Grid(
-        f"{flow}: groups",
-        ("group", "topic", "partition", "upstream", "downstream", "read again", "skipped"),
-        [
-            (
-                *(it.group, it.topic, it.partition, it.upstream_offset, it.downstream_offset),
-                *(it.again, it.skipped),
-            )
-            for it in groups
-        ],
+    columns = (
+        "group | topic | partition | upstream: upstream_offset | downstream: downstream_offset"
+        " | read again: again | skipped"
     )
+    return Grid.of(f"{flow}: groups", columns, groups)

@@ -11,6 +11,7 @@ import typer
 from twinlog.checks.evaluate import NOTHING_TO_JUDGE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.recovery.waiver import grid as waivers_grid
 from twinlog.cli.render import Grid, refuse_unwritable, show, written
 from twinlog.cli.say import say
 from twinlog.errors import ExitCode, UsageError
@@ -92,13 +93,11 @@ def document(result: GateResult, kept: Kept) -> dict[str, Any]:
 
 
 def _grids(result: GateResult) -> Iterator[Grid]:
-    yield Grid(
+    yield Grid.of(
         f"{result.flow}, failover ({result.mode.value}): {result.headline}",
-        ("", "check", "severity", "age (s)", "what was found"),
-        [
-            (_mark(it), it.name, it.severity.value, it.age_seconds, it.message)
-            for it in sorted(result.checks, key=lambda it: (not it.blocks, it.passed))
-        ],
+        ": mark | check: name | severity | age (s): age_seconds | what was found: message",
+        sorted(result.checks, key=lambda it: (not it.blocks, it.passed)),
+        mark=_mark,
     )
     columns = (
         "topic | tier | records, known: known | of them undecided: undecided | bytes, about: bytes"
@@ -111,11 +110,7 @@ def _grids(result: GateResult) -> Iterator[Grid]:
         tier=lambda it: it.tier or "-",
         mark=lambda it: "still written to" if it.moving else "",
     )
-    yield Grid(
-        f"{result.flow}: waivers",
-        ("check", "for", "reason", "by", "counts"),
-        [(it.check, it.subject or "all of it", it.reason, it.by, not it.expired) for it in result.waivers],
-    )
+    yield waivers_grid(result.flow, result.waivers)
 
 
 def _mark(check: GateCheck) -> str:

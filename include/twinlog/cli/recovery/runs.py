@@ -135,9 +135,10 @@ def _shown(done: AbortResult, output: Output) -> int:
 def _journal(title: str, run: RunStatus) -> Iterator[Grid]:
     from twinlog.clock import iso
 
-    yield Grid(
+    yield Grid.of(
         f"{title}; {run.run}, {run.mode}",
-        ("when", "step", "", "seconds", "by", "what"),
-        [(iso(it.at_ms), it.step, it.state.value, it.seconds, it.by, it.message) for it in run.journal],
-        empty="nothing was done yet",
+        "when | step | : state | seconds | by | what: message",
+        run.journal,
+        "nothing was done yet",
+        when=lambda it: iso(it.at_ms),
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.formats.ledger.gate import Waiver
+    from twinlog.gate.answer import WaivedBy
 
 app = typer.Typer(
     name="waiver",
@@ -163,17 +164,21 @@ def _moment(text: str) -> int:
 
 def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: options.Output) -> None:
     from twinlog.gate.answer import waived_by
-    from twinlog.gate.record import moment
 
     shown = [waived_by(it, now_ms) for it in waivers]
-    columns = "check | for: subject_of | reason | by | until | counts"
-    grid = Grid.of(
-        f"{flow.name}: waivers",
-        columns,
-        shown,
-        "none",
+    show({"flow": flow.name, "waivers": to_json(shown)}, output, [grid(flow.name, shown, "none")])
+
+
+def grid(flow: str, waivers: Iterable[WaivedBy], empty: str = "") -> Grid:
+    """Show waivers as a table."""
+    from twinlog.gate.record import moment
+
+    return Grid.of(
+        f"{flow}: waivers",
+        "check | for: subject_of | reason | by | until | counts",
+        waivers,
+        empty,
         subject_of=lambda it: it.subject or "all of it",
         until=lambda it: moment(it.until_ms),
         counts=lambda it: not it.expired,
     )
-    show({"flow": flow.name, "waivers": to_json(shown)}, output, [grid])

@@ -69,14 +69,12 @@ def _plan_grids(todo: RebuildPlan) -> Iterator[Grid]:
         ("records in the copy", "records to copy again", "rebuild under way"),
         [(todo.copied_records, todo.source_records, todo.phase or None)],
     )
-    yield Grid(
+    yield Grid.of(
         "readers of the copy",
-        ("group", "partition", "stands at (copy)", "stands at (source)", "in the way"),
-        [
-            (it.group, it.partition, it.downstream, it.upstream, it.group in todo.active_groups)
-            for it in todo.groups
-        ],
-        empty="none",
+        "group | partition | stands at (copy): downstream | stands at (source): upstream | in_the_way",
+        todo.groups,
+        "none",
+        in_the_way=lambda it: it.group in todo.active_groups,
     )
 
 

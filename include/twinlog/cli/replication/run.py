@@ -13,7 +13,7 @@ import typer
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
-from twinlog.cli.render import Grid, show, shown
+from twinlog.cli.render import Grid, parts, show, shown
 from twinlog.cli.replication.config_watch import ConfigWatch
 from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
@@ -123,16 +123,11 @@ def new_run_id() -> str:
 
 def _by_partition(title: str, report: FlowReport) -> Grid:
     """Show what was copied, one row per partition."""
-    columns = ("topic", "to topic", "partition", "copied", "last offset", "lag", "undecided")
-    rows = [
-        (
-            *(topic.topic, topic.remote_topic, it.partition, it.copied_records),
-            *(it.last_upstream_offset, it.lag_records, it.undecided_records),
-        )
-        for topic in report.topics
-        for it in topic.partitions
-    ]
-    return Grid(title, columns, rows, "the flow replicates no topic yet")
+    columns = (
+        "topic | to topic: remote_topic | partition | copied: copied_records | last offset: last_upstream_offset"
+        " | lag: lag_records | undecided: undecided_records"
+    )
+    return Grid.of(title, columns, parts(report.topics), "the flow replicates no topic yet")
 
 
 def _by_topic(title: str, report: FlowReport) -> Grid:
@@ -162,16 +157,10 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
     )
     partitions = sum(len(it.partitions) for it in report.topics)
     yield _by_partition(title, report) if partitions <= MOST_ROWS else _by_topic(title, report)
-    yield Grid(
-        f"{run.flow}: gaps",
-        ("topic", "partition", "from offset", "to offset", "cause"),
-        [(it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value) for it in report.gaps],
-    )
-    yield Grid(
-        f"{run.flow}: checks that did not pass",
-        ("severity", "check", "found", "expected", "what it means"),
-        [(it.severity.value, it.name, it.observed, it.expected, it.message) for it in run.failed_checks],
-    )
+    columns = "topic | partition | from offset: first_offset | to offset: last_offset | cause"
+    yield Grid.of(f"{run.flow}: gaps", columns, report.gaps)
+    columns = "severity | check: name | found: observed | expected | what it means: message"
+    yield Grid.of(f"{run.flow}: checks that did not pass", columns, run.failed_checks)
 
 
 def _not_said(report: FlowReport) -> str:
