@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from twinlog.checks import evaluate
-from twinlog.checks.check import Check, Relation, Severity, Suite
+from twinlog.checks.check import NOT_APPLICABLE, Check, Relation, Severity, Suite
 from twinlog.checks.cycle_suites import FLOW, PARTITION_CHECKS, PARTITIONS, TOPICS
 from twinlog.checks.great_expectations import frame, validate
 from twinlog.checks.partitions import MapSummary, PartitionRow, columns_of
+from twinlog.fact import Unknown
 
 SOUND = PartitionRow(
     topic="orders",
@@ -54,6 +55,7 @@ CRIMES = {
 GUILTY = {name: replace(SOUND, partition=10 + n, **crime) for n, (name, crime) in enumerate(CRIMES.items())}
 
 
+_topic_columns = sorted({column for check in TOPICS.checks for column in check.columns})
 LINES = {
     "partitions": (
         [columns_of(SOUND), columns_of(NEW)],
@@ -81,7 +83,7 @@ LINES = {
                 "undecided_seconds": 2.5,
                 "undecided_allowed": 3,
             },
-            {"topic": "of which nothing is known"},
+            {"topic": "without a copy, of which nothing waits"} | dict.fromkeys(_topic_columns),
         ],
         {
             "replication-factor": {"wanted_replicas": 4},
@@ -99,7 +101,12 @@ LINES = {
     "flow": (
         [
             {"flow": "A->B", "gaps": 0, "heartbeat_age_seconds": 1.5, "heartbeat_age_allowed": 2},
-            {"flow": "B->A"},
+            {
+                "flow": "B->A",
+                "gaps": 0,
+                "heartbeat_age_seconds": Unknown("none"),
+                "heartbeat_age_allowed": None,
+            },
         ],
         {"no-open-gaps": {"gaps": 1}, "heartbeat-age": {"heartbeat_age_seconds": 2.5}},
     ),
@@ -141,7 +148,7 @@ def test_every_check_says_what_it_means_and_what_to_do(suite):
 @pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])
 @pytest.mark.parametrize("suite", SUITES, ids=lambda it: it.name)
 def test_innocent_rows_pass(suite, judge):
-    """One of which nothing is known is not judged by what it does not have; no rows have nothing wrong."""
+    """One that a check does not apply to is not judged by it; no rows have nothing wrong."""
     assert [] == [it for it in judge(suite, LINES[suite.name][0]) if not it.passed]
     assert [] == [it for it in judge(suite, []) if not it.passed]
 
@@ -167,26 +174,23 @@ ARBITRARY = Suite(
     "row",
     ("name", "number"),
     tuple(
-        Check(
-            f"{left} {relation} {right} {needs}", Severity.WARNING, left, relation, right, "so", "do", needs
-        )
+        Check(f"{left} {relation} {right}", Severity.WARNING, left, relation, right, "so", "do")
         for left, right in (("a", "b"), ("b", 2))
         for relation in Relation
-        for needs in (False, True)
     ),
 )
 
 
 def test_both_evaluators_give_the_same_results():
-    """Every relation, needed or not, over columns and numbers that are there or not: also word by word."""
+    """Every relation over columns and numbers that are known, unknown, or not there: also word by word."""
     values = random.Random(7)
-    cells = [None, 0, 1, 2, 3, 2.5, -1, 2**53 - 1]
+    cells = [None, Unknown("hidden"), 0, 1, 2, 3, 2.5, -1, 2**53 - 1]
     rows = [
         {"name": f"row{n % 9}", "number": n, "a": values.choice(cells), "b": values.choice(cells)}
         for n in range(400)
     ]
     assert evaluate.judge(ARBITRARY, rows) == validate(ARBITRARY, rows).results
-    assert {True, False} == {it.passed for it in evaluate.judge(ARBITRARY, rows[:3])}
+    assert {True, False} == {it.passed for it in evaluate.judge(ARBITRARY, rows[3:6])}
     for start in range(0, 30, 3):
         few = rows[start : start + 3]
         assert evaluate.judge(ARBITRARY, few) == validate(ARBITRARY, few).results
@@ -199,19 +203,38 @@ def test_many_guilty_rows_fit_a_line():
     assert parity.observed.endswith("partition 4: target_partitions 1, source_partitions 3 and 4 more")
 
 
-def test_what_a_check_needs_and_nobody_knows_fails():
-    """It says so in place of a number."""
-    suite = Suite("one", "topic", ("topic",), (replace(TOPICS.checks[0], needs=True),))
-    for judge in EVALUATORS:
-        (result,) = judge(suite, [{"topic": "t", "target_replicas": 1}])
-        assert (False, "t: target_replicas 1, wanted_replicas not known") == (result.passed, result.observed)
+ONE = Suite("one", "topic", ("topic",), TOPICS.checks[:1])
 
 
-def test_the_frame_has_one_line_a_row():
-    """Missing values are NaN, offsets exact."""
-    table = frame(PARTITIONS, [columns_of(SOUND), columns_of(NEW)])
-    assert [10.0, True] == [it if it == it else math.isnan(it) for it in table["next_upstream"]]
-    assert ["topic", "partition", *PARTITIONS.numbers] == list(table.columns)
+@pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])
+def test_what_nobody_knows_or_looked_at_fails(judge):
+    """It says why in place of a number."""
+    for wanted, why in (({"wanted_replicas": Unknown("hidden")}, "hidden"), ({}, "nobody looked")):
+        (result,) = judge(ONE, [{"topic": "t", "target_replicas": 1} | wanted])
+        assert (False, f"t: target_replicas 1, wanted_replicas not known ({why})") == (
+            result.passed,
+            result.observed,
+        )
+
+
+@pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])
+def test_a_check_without_an_object_does_not_apply(judge):
+    """It is not said to hold."""
+    (result,) = judge(ONE, [{"topic": "t", "target_replicas": None, "wanted_replicas": 1}])
+    assert (True, NOT_APPLICABLE) == (result.passed, result.observed)
+    assert result.message.startswith("does not apply: ")
+
+
+def test_the_frame_has_two_columns_a_check():
+    """Both are empty if it does not apply, one if a side is unknown; offsets are exact."""
+    rows = [
+        {"topic": "t", "target_replicas": left, "wanted_replicas": right}
+        for left, right in ((2**53, 1), (None, 1), (Unknown("x"), 1), (1, Unknown("x")), (Unknown("x"),) * 2)
+    ]
+    table = frame(ONE, rows)
+    left, right = table["replication-factor: target_replicas"], table["replication-factor: wanted_replicas"]
+    assert [2.0**53, None, None, 1.0, None] == [None if math.isnan(it) else it for it in left]
+    assert [1.0, None, 1.0, None, 0.0] == [None if math.isnan(it) else it for it in right]
 
 
 def test_partition_checks_look_at_columns_of_a_row():

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-Cell = str | int | float | None
+from twinlog.fact import Unknown
+
+Cell = str | int | float | Unknown | None
 Row = Mapping[str, Cell]
-"""One line of facts: text in the columns that identify it, numbers elsewhere, None for an unknown fact."""
+"""One line of facts: text in the columns that identify it, numbers elsewhere; None where there is nothing to judge."""
 
 
 class Severity(StrEnum):
@@ -35,8 +37,8 @@ class Relation(StrEnum):
 class Check:
     """`left` `relation` `right`; `meaning` is said if it holds, `advice` if it does not.
 
-    `right` is a column or a number.  If a side is unknown in a row, the row is not judged, unless the check `needs`
-    both: then an unknown side counts as failed.
+    `right` is a column or a number.  A row in which a side is None has nothing to judge: the check does not apply to
+    it.  A row in which a side is unknown fails, and so does one that lacks the column: nobody has looked.
     """
 
     name: str
@@ -46,7 +48,6 @@ class Check:
     right: str | int
     meaning: str
     advice: str
-    needs: bool = False
 
     @property
     def expected(self) -> str:
@@ -59,16 +60,16 @@ class Check:
         return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
 
 
-def critical(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
+def critical(name: str, expected: str, meaning: str, advice: str) -> Check:
     """Make a check that forbids relying on the copy if it fails; `expected` is like `left >= right`."""
     left, relation, right = expected.split()
     side = int(right) if right.isdecimal() else right
-    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice, needs)
+    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice)
 
 
-def warning(name: str, expected: str, meaning: str, advice: str, *, needs: bool = False) -> Check:
+def warning(name: str, expected: str, meaning: str, advice: str) -> Check:
     """Make a check that asks for a look if it fails."""
-    return replace(critical(name, expected, meaning, advice, needs=needs), severity=Severity.WARNING)
+    return replace(critical(name, expected, meaning, advice), severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,26 @@ class Suite:
     identity: tuple[str, ...]
     checks: tuple[Check, ...]
 
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """Return the number columns that its checks look at, each once."""
-        return tuple(dict.fromkeys(column for check in self.checks for column in check.columns))
+
+NOT_APPLICABLE = "n/a"
+"""Observed by a check that had nothing to judge in any row; it forbids nothing, and proves nothing."""
+
+NOT_LOOKED_AT = Unknown("nobody looked")
+
+
+def sides(check: Check, row: Row) -> tuple[Cell, Cell]:
+    """Return what a check compares in a row; both sides are None if it does not apply there."""
+    left = row.get(check.left, NOT_LOOKED_AT)
+    right = row.get(check.right, NOT_LOOKED_AT) if isinstance(check.right, str) else check.right
+    return (None, None) if left is None or right is None else (left, right)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check over all rows; `observed` names the failed rows, as many as fit a line.
 
-    `subjects` are all topics, groups or flows in which it failed: those that a waiver can name.
+    `passed` is true, too, if it did not apply to any row; `observed` then is NOT_APPLICABLE.  `subjects` are all
+    topics, groups or flows in which it failed: those that a waiver can name.
     """
 
     name: str

@@ -9,13 +9,20 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from twinlog.checks.check import Cell, Check, CheckResult, Relation, Row, Suite
+from twinlog.checks.check import (
+    NOT_APPLICABLE,
+    NOT_LOOKED_AT,
+    Check,
+    CheckResult,
+    Relation,
+    Row,
+    Suite,
+    sides,
+)
+from twinlog.fact import Unknown
 from twinlog.visible import and_more, first_few
 
 NAMED_IN_MESSAGE = 5
-
-NOTHING_TO_JUDGE = "nothing to judge"
-"""Observed by a check that no row had the facts for; it forbids nothing, and proves nothing."""
 
 HOLDS: dict[Relation, Callable[[float, float], bool]] = {
     Relation.EQUAL: operator.eq,
@@ -33,21 +40,19 @@ def judge(suite: Suite, rows: Sequence[Row]) -> tuple[CheckResult, ...]:
 
 
 def _holds(check: Check, row: Row) -> bool:
-    left, right = _sides(check, row)
+    left, right = sides(check, row)
     if left is None or right is None:
-        return not check.needs
+        return True
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return False
     return HOLDS[check.relation](float(left), float(right))
 
 
-def _sides(check: Check, row: Row) -> tuple[Cell, Cell]:
-    return row.get(check.left), row.get(check.right) if isinstance(check.right, str) else check.right
-
-
 def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collection[Row]) -> CheckResult:
-    """Say in words which of `rows` failed and what to do; rows that could not be judged are not mentioned."""
+    """Say in words which of `rows` failed and what to do."""
     subject = suite.identity[0]
     if not failed:
-        judged = sum(None not in _sides(check, row) for row in rows)
+        judged = sum(None not in sides(check, row) for row in rows)
         observed, message = _passed(suite, check, judged, len(rows))
         return CheckResult(check.name, check.severity, True, observed, check.expected, message)
     named = "; ".join(_offence(suite, check, row) for row in failed[:NAMED_IN_MESSAGE])
@@ -75,9 +80,9 @@ def with_lines(
 
 def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, str]:
     if not judged:
-        none = f"no value of {' or of '.join(check.columns)}, {_on_all(suite, total)}"
+        none = f"there is no {' or no '.join(check.columns)}, {_on_all(suite, total)}"
         why = none if total else f"there is no {suite.noun}"
-        return NOTHING_TO_JUDGE, f"not checked: {check.meaning}. Reason: {why}"
+        return NOT_APPLICABLE, f"does not apply: {check.meaning}. Reason: {why}"
     if judged < total:
         others = f"the others have no {' or '.join(check.columns)}"
         return "as expected", f"{check.meaning}, on {judged:,} of {total:,} {suite.noun}s; {others}"
@@ -95,7 +100,9 @@ def _offence(suite: Suite, check: Check, row: Row) -> str:
 
 
 def _shown(row: Row, column: str) -> str:
-    value = row.get(column)
+    value = row.get(column, NOT_LOOKED_AT)
+    if isinstance(value, Unknown):
+        return f"not known ({value.why})"
     if value is None:
-        return "not known"
+        return "none"
     return str(round(float(value), 1)).removesuffix(".0")

@@ -7,15 +7,16 @@ ephemeral context, and writes nothing.  `twinlog.checks.data_docs` makes pages o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from twinlog.checks.check import Check, CheckResult, Relation, Row, Suite
+from twinlog.checks.check import Cell, Check, CheckResult, Relation, Row, Suite, sides
 from twinlog.checks.evaluate import judge, result_of
 from twinlog.errors import UsageError
+from twinlog.fact import Unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,17 +57,37 @@ def validate_plainly(suite: Suite, rows: Sequence[Row]) -> Validated:
     return Validated(suite, len(rows), judge(suite, rows), None)
 
 
-def frame(suite: Suite, rows: Iterable[Row]) -> pd.DataFrame:
-    """Make a table of the columns that the suite looks at; an unknown value is NaN, offsets are exact up to 2**53."""
+def frame(suite: Suite, rows: Sequence[Row]) -> pd.DataFrame:
+    """Make a table with two columns for each check of the suite; offsets are exact up to 2**53.
+
+    Great Expectations leaves a row out if both are empty: the check does not apply to it.  If a side is unknown, it
+    alone is empty, which compares with nothing, so the row fails.
+    """
     import pandas as pd
 
-    # Great Expectations skips empty cells in one-column checks only, so a check that needs its value has two columns.
-    constants = {_constant(it): it.right for it in suite.checks if it.needs and isinstance(it.right, int)}
-    columns = [*suite.identity, *suite.numbers, *constants]
-    escaped = [_escaped(suite, row) for row in rows]
-    lines = [{column: row.get(column, constants.get(column)) for column in columns} for row in escaped]
-    table = pd.DataFrame(lines, columns=columns)
-    return table.astype(dict.fromkeys([*suite.numbers, *constants], "float64"))
+    columns: dict[str, list[Any]] = {
+        name: [_escaped(suite, row)[name] for row in rows] for name in suite.identity
+    }
+    for check in suite.checks:
+        left, right = zip(*(_numbers(*sides(check, row)) for row in rows), strict=True) if rows else ((), ())
+        columns |= {_left(check): list(left), _right(check): list(right)}
+    table = pd.DataFrame(columns)
+    return table.astype({name: "float64" for name in table.columns if name not in suite.identity})
+
+
+def _numbers(left: Cell, right: Cell) -> tuple[Cell, Cell]:
+    """Turn a side that is unknown into an empty cell; if both are, the right one becomes a number."""
+    if not isinstance(left, Unknown):
+        return left, None if isinstance(right, Unknown) else right
+    return None, 0 if isinstance(right, Unknown) else right
+
+
+def _left(check: Check) -> str:
+    return f"{check.name}: {check.left}"
+
+
+def _right(check: Check) -> str:
+    return f"{check.name}: {check.right}"
 
 
 def expectation(check: Check) -> Any:
@@ -78,22 +99,14 @@ def expectation(check: Check) -> Any:
         "meta": {"check": check.name, "notes": [f"{check.name}: if not, {check.advice}"]},
         "description": f"{check.name}: {check.meaning}",
     }
-    if isinstance(check.right, int) and not check.needs:
-        low = {"min_value": check.right} if check.relation is not Relation.AT_MOST else {}
-        high = {"max_value": check.right} if check.relation is not Relation.AT_LEAST else {}
-        return gxe.ExpectColumnValuesToBeBetween(column=check.left, **low, **high, **common)
-    ignored = {"ignore_row_if": "neither" if check.needs else "either_value_is_missing"}
-    left, right = check.left, check.right if isinstance(check.right, str) else _constant(check)
+    ignored = {"ignore_row_if": "both_values_are_missing"}
+    left, right = _left(check), _right(check)
     if check.relation is Relation.EQUAL:
         return gxe.ExpectColumnPairValuesToBeEqual(column_A=left, column_B=right, **ignored, **common)
     larger, smaller = (left, right) if check.relation is Relation.AT_LEAST else (right, left)
     return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
         column_A=larger, column_B=smaller, or_equal=True, **ignored, **common
     )
-
-
-def _constant(check: Check) -> str:
-    return f"number {check.right}"
 
 
 def _run(suite: Suite, table: pd.DataFrame) -> Any:

@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from twinlog.checks.check import Row
+from twinlog.checks.check import Cell, Row
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.fact import Unknown
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord
 from twinlog.offsets.segments import Extent, SegmentTable
@@ -40,7 +41,7 @@ class PartitionRow(OfPartition):
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there to
     the source's end: an upper bound of records, exact if the log has no gaps, negative if progress points beyond the
     source's end.  `unmapped_offsets` counts the copied upstream offsets whose part of the map was lost, None if there
-    is no readable map.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    is no map.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
     `reported_next_upstream` is the value in the last cycle report.  `deleted_early` counts the records that the copy
     has lost though the source holds them and the copy's retention does not explain it.
 
@@ -67,7 +68,7 @@ class PartitionRow(OfPartition):
     undecided_records: int = 0
     oldest_undecided: int | None = None
     undecided_since: int | None = None
-    unmapped_offsets: int | None = None
+    unmapped_offsets: int | Unknown | None = None
     deleted_early: int = 0
 
     @property
@@ -102,7 +103,12 @@ PLAIN_COLUMNS = (
 def columns_of(row: PartitionRow) -> Row:
     """Turn a row into the columns that checks look at."""
     mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
-    return {name: getattr(row, name) for name in PLAIN_COLUMNS} | mapped
+    columns: dict[str, Cell] = {name: getattr(row, name) for name in PLAIN_COLUMNS}
+    if row.next_upstream is None and row.reported_next_upstream is not None:
+        columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
+    if row.target_stable_end is None and row.target_partitions is not None:
+        columns["target_stable_end"] = Unknown("the copy's end cannot be read")
+    return columns | mapped
 
 
 def summarize(runs: Sequence[Extent]) -> MapSummary:

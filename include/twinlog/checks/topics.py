@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twinlog.checks.check import Row
+from twinlog.checks.check import Cell, Row
 from twinlog.cluster.values import ConfigValue, TopicDescription
+from twinlog.fact import Unknown, known
 
 FOREVER = 2**53
 """The value of -1, "no limit", in retention.ms and retention.bytes; exact as a float."""
@@ -14,57 +15,70 @@ FOREVER = 2**53
 
 @dataclass(frozen=True, slots=True)
 class TopicSide:
-    """A topic on one of the two clusters: its layout, and its configuration entries by name."""
+    """A topic on one of the two clusters: its layout, and the configuration entries that the cluster tells, by name."""
 
     description: TopicDescription
     configs: Mapping[str, ConfigValue]
 
-    def number(self, name: str) -> int | None:
-        """Read an integer; None if the cluster does not tell."""
-        entry = self.configs.get(name)
-        return int(entry.value) if entry is not None and entry.value is not None else None
+    def entry(self, name: str) -> str | Unknown:
+        """Read an entry as it is written."""
+        found = self.configs.get(name)
+        return known(found.value if found is not None else None, f"the cluster does not tell {name}")
 
-    def limit(self, name: str) -> int | None:
+    def number(self, name: str) -> int | Unknown:
+        """Read an integer."""
+        value = self.entry(name)
+        return value if isinstance(value, Unknown) else int(value)
+
+    def limit(self, name: str) -> int | Unknown:
         """Read a number; -1 means no limit."""
         number = self.number(name)
         return FOREVER if number == -1 else number
 
     @property
-    def cleanup(self) -> frozenset[str] | None:
+    def cleanup(self) -> frozenset[str] | Unknown:
         """Return the set of cleanup policies: their order means nothing."""
-        entry = self.configs.get("cleanup.policy")
-        if entry is None or entry.value is None:
-            return None
-        return frozenset(part.strip() for part in entry.value.split(","))
+        value = self.entry("cleanup.policy")
+        if isinstance(value, Unknown):
+            return value
+        return frozenset(part.strip() for part in value.split(","))
 
 
-def topic_columns(topic: str, source: TopicSide | None, target: TopicSide | None, target_brokers: int) -> Row:
-    """Compare a topic with its copy; a fact that a side does not tell is None.
+Side = TopicSide | Unknown | None
+"""A topic on one cluster, that it cannot be described, or None: it is not there."""
+
+Number = int | Unknown | None
+
+
+def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -> Row:
+    """Compare a topic with its copy.
 
     A copy cannot have more replicas than the target has brokers, nor more in-sync replicas.
     """
-    replicas = target.description.replication_factor if target is not None else None
-    wanted = _least(source.description.replication_factor if source is not None else None, target_brokers)
+    replicas = _of(target, lambda it: it.description.replication_factor)
+    wanted = _least(_of(source, lambda it: it.description.replication_factor), target_brokers)
     return {
         "topic": topic,
         "target_replicas": replicas,
         "wanted_replicas": wanted,
-        "target_min_insync": _of(target, "min.insync.replicas"),
-        "wanted_min_insync": _least(_of(source, "min.insync.replicas"), replicas),
-        "leaderless_partitions": _leaderless(target),
-        "fewest_in_sync": _fewest_in_sync(target),
-        "source_retention_ms": source.limit("retention.ms") if source is not None else None,
-        "target_retention_ms": target.limit("retention.ms") if target is not None else None,
-        "source_retention_bytes": source.limit("retention.bytes") if source is not None else None,
-        "target_retention_bytes": target.limit("retention.bytes") if target is not None else None,
-        "source_max_message_bytes": _of(source, "max.message.bytes"),
-        "target_max_message_bytes": _of(target, "max.message.bytes"),
+        "target_min_insync": _of(target, lambda it: it.number("min.insync.replicas")),
+        "wanted_min_insync": _least(_of(source, lambda it: it.number("min.insync.replicas")), replicas),
+        "leaderless_partitions": _of(
+            target, lambda it: sum(one.leader < 0 for one in it.description.partitions)
+        ),
+        "fewest_in_sync": _of(target, _fewest_in_sync),
+        "source_retention_ms": _of(source, lambda it: it.limit("retention.ms")),
+        "target_retention_ms": _of(target, lambda it: it.limit("retention.ms")),
+        "source_retention_bytes": _of(source, lambda it: it.limit("retention.bytes")),
+        "target_retention_bytes": _of(target, lambda it: it.limit("retention.bytes")),
+        "source_max_message_bytes": _of(source, lambda it: it.number("max.message.bytes")),
+        "target_max_message_bytes": _of(target, lambda it: it.number("max.message.bytes")),
         "cleanup_differs": _differs(source, target),
     }
 
 
 def drift_of(row: Row) -> tuple[str, ...]:
-    """Return the entries in which the copy falls behind its source."""
+    """Return the entries in which the copy falls behind its source, and those that a side does not tell."""
     pairs = (
         ("retention.ms", "source_retention_ms", "target_retention_ms"),
         ("retention.bytes", "source_retention_bytes", "target_retention_bytes"),
@@ -75,36 +89,44 @@ def drift_of(row: Row) -> tuple[str, ...]:
     found = [
         f"{entry}: {_shown(wanted)} on the source, {_shown(has)} on the target"
         for entry, left, right in pairs
-        if isinstance(wanted := row.get(left), int)
-        and isinstance(has := row.get(right), int)
-        and has < wanted
+        if (wanted := row[left]) is not None and (has := row[right]) is not None and _behind(has, wanted)
     ]
-    return (*found, "cleanup.policy differs") if row.get("cleanup_differs") == 1 else tuple(found)
+    differs = row["cleanup_differs"]
+    if isinstance(differs, Unknown):
+        return (*found, f"cleanup.policy: not known ({differs.why})")
+    return (*found, "cleanup.policy differs") if differs else tuple(found)
 
 
-def _shown(number: int) -> str:
+def _behind(has: Cell, wanted: Cell) -> bool:
+    return not (isinstance(has, int) and isinstance(wanted, int)) or has < wanted
+
+
+def _shown(number: Cell) -> str:
+    if isinstance(number, Unknown):
+        return f"not known ({number.why})"
     return "no limit" if number == FOREVER else str(number)
 
 
-def _of(side: TopicSide | None, name: str) -> int | None:
-    return side.number(name) if side is not None else None
+def _of(side: Side, number: Callable[[TopicSide], int | Unknown]) -> Number:
+    return number(side) if isinstance(side, TopicSide) else side
 
 
-def _least(wanted: int | None, possible: int | None) -> int | None:
-    return None if wanted is None or possible is None else min(wanted, possible)
+def _least(wanted: Number, possible: Number) -> Number:
+    if isinstance(wanted, int) and isinstance(possible, int):
+        return min(wanted, possible)
+    return None if wanted is None or possible is None else wanted if isinstance(wanted, Unknown) else possible
 
 
-def _leaderless(side: TopicSide | None) -> int | None:
-    return None if side is None else sum(it.leader < 0 for it in side.description.partitions)
+def _fewest_in_sync(side: TopicSide) -> int | Unknown:
+    counts = [len(it.in_sync) for it in side.description.partitions]
+    return min(counts) if counts else Unknown("the copy has no partition")
 
 
-def _fewest_in_sync(side: TopicSide | None) -> int | None:
-    if side is None:
+def _differs(source: Side, target: Side) -> Number:
+    if source is None or target is None:
         return None
-    return min((len(it.in_sync) for it in side.description.partitions), default=None)
-
-
-def _differs(source: TopicSide | None, target: TopicSide | None) -> int | None:
-    if source is None or target is None or source.cleanup is None or target.cleanup is None:
-        return None
-    return int(source.cleanup != target.cleanup)
+    ours = source.cleanup if isinstance(source, TopicSide) else source
+    theirs = target.cleanup if isinstance(target, TopicSide) else target
+    if isinstance(ours, Unknown):
+        return ours
+    return theirs if isinstance(theirs, Unknown) else int(ours != theirs)

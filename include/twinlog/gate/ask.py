@@ -20,6 +20,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.fact import Unknown
 from twinlog.gate import answer
 from twinlog.gate import facts as gate_facts
 from twinlog.gate import groups as gate_groups
@@ -177,7 +178,7 @@ def _with_source(
         heartbeat_ms=heartbeat_ms,
         canary_seconds=seconds,
         metadata=metadata,
-        state_writers=None if others is None else len(others),
+        state_writers=len(others) if isinstance(others, tuple) else others,
         schemas_differing=None if schemas is None else len(schemas),
     )
     topic_rows = gate_facts.topic_rows(
@@ -198,7 +199,7 @@ def _with_source(
     writers = [who for _, who in sorted((moving or {}).items()) if who]
     judged = with_lines(judged, {FENCED.name}, writers, "topics")
     judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
-    judged = with_lines(judged, {STATE_WRITERS.name}, others or (), "principals")
+    judged = with_lines(judged, {STATE_WRITERS.name}, _named(others), "principals")
     return _Judged(
         results=(nothing_blocked(seen.discovery), *judged),
         state=state,
@@ -235,7 +236,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     alone = FlowFacts(
         answers,
         len(set(topics) - heartbeat_topics),
-        state_writers=None if others is None else len(others),
+        state_writers=len(others) if isinstance(others, tuple) else others,
     )
     validated = _validate(
         flow,
@@ -255,7 +256,10 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
         },
     )
     judged = with_lines(
-        named_then(_results(validated), known), {STATE_WRITERS.name}, others or (), "principals"
+        named_then(_results(validated), known),
+        {STATE_WRITERS.name},
+        _named(others),
+        "principals",
     )
     return _Judged(
         results=judged,
@@ -281,10 +285,11 @@ def read_target(
     require_own(flow, ledger, "", target.cluster_id())
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     known = facts.target if facts is not None else {}
-    more = target.describe_topics(sorted({*remote.values()} - set(known))).found
-    sides = {**known, **topic_facts.with_configs(target, more)}
+    more = target.describe_topics(sorted({*remote.values()} - set(known)))
+    sides = {**known, **topic_facts.with_configs(target, more.found)}
+    hidden = Unknown("the copy cannot be described")
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
-    offsets = target.offsets(all_partitions(more.values())).found
+    offsets = target.offsets(all_partitions(more.found.values())).found
     if seen is not None:
         offsets = {**snapshot.target.offsets.found, **offsets}
     topics = {name: topic for topic, name in remote.items()}
@@ -299,7 +304,7 @@ def read_target(
         progress=snapshot.progress,
         maps=snapshot.maps,
         coverage=coverage(ledger, snapshot.maps, ids, starts),
-        sides=sides,
+        sides={**dict.fromkeys(more.refused.keys() - more.absent, hidden), **sides},
         offsets=offsets,
         disks=read_disks(target),
         at_ms=seen.at_ms if seen is not None else now_ms,
@@ -322,6 +327,10 @@ def _validate(
     flow: FlowSettings, asked: Iterable[Suite], by: Validator, rows: Mapping[str, Sequence[Row]]
 ) -> tuple[Validated, ...]:
     return tuple(by(suite, rows[suite.name]) for suite in raised(asked, flow.gate.blocking))
+
+
+def _named(others: tuple[str, ...] | Unknown | None) -> tuple[str, ...]:
+    return others if isinstance(others, tuple) else ()
 
 
 def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:

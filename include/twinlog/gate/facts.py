@@ -12,10 +12,11 @@ from twinlog.checks.coverage import PartitionCoverage, by_topic, total
 from twinlog.checks.gaps import GapReport, open_gaps
 from twinlog.checks.partitions import PartitionRow, columns_of
 from twinlog.checks.risk import seconds_since
-from twinlog.checks.topics import FOREVER, topic_columns
+from twinlog.checks.topics import FOREVER, Side, TopicSide, topic_columns
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.fact import Unknown, known
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic
 from twinlog.formats.ledger.records import FlowPhase
@@ -28,7 +29,8 @@ from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.monitoring.at_risk import waiting_seconds
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
-from twinlog.monitoring.topic_facts import Sides, TopicFacts
+from twinlog.monitoring.topic_facts import TopicFacts
+from twinlog.monitoring.validate import heartbeat_age
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import no_longer_copied
@@ -45,27 +47,30 @@ may be many.
 class StandbyState:
     """The state on the target alone: progress, map, copies, audits, disks, gaps, and the ledger, as of `at_ms`.
 
-    `sides` and `offsets` are those of the copies, under the copies' own names.
+    `sides` and `offsets` are those of the copies, under the copies' own names; a copy that is not there has no side.
     """
 
     ledger: Ledger
     progress: Mapping[TopicPartition, int]
     maps: Maps[PackedMap]
     coverage: tuple[PartitionCoverage, ...]
-    sides: Sides
+    sides: Mapping[str, TopicSide | Unknown]
     offsets: Mapping[TopicPartition, PartitionOffsets]
     disks: LogDirs
     at_ms: int
     gaps: tuple[GapReport, ...]
 
 
+NOT_ASKED = Unknown("it was not asked")
+
+
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """Tell what else the gate knows of a flow; a field is None if that is unknown or was not asked.
+    """Tell what else the gate knows of a flow; what was not asked is unknown.
 
-    `topics` counts the topics besides heartbeats.
-
-    `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
+    `topics` counts the topics besides heartbeats.  `moving` are the topics whose end offsets moved, or that have an
+    open transaction, while the source was watched.  `schemas_differing` is None if the flow copies no schemas,
+    `state_writers` if the target knows no rights.
     """
 
     source_answers: bool
@@ -74,18 +79,19 @@ class FlowFacts:
     heartbeat_ms: int | None = None
     canary_seconds: float | None = None
     schemas_differing: int | None = None
-    state_writers: int | None = None
+    state_writers: int | Unknown | None = NOT_ASKED
     metadata: MetadataFacts = field(default_factory=MetadataFacts)
 
 
 def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
-    """Make the one row about the flow itself."""
+    """Make the one row about the flow itself; a flow that never ran has no last cycle to judge."""
     report = state.ledger.last_report
+    age = known(state_age(state), "its report is from the future")
     return {
         "flow": flow.name,
         "cycles": 0 if report is None else 1,
         "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
-        "state_age_seconds": state_age(state),
+        "state_age_seconds": None if report is None else age,
         "state_age_allowed": flow.gate.state_age_seconds,
         "out_of_service": int(
             state.ledger.phase.out_of_service
@@ -94,15 +100,12 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
         "paused": int(state.ledger.phase is FlowPhase.PAUSED),
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
-        "moving_partitions": None if facts.moving is None else len(facts.moving),
-        # If no heartbeats are copied, none can be too old.
-        "heartbeat_age_seconds": seconds_since(facts.heartbeat_ms, state.at_ms)
-        if flow.heartbeats_replication
-        else 0,
-        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds,
-        "free_disk_percent": state.disks.free_percent,
+        "moving_partitions": NOT_ASKED if facts.moving is None else len(facts.moving),
+        "heartbeat_age_seconds": heartbeat_age(facts.heartbeat_ms, state.at_ms),
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
+        "free_disk_percent": known(state.disks.free_percent, "the brokers do not tell their disks"),
         "free_disk_wanted": flow.gate.free_disk_percent,
-        "canary_seconds": facts.canary_seconds,
+        "canary_seconds": known(facts.canary_seconds, "it did not arrive"),
         "canary_allowed": flow.tiers[0].rpo_seconds,
         "schemas_differing": facts.schemas_differing,
         "state_writers": facts.state_writers,
@@ -157,8 +160,8 @@ def known_partition_rows(flow: FlowSettings, topics: Iterable[str], state: Stand
                 "partition": number,
                 "next_upstream": None if last is None else last + 1,
                 "reported_next_upstream": reported.get(at),
-                "target_log_start": there.log_start if there is not None else None,
-                "target_stable_end": there.stable_end if there is not None else None,
+                "target_log_start": there.log_start if there is not None else _NO_COPY,
+                "target_stable_end": there.stable_end if there is not None else _NO_COPY,
                 "mapped_records": mapped.records,
                 "mapped_upstream_offsets": mapped.upstream_offsets,
                 "mapped_downstream_offsets": mapped.downstream_offsets,
@@ -184,6 +187,9 @@ def _deleted_early(state: StandbyState, life: Incarnation | None) -> Mapping[int
     }
 
 
+_NO_COPY = Unknown("the copy's end cannot be read")
+
+
 def known_topics(
     flow: FlowSettings, ledger: Ledger, progress: Mapping[TopicPartition, int]
 ) -> tuple[str, ...]:
@@ -191,9 +197,9 @@ def known_topics(
 
     They include topics in which the last cycle saw records at risk: their copies may never have been made.
     """
-    known = ledger.known_source
-    seen = {it.topic for it in known.topics} if known is not None else set()
-    names = set(ledger.incarnations) | {it.topic for it in progress} | seen
+    seen = ledger.known_source
+    names = set(ledger.incarnations) | {it.topic for it in progress}
+    names |= {it.topic for it in seen.topics} if seen is not None else set()
     return tuple(sorted(it for it in names if not no_longer_copied(flow, ledger, it)))
 
 
@@ -219,13 +225,14 @@ def topic_rows(
     for it in seen.discovery.topics:
         if it.blocked:
             continue
-        sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
-            **topic_columns(it.topic, *sides, facts.target_brokers),
+            **topic_columns(it.topic, *facts.sides(it), facts.target_brokers),
             **_promised(flow, it.topic, gaps, covered, state.at_ms, heartbeat_topics, wanted),
             **ages_of(flow, it, rows_of.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
+            "known_partitions": it.partition_count,
+            "target_partitions": it.remote.partitions if it.remote is not None else 0,
         })
     return tuple(rows)
 
@@ -241,38 +248,60 @@ def known_topic_rows(
 
     `heartbeat_topics` are the heartbeat topics.
     """
-    known = state.ledger.known_source
-    at_risk = {it.topic: it for it in known.topics} if known is not None else {}
+    seen = state.ledger.known_source
+    at_risk = {it.topic: it for it in seen.topics} if seen is not None else {}
     gaps, covered, copied = gaps_by_topic(state.gaps), by_topic(state.coverage), known_partitions(state)
     rows: list[Row] = []
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
         there = state.sides.get(life.remote_topic if life is not None else topic)
         last = at_risk.get(topic, KnownTopic(topic, 0, 0, None, None))
-        pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
             **_promised(flow, topic, gaps, covered, state.at_ms, heartbeat_topics, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
-            "target_partitions": len(there.description.partitions) if there is not None else 0,
-            "records_at_risk": last.records_at_risk if pictured and not last.unread else None,
-            "drifting_entries": None if known is None else len(last.drift),
-            "partitions_unread": None if known is None else last.unread,
-            "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,
-            "undecided_seconds": held_seconds(last, known) if known is not None and pictured else None,
+            "target_partitions": _partitions(there),
+            **_last_seen(last, state.ledger.known_source, life, state.ledger.rebuilds.get(topic)),
             "undecided_allowed": flow.gate.undecided_seconds,
         })
     return tuple(rows)
 
 
-def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | None) -> bool:
+def _partitions(there: Side) -> int | Unknown:
+    if isinstance(there, TopicSide):
+        return len(there.description.partitions)
+    return 0 if there is None else there
+
+
+def _last_seen(
+    it: KnownTopic, seen: KnownSource | None, life: Incarnation | None, rebuild: Rebuild | None
+) -> Row:
+    """Make the columns about what the last cycle saw of a topic on the source."""
+    names = ("records_at_risk", "drifting_entries", "partitions_unread", "age_seconds", "undecided_seconds")
+    if seen is None:
+        return dict.fromkeys(names, Unknown("no cycle noted what it saw of the source"))
+    never = Unknown("its copy was begun or emptied since the last cycle looked")
+    pictured = _pictures(seen, life, rebuild)
+    unread = Unknown("a partition could not be read")
+    waited = known(waiting_seconds(it, seen.at_ms), "the oldest record has no time")
+    held = known(held_seconds(it, seen), "nothing tells when a transaction began")
+    return {
+        "records_at_risk": (unread if it.unread else it.records_at_risk) if pictured else never,
+        "drifting_entries": len(it.drift),
+        "partitions_unread": it.unread,
+        "age_seconds": waited if pictured else never,
+        "undecided_seconds": held if pictured else never,
+    }
+
+
+def _pictures(seen: KnownSource, life: Incarnation | None, rebuild: Rebuild | None) -> bool:
     """Say whether the last picture of the source was compared with the copy that exists now.
 
     A copy that was begun or emptied since then lacks more than the picture says.  Of a copy that is being emptied the
     picture says nothing.
     """
     emptying = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
-    return not emptying and (life is None or life.since_ms <= known.at_ms)
+    return not emptying and (life is None or life.since_ms <= seen.at_ms)
 
 
 def gaps_by_topic(gaps: Iterable[GapReport]) -> Mapping[str, int]:
@@ -294,11 +323,12 @@ def _promised(
     judged = audited.held > 0 and topic not in heartbeat_topics
     # An audit that compared nothing does not count as an audit.
     age = audited.age_seconds(at_ms) if audited.compared else None
+    audited_at = known(age, "a partition with records was never audited")
     return {
         "rpo_seconds": flow.tier_of(topic).rpo_seconds,
         "gaps": gaps.get(topic, 0),
         "audit_differences": audited.differences if audited.compared else None,
-        "audit_age_seconds": age if judged else 0,
+        "audit_age_seconds": audited_at if judged else None,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         "unproved_records": sum(it.records for it in audited.unproved),
         "audited_percent": audited.audited_percent if judged else None,
@@ -322,14 +352,14 @@ def _mapped_wanted(log_start: int | None, stable_end: int | None, *, others: boo
     return int(not others and log_start is not None and stable_end is not None and stable_end > log_start)
 
 
-def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
+def held_seconds(it: KnownTopic, seen: KnownSource) -> float | None:
     """Return how long a transaction had held records back when the source was last seen.
 
     0 if no transaction did, None if that is unknown.
     """
-    if not known.undecided_seen:
+    if not seen.undecided_seen:
         return None
-    return seconds_since(it.undecided_ms, known.at_ms) if it.undecided else 0.0
+    return seconds_since(it.undecided_ms, seen.at_ms) if it.undecided else 0.0
 
 
 def coverage_by_topic(state: StandbyState) -> tuple[CoverageOf, ...]:

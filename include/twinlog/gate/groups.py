@@ -14,6 +14,7 @@ from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.fact import Unknown, known
 from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.gate import same_record
@@ -80,8 +81,8 @@ def group_row(
         "topic": row.topic,
         "partition": row.partition,
         "wrongly_not": int(row.state is SyncState.WRONGLY_NOT),
-        "translated": row.downstream_offset,
-        "passed_on": _passed_on(row, noted),
+        "translated": known(row.downstream_offset, row.text or "it has no translation"),
+        "passed_on": known(_passed_on(row, noted), "nothing was passed on"),
         "same_record": None if same is None else int(same),
         "rewound_records": row.records_skipped if row.reason in REWOUND else 0,
         "skipped_records": _skipped(row),
@@ -90,10 +91,10 @@ def group_row(
     }
 
 
-def _skipped(row: GroupPartitionRow) -> int | None:
-    """Count what a group skips that was not rewound; None if where it would go on is not known."""
+def _skipped(row: GroupPartitionRow) -> int | Unknown | None:
+    """Count what a group skips that was not rewound; None if it stands nowhere on the target."""
     if row.downstream_offset is None:
-        return None
+        return None if row.committed_there is None else Unknown("its position has no translation")
     return 0 if row.reason in REWOUND else row.records_skipped
 
 
@@ -113,10 +114,11 @@ def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | N
 
 
 def _place(there: PartitionOffsets | None, position: int | None) -> Row:
+    unread = Unknown("the copy's offsets cannot be read")
     return {
         "position": position,
-        "target_log_start": there.log_start if there is not None else None,
-        "target_end": there.end if there is not None else None,
+        "target_log_start": there.log_start if there is not None else unread,
+        "target_end": there.end if there is not None else unread,
     }
 
 
@@ -195,14 +197,21 @@ def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
 
 
 def missing_row(place: GroupPartition) -> Row:
-    """Make the row of a group that lacks a position it should have: where it would start is unknown.  Pure."""
+    """Make the row of a group that lacks a position it should have: nothing else of it can be judged.  Pure."""
     return {
+        **dict.fromkeys(_OF_A_POSITION),
         "group": place.group,
         "topic": place.topic,
         "partition": place.partition,
         "wrongly_not": 1,
-        "rewound_records": 0,
     }
+
+
+_OF_A_POSITION = (
+    *("translated", "passed_on", "same_record", "rewound_records", "skipped_records", "missing_records"),
+    *("position", "target_log_start", "target_end"),
+)
+"""The columns of a row that only a group with a position has."""
 
 
 def known_rows(

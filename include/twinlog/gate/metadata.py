@@ -16,6 +16,7 @@ from twinlog.cluster.permissions.needs import state_writers
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.fact import Unknown
 from twinlog.metadata import sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import AclChange, ChangeKind, MetadataChange, MetadataPlan
@@ -23,19 +24,18 @@ from twinlog.schemas import sync as schemas
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.snapshot import FlowSnapshot
 
+NOT_COMPARED = Unknown("it could not be compared")
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataFacts:
-    """Changes that are pending on the target, by kind; None if that kind could not be read.
+    """Changes that are pending on the target, by kind; `unknown` counts the items that could not be compared."""
 
-    `unknown` counts the items that could not be compared.
-    """
-
-    acls: int | None = None
-    users: int | None = None
-    quotas: int | None = None
-    configs: int | None = None
-    unknown: int | None = None
+    acls: int | Unknown = NOT_COMPARED
+    users: int | Unknown = NOT_COMPARED
+    quotas: int | Unknown = NOT_COMPARED
+    configs: int | Unknown = NOT_COMPARED
+    unknown: int | Unknown = NOT_COMPARED
 
     @property
     def columns(self) -> Row:
@@ -68,17 +68,14 @@ def read(snapshot: FlowSnapshot) -> MetadataFacts:
         return MetadataFacts()
 
 
-def other_writers(flow: FlowSettings, target: ClusterReader) -> tuple[str, ...] | None:
-    """Name who else may write to the flow's state; None if the target does not show its ACLs.
-
-    Raises ClusterUnreachable.
-    """
+def other_writers(flow: FlowSettings, target: ClusterReader) -> tuple[str, ...] | Unknown | None:
+    """Name who else may write to the flow's state; None if the target keeps no ACLs.  Raises ClusterUnreachable."""
     try:
         return state_writers(flow, target.describe_acls())
     except ClusterUnreachable:
         raise
-    except TwinlogError:
-        return None
+    except TwinlogError as error:
+        return None if error.code == "no-authorizer" else Unknown(error.message)
 
 
 def apart_from(
@@ -98,14 +95,14 @@ def facts_of(plan: MetadataPlan) -> MetadataFacts:
         it.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for it in plan.drift
     )
 
-    def known(kind: ChangeKind) -> int | None:
-        return pending[kind] or (None if kind in plan.unknown else 0)
+    def counted(kind: ChangeKind) -> int | Unknown:
+        return pending[kind] or (NOT_COMPARED if kind in plan.unknown else 0)
 
     return MetadataFacts(
-        acls=known(ChangeKind.ACL),
-        users=known(ChangeKind.SCRAM_USER),
-        quotas=known(ChangeKind.QUOTA),
-        configs=known(ChangeKind.TOPIC_CONFIG),
+        acls=counted(ChangeKind.ACL),
+        users=counted(ChangeKind.SCRAM_USER),
+        quotas=counted(ChangeKind.QUOTA),
+        configs=counted(ChangeKind.TOPIC_CONFIG),
         unknown=len(plan.refused),
     )
 

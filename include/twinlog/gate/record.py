@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jinja2 import Environment, Template
 
-from twinlog.checks.check import Severity
+from twinlog.checks.check import NOT_APPLICABLE, Severity
 from twinlog.checks.coverage import told
 from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.clock import iso
@@ -41,7 +41,12 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
                 ("Forbids a failover", "bad", [it for it in result.checks if it.blocks]),
                 ("Waived", "bad", [it for it in result.checks if it.waived]),
                 ("Worth a look", "warn", list(_warnings(result.checks))),
-                ("Holds", "good", [it for it in result.checks if it.passed]),
+                (
+                    "Holds",
+                    "good",
+                    [it for it in result.checks if it.passed and it.observed != NOT_APPLICABLE],
+                ),
+                ("Does not apply", "soft", [it for it in result.checks if it.observed == NOT_APPLICABLE]),
             )
             if checks
         ],

@@ -18,6 +18,7 @@ from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.fact import Unknown
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.monitoring.at_risk import read_disks, topics_at_risk
@@ -305,7 +306,7 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
                 source_end=row.source_end,
                 lag_records=max(0, row.lag_records),
                 undecided_records=row.undecided_records,
-                unmapped_offsets=row.unmapped_offsets,
+                unmapped_offsets=None if isinstance(row.unmapped_offsets, Unknown) else row.unmapped_offsets,
                 deleted_early=row.deleted_early,
             )
             for row in rows

@@ -23,6 +23,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
+from twinlog.fact import Unknown, known
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
@@ -264,9 +265,11 @@ def ages_of(flow: FlowSettings, topic: DiscoveredTopic, rows: Iterable[Partition
     every = list(rows)
     allowed = flow.gate.undecided_seconds
     budget = flow.tier_of(topic.topic).rpo_seconds
+    oldest = oldest_seconds(every, now_ms, within=budget, unseen=unseen_of(topic))
+    undecided = undecided_seconds(every, now_ms, within=allowed)
     return {
-        "age_seconds": oldest_seconds(every, now_ms, within=budget, unseen=unseen_of(topic)),
-        "undecided_seconds": undecided_seconds(every, now_ms, within=allowed),
+        "age_seconds": known(oldest, "a partition could not be looked at, or a record has no time"),
+        "undecided_seconds": known(undecided, "nothing tells when a transaction began"),
         "undecided_allowed": allowed,
     }
 
@@ -292,8 +295,8 @@ def unmapped(
     reported: int | None,
     last: int | None,
     copy: PartitionOffsets | None,
-) -> int | None:
-    """Count the copied offsets whose part of the map was lost; None if there is no readable map.  Pure.
+) -> int | Unknown | None:
+    """Count the copied offsets whose part of the map was lost; None if there is no map.  Pure.
 
     Copied offsets are those that the last cycle `reported`, which was read before the map: progress may be ahead of
     the map that was read.
@@ -306,7 +309,7 @@ def unmapped(
         bounds = bounds_of(ledger, life, copied_to, copy.log_start, copy.stable_end)
         return sum(it.end - it.start for it in lost_in(packed, bounds))
     except UnreadableMap:
-        return None
+        return Unknown("the map cannot be read")
 
 
 def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:

@@ -20,6 +20,7 @@ from twinlog.checks.partitions import columns_of
 from twinlog.checks.risk import seconds_since
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.fact import Unknown, known
 from twinlog.monitoring import topic_facts
 from twinlog.monitoring.heartbeats import newest_copied
 from twinlog.monitoring.open_at_source import UndecidedPartition, named, undecided_partitions
@@ -118,13 +119,21 @@ def facts_of(
 
 
 def flow_row(flow: FlowSettings, seen: Survey, heartbeat_ms: int | None) -> Row:
-    """Make the one row about the flow itself.  Pure."""
+    """Make the one row about the flow itself; before its first cycle nothing has written heartbeats.  Pure."""
+    first = seen.ledger.last_report is None
     return {
         "flow": flow.name,
         "gaps": len(open_gaps(seen.gaps)),
-        "heartbeat_age_seconds": seconds_since(heartbeat_ms, seen.at_ms),
+        "heartbeat_age_seconds": None if first else heartbeat_age(heartbeat_ms, seen.at_ms),
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
     }
+
+
+def heartbeat_age(heartbeat_ms: int | None, now_ms: int) -> float | Unknown:
+    """Return how old the newest copied heartbeat is."""
+    if heartbeat_ms is None:
+        return Unknown("no heartbeat was copied")
+    return known(seconds_since(heartbeat_ms, now_ms), "the newest heartbeat is from the future")
 
 
 def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> ValidationResult:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.checks.evaluate import NOTHING_TO_JUDGE
+from twinlog.checks.check import NOT_APPLICABLE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.recovery.waiver import grid as waivers_grid
@@ -115,7 +115,7 @@ def _grids(result: GateResult) -> Iterator[Grid]:
 
 def _mark(check: GateCheck) -> str:
     if check.passed:
-        return "not checked" if check.observed == NOTHING_TO_JUDGE else "ok"
+        return NOT_APPLICABLE if check.observed == NOT_APPLICABLE else "ok"
     if check.waived:
         return "waived"
     return "NO" if check.blocks else "warning"

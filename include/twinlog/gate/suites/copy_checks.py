@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from twinlog.checks import check
-
-# What the gate does not know counts against a failover, unless a check says needs=False.
-critical, warning = partial(check.critical, needs=True), partial(check.warning, needs=True)
+from twinlog.checks.check import critical, warning
 
 MAP_KNOWN = critical(
     "map-known",
@@ -39,7 +34,8 @@ COPY_THERE = critical(
     "copy-there",
     "target_partitions >= known_partitions",
     "the copy is there with every partition that was copied, or is known of the source",
-    "the copy was never made, deleted or made anew; without the source it cannot be copied again",
+    "the copy was never made, was deleted or made anew: a cycle makes it, or says why it cannot; without the source it"
+    " cannot be copied again",
 )
 NO_GAPS = critical(
     "no-gaps",
@@ -53,7 +49,6 @@ AUDIT_EQUAL = critical(
     "audit_differences = 0",
     "what was audited is equal on both sides",
     "see `twinlog audit` for the records that differ, and copy the topic anew",
-    needs=False,
 )
 AUDIT_AGE = critical(
     "audit-age",
@@ -66,7 +61,6 @@ AUDIT_PROMISED = critical(
     "audited_percent >= audit_wanted_percent",
     "of what both sides still hold, as much has been compared as is asked for (twinlog.audit.percent)",
     "run `twinlog audit`: it says by count and reason what it cannot prove; 0 means that nothing was ever compared",
-    needs=False,
 )
 AUDIT_COVERAGE = warning(
     "audit-coverage",
@@ -132,7 +126,6 @@ GROUP_SAME_RECORD = critical(
     "same_record = 1",
     "the position of a group names the same record on both sides, as read there",
     "do not let the group go on there: it would skip records; audit the partition and report it, this is a defect",
-    needs=False,
 )
 GROUP_NOT_REWOUND = critical(
     "group-not-rewound",
@@ -146,26 +139,22 @@ GROUP_NOT_AHEAD = critical(
     "skipped_records = 0",
     "no group would skip records: none stands further on the target than it has read on the source",
     "reset it there by hand (`twinlog groups` shows both positions); if it may skip them, say so: waive it",
-    needs=False,
 )
 GROUP_ALL_THERE = critical(
     "group-all-there",
     "missing_records = 0",
     "every record that a group has not read, and the source still has, is on the target",
     "it would miss them: let it read them on the source; keep records on the target as long as there",
-    needs=False,
 )
 GROUP_NOT_BELOW = critical(
     "group-in-log",
     "position >= target_log_start",
     "the group's position on the target has not expired there",
     "its auto.offset.reset would decide where it starts: reset it by hand",
-    needs=False,
 )
 GROUP_NOT_BEYOND = critical(
     "group-lag-not-negative",
     "target_end >= position",
     "the group's position on the target is not beyond its end",
     "its auto.offset.reset would decide where it starts: reset it by hand",
-    needs=False,
 )

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from twinlog.checks import check
-
-# What the gate does not know counts against a failover, unless a check says needs=False.
-critical, warning = partial(check.critical, needs=True), partial(check.warning, needs=True)
+from twinlog.checks.check import critical, warning
 
 HAS_RUN = critical(
     "flow-has-run",
@@ -74,9 +69,8 @@ FREE_DISK = warning(
 STATE_WRITERS = warning(
     "state-writers",
     "state_writers = 0",
-    "nobody but twinlog may write to the flow's state on the target, as far as the target shows its ACLs",
+    "nobody but twinlog may write to the flow's state on the target",
     "WRITE there is worth much of what twinlog may do (docs/security.md): see whose ACLs cover it, and narrow them",
-    needs=False,
 )
 CANARY = critical(
     "canary",
@@ -102,21 +96,18 @@ QUOTAS = warning(
     "pending_quotas = 0",
     "clients have the quotas on the target that they have on the source",
     "see `twinlog metadata plan`, and apply it",
-    needs=False,
 )
 CONFIGS = warning(
     "config-drift",
     "drifting_configs = 0",
     "no config of a copy differs from its source's",
     "see `twinlog metadata plan`, changes and drift",
-    needs=False,
 )
 SCHEMAS = critical(
     "schema-parity",
     "schemas_differing = 0",
     "the schemas that the flow copies, if it does, are on the target as on the source, ids included",
     "run a cycle, or `twinlog schemas apply`; what still differs was changed on the target",
-    needs=False,
 )
 METADATA = warning(
     "metadata-known",

@@ -1,7 +1,4 @@
-"""The gate's suites: those of the cycle, and the checks that matter only before a failover.
-
-If a critical check needs a fact that is unknown, it fails: the gate never says "ready" by default.
-"""
+"""The gate's suites: those of the cycle, and the checks that matter only before a failover."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class Fact(StrEnum):
 
 
 RAISED = frozenset(it.name for it in TOPIC_CHECKS)
-"""Checks of topics that only warn in a cycle; in the gate they forbid a failover, and fail if unknown."""
+"""Checks of topics that only warn in a cycle; in the gate they forbid a failover."""
 
 ON_THE_TARGET = frozenset({"can-be-written", "every-partition-led"})
 """Those of the raised checks that do not ask the source."""
@@ -49,8 +46,7 @@ WITHOUT_SOURCE = frozenset({
 """Checks of partitions that do not ask the source."""
 
 _GATE_TOPICS = tuple(
-    replace(check, severity=Severity.CRITICAL, needs=True) if check.name in RAISED else check
-    for check in TOPIC_CHECKS
+    replace(check, severity=Severity.CRITICAL) if check.name in RAISED else check for check in TOPIC_CHECKS
 )
 _AUDIT = (copy.AUDIT_EQUAL, copy.AUDIT_AGE, copy.AUDIT_PROMISED, copy.AUDIT_COVERAGE)
 _HEARTBEAT = tuple(check for check in FLOW_CHECKS if check.name == "heartbeat-age")
@@ -91,7 +87,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
     after_producers = (whole.FENCED,) if not still_writing else ()
     return _suites(
         (*PARTITION_CHECKS, copy.MAP_KNOWN, *(() if still_writing else (copy.LAG,))),
-        (*_GATE_TOPICS, copy.SURVIVES, copy.ALL_READ, copy.NO_GAPS, *_AUDIT),
+        (*_GATE_TOPICS, copy.SURVIVES, copy.ALL_READ, copy.COPY_THERE, copy.NO_GAPS, *_AUDIT),
         (
             *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD, copy.GROUP_NOT_REWOUND, copy.GROUP_NOT_AHEAD),
             copy.GROUP_ALL_THERE,
@@ -124,18 +120,13 @@ def _suites(
 
 
 def raised(chosen: Iterable[Suite], blocking: Iterable[str]) -> tuple[Suite, ...]:
-    """Make those warnings critical that `twinlog.gate.blocking` names; an unknown fact then fails them.
-
-    A check that is critical already is left as it is: some of them may have nothing to judge.
-    """
+    """Make those warnings critical that `twinlog.gate.blocking` names."""
     names = frozenset(blocking)
     return tuple(
         replace(
             suite,
             checks=tuple(
-                replace(check, severity=Severity.CRITICAL, needs=True)
-                if check.name in names and check.severity is Severity.WARNING
-                else check
+                replace(check, severity=Severity.CRITICAL) if check.name in names else check
                 for check in suite.checks
             ),
         )
