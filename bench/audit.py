@@ -25,7 +25,7 @@ from bench.topics import BROKER, KINDS, Kind
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.copying import copy
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics

@@ -196,7 +196,7 @@ def following(stage: Stage) -> Iterator[Any]:
 
 def follow_flow(config: Path, stop: Event, told: Connection) -> None:
     """Follow the flow until told to stop (a process of its own); send the CPU-seconds that it took."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.config.flow.load import load as load_configuration
     from twinlog.follow import follow
     from twinlog.garbage import collect_rarely

@@ -25,7 +25,7 @@ from bench.contenders import CORES, TWINLOG, twinlog
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
 from bench.side_by_side import Clusters
 from bench.topics import Kind
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics

@@ -22,7 +22,7 @@ from bench.lane import data_folder
 from bench.process_tree import ProcessTree
 from bench.topics import LARGE, Kind
 from twinlog.batches.codec import ZSTD
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy

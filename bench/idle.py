@@ -20,7 +20,7 @@ from bench.lane import InProcess
 from bench.latency import wait_for
 from bench.process_tree import DRIVER, JVM, WORKERS
 from twinlog.cli.replication.cycle import Request, run_cycle
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely

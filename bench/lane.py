@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench import load
 from bench.topics import BROKER, KINDS, MANY_PARTITIONS, Kind
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import Compression

@@ -145,7 +145,7 @@ class Clock:
 
 def follow(properties: str, folder: Path, topic: str, over: Event, ticks: Connection) -> None:
     """Follow a flow in this process until told to stop; then tell the ticks, and the CPU seconds used meanwhile."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.config.flow.load import load as load_configuration
     from twinlog.follow import follow as following
     from twinlog.lifecycle import sync_topics

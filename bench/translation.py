@@ -22,7 +22,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

@@ -33,8 +33,8 @@ from twinlog.airflow.xcom import shortened
 from twinlog.checks.data_docs import reports_folder
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster.admin.groups import OffsetChange
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges

@@ -11,7 +11,7 @@ import pytest
 from lab import Seen, commit_group, create_topic, cycle, delete_topic, produce, read_with_offsets
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase

@@ -22,7 +22,7 @@ from twinlog.airflow.xcom import MOST_BYTES, NOT_SHOWN, WHOLE_IN, shortened
 from twinlog.audit.request import AuditMode
 from twinlog.audit.result import AuditedPartition, AuditResult
 from twinlog.checks.check import Severity
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

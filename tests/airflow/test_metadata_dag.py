@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

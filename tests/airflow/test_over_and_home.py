@@ -23,7 +23,7 @@ from lab import commit_group, committed, configure, create_topic, cycle, produce
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.groups import checkpoints

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab import Seen, commit_group, create_topic, cycle, produce, read_with_offsets
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import RebuildPhase

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab import commit_group
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.errors import TerminalError
 from twinlog.lab.demo.comparison import compare_topic, read_topic

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.config.flow.load import load
 from twinlog.copying import copy

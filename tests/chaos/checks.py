@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from traffic import PARTITIONS
 
 from lab import Seen, read_partitions
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.state.progress import read_maps, read_progress
 

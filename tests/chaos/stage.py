@@ -15,7 +15,7 @@ from traffic import PARTITIONS, Traffic
 
 from checks import assert_equal_and_mapped, ends
 from lab import configure, create_topic
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.lifecycle import sync_topics

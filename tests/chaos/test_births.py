@@ -22,7 +22,7 @@ from wired import MINUTES, Wired
 
 from checks import assert_equal_and_mapped, ends
 from lab import ThreadRunner, configure, create_topic, topic_names, wait_until
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError

@@ -28,7 +28,7 @@ from wired import start_driver
 
 from checks import assert_equal_and_mapped
 from lab import create_topic, with_copies
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.state.progress import read_progress
 

@@ -22,7 +22,7 @@ from stage import SLOW, Stage, until
 from wired import MINUTES
 
 from lab import ThreadRunner
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.follow import follow
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]

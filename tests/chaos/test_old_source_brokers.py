@@ -20,7 +20,7 @@ from test_source_brokers import Watched, create, followed_until, in_background, 
 from lab import cycle, flow_of, read
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.follow.report import LaneGeneration

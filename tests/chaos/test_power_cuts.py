@@ -15,7 +15,7 @@ from stage import Stage
 from traffic import PARTITIONS
 
 from lab import cycle, read
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
 from twinlog.copying.ownership import state_topics
 from twinlog.kafka_types import TopicPartition

@@ -18,7 +18,7 @@ from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab import Seen, ThreadRunner, cycle, flow_of, produce, read
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.copying import GapPolicy, LifecycleSettings
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.follow import follow

@@ -9,7 +9,7 @@ import pytest
 from fake_cluster import FakeCluster
 from json_documents import documents_are_those_of_the_page
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 
 __all__ = ["documents_are_those_of_the_page"]
@@ -37,5 +37,5 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def open_fakes(flow: FlowSettings) -> Iterator[Clusters]:
         yield Clusters(made.source, made.target)
 
-    monkeypatch.setattr("twinlog.cluster.open.open_clusters", open_fakes)
+    monkeypatch.setattr("twinlog.cluster.api.open_clusters", open_fakes)
     return made

@@ -10,7 +10,7 @@ from fake_cluster import FakeCluster
 
 from twinlog.client.pairs import Answer, Ask
 from twinlog.client.translator import FlowTranslator
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

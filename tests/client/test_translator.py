@@ -10,7 +10,7 @@ from fake_cluster import FakeCluster
 
 from twinlog.client.pairs import Ask, Basis, Reason
 from twinlog.client.translator import FlowTranslator
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.formats.ledger.records import Incarnation

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, create_topic, flow_of, produce, produce_transaction, wait_until
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.kafka_types import TopicPartition
 
 pytestmark = pytest.mark.integration

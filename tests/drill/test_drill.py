@@ -16,7 +16,7 @@ from recovery_world import COPY, ORDERS
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.drill import clones
 from twinlog.drill.report import DrillReport, Found
 from twinlog.errors import ClusterRefused, TerminalError

@@ -7,7 +7,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.audit.verdict import AuditVerdict
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.file.providers import Secret
 from twinlog.duties import run as module
 from twinlog.duties.plan import DutyName, DutyReport, DutyState, Outcome

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import resolve

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cli.replication.cycle import follow_failures
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership

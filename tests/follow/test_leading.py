@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.follow import leading
 from twinlog.follow.leading import Leadership, live_leader

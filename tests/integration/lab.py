@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 )
 from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy

@@ -29,7 +29,7 @@ from twinlog.cli.replication.claim import SecondNames
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster import records
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import packing

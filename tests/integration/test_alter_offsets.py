@@ -11,7 +11,7 @@ import pytest
 from lab import Seen, configure, create_topic, cycle, produce, read
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError

@@ -10,7 +10,7 @@ import pytest
 from test_follow import copied, followed
 
 from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_offsets, wait_until
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError

@@ -38,7 +38,7 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

@@ -40,7 +40,7 @@ from lab import (
     read,
     topic_names,
 )
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy

@@ -21,7 +21,7 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.offsets.offset_map import OffsetMap, Translation
 from twinlog.state.progress import read_maps

@@ -30,7 +30,7 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.values import Compression
 from twinlog.groups import checkpoints
 from twinlog.monitoring import status

@@ -20,7 +20,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.state.ledger import read_ledger, write_ledger

@@ -32,7 +32,7 @@ from lab import (
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError

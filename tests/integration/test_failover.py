@@ -39,8 +39,8 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import TransientError

@@ -17,7 +17,7 @@ from lab import Seen, ThreadRunner, commit_group, configure, create_topic, cycle
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.gate.at_source import moving_topics
 from twinlog.gate.evidence import Seal

@@ -18,7 +18,7 @@ import pytest
 
 from lab import Seen, configure, create_topic, produce
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.lab.kafka.broker import EmbeddedKafka

@@ -25,7 +25,7 @@ from lab import (
     topic_names,
     wait_until,
 )
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.rounds import TASKS_DIED

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import ResourceType
 
 from lab import Seen, alter_configs, assert_soon, create_topic, cycle, flow_of, produce, read, wait_until
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.errors import TerminalError
 from twinlog.lifecycle import forget, sync_topics
 from twinlog.logs import cache, log_reader

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from lab import Seen, commit_group, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import Seen, configure, create_topic, cycle, flow_of, produce, read, read_with_offsets
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key

@@ -30,7 +30,7 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError

@@ -27,7 +27,7 @@ from lab import (
     wait_until,
 )
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import claim as claiming

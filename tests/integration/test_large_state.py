@@ -16,7 +16,7 @@ from in_turn import in_turn
 
 from lab import Seen, create_topic, cycle, flow_of, produce, read
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase

@@ -19,7 +19,7 @@ from test_traps import NOW, brokers, outgoing, values
 
 from lab import Seen, alter_configs, configure, create_topic, cycle, flow_of, produce, read, wait_until
 from twinlog.batches.outgoing import Outgoing
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome

@@ -13,7 +13,7 @@ from typing import Any
 from test_lost_ends import own_flow
 
 from lab import Seen, create_topic, cycle, produce, read
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.copying.mend.tails import LOST_PROGRESS
 from twinlog.lifecycle import rebuild
 

@@ -26,8 +26,8 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.permissions.needs import Grant, Kind, Names, grants, needs
 from twinlog.config.flow.load import load
 from twinlog.config.flow.metadata import Profile

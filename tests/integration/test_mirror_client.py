@@ -25,8 +25,8 @@ from lab import (
     read_with_offsets,
 )
 from twinlog import clock
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import Configuration, load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.mm2.records import Checkpoint

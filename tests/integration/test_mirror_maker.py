@@ -27,7 +27,7 @@ from lab import (
     read_with_offsets,
     topic_names,
 )
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.mm2.connect_offset import (

@@ -30,8 +30,8 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.cluster.admin.groups import OffsetChange
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

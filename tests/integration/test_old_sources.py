@@ -26,7 +26,7 @@ from lab import (
     produce_transaction,
     read,
 )
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.groups import checkpoints

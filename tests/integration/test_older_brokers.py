@@ -29,7 +29,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.batches import codec as codecs
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError
 from twinlog.lab.kafka.broker import EmbeddedKafka

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from lab import Seen, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.jsonable import to_json
 from twinlog.monitoring import publish, validate

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ResourceType
 
 from lab import Seen, alter_configs, assert_soon, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

@@ -21,7 +21,7 @@ from confluent_kafka.admin import ResourceType
 
 from lab import Seen, ThreadRunner, alter_configs, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.copying import GapPolicy, LifecycleSettings
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

@@ -19,7 +19,7 @@ from test_failback import BothWays, write
 from test_failover import Reader, start_again, steps_of
 
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import DutyName, DutyState

@@ -15,7 +15,7 @@ from lab import Seen, configure, create_topic, cycle, flow_of, produce, read, wa
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.batches.header import HEADER_BYTES
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.lab.kafka.broker import EmbeddedKafka

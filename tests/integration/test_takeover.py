@@ -17,7 +17,7 @@ from test_mirror_maker import Shared, latest, progress_records, share, wait_unti
 
 from lab import Seen, commit_group, create_topic, cycle, produce, produce_transaction, read, read_with_offsets
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.lab.kafka.mirror_maker import MirrorMaker

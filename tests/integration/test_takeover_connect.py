@@ -17,7 +17,7 @@ import pytest
 from lab import Seen, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.client import Ask, open_flow
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key

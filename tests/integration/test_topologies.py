@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, configure, create_topic, cycle, produce, produce_transaction, read, topic_names
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.mm2.records import Heartbeat

@@ -18,7 +18,7 @@ from lab import Seen, create_topic, cycle, flow_of, produce, produce_transaction
 from twinlog.audit import preview
 from twinlog.audit.comparison.record_fields import shown
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation

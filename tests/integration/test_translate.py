@@ -34,7 +34,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.cli.main import main
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.groups import checkpoints
 from twinlog.monitoring import heartbeats

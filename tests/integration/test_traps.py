@@ -32,7 +32,7 @@ from lab import (
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.relabel import relabel
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError, TerminalError, TransientError

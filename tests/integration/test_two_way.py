@@ -21,7 +21,7 @@ from lab import (
     read_with_offsets,
     staying,
 )
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.errors import TransientError
 from twinlog.follow import follow

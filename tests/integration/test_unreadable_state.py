@@ -19,8 +19,8 @@ from lab import Seen, commit_group, configure, create_topic, cycle, produce, rea
 from twinlog.cli.main import main
 from twinlog.client import Ask, open_flow
 from twinlog.cluster.admin.access_values import AclBinding
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import open_clusters
 from twinlog.cluster.permissions.needs import Grant, Names, grants, needs
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, ThreadRunner, create_topic, cycle, flow_of, produce, read, read_partitions
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.follow import follow
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.topics import Incarnation, LeaderEpoch

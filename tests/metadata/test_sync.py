@@ -7,7 +7,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, UsageError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.mm2.records import Heartbeat

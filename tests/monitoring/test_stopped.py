@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_cluster import GoneCluster
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish, status
 from twinlog.monitoring.stopped import MOST, StoppedCopy, as_reported, still_stopped, stopped_in

@@ -8,7 +8,7 @@ from fake_cluster import FakeCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

@@ -15,7 +15,7 @@ from recovery_world import COPY, ORDERS, Blows, Killed, World
 
 from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import record_rest
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, FencedError, TerminalError
 from twinlog.formats.ledger.audit import Unproved

@@ -11,7 +11,7 @@ import pytest
 from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
 
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FailoverSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TransientError
 from twinlog.formats.ledger.records import FlowPhase, FlowState

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, create_topic, cycle, file_and_flow, produce
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.state.ledger import read_ledger
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]

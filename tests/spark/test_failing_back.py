@@ -9,7 +9,7 @@ from test_failback import BothWays, write
 from test_failover import PARTITIONS
 
 from lab import commit_group, read_partitions
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.spark import application

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, configure, create_topic, produce, read
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.lifecycle import sync_topics
 

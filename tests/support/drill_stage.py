@@ -8,7 +8,7 @@ from typing import Any
 
 from recovery_world import World
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.drill import drill
 from twinlog.drill.reading import First
 from twinlog.drill.report import DrillReport

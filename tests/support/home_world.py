@@ -20,7 +20,7 @@ from recovery_world import COPY, ORDERS, WRITES, Blows, Watched
 
 from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import record_rest
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FailoverSettings, FlowSettings, GateSettings
 from twinlog.errors import ClusterUnreachable, FencedError
 from twinlog.formats.ledger.audit import PartitionAudit

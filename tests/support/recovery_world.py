@@ -13,7 +13,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FailoverSettings, FlowSettings, GateSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.audit import PartitionAudit

@@ -10,7 +10,7 @@ from pathlib import Path
 from lab import Seen, ThreadRunner, commit_group, create_topic, cycle, produce, read_partitions
 from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase

@@ -212,7 +212,7 @@ def test_a_second_name_of_the_target_is_refused(flow, clusters, with_internal):
 
 def test_one_cluster_under_two_aliases_is_refused(flow):
     """A flow from a cluster to itself would copy its own copies for ever."""
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
 
     one, same = FakeCluster("A", cluster_id="x"), FakeCluster("B", cluster_id="x")
     with pytest.raises(TerminalError, match="A and B are the same cluster") as caught:

@@ -74,7 +74,7 @@ def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bo
     from twinlog.airflow.flows import read_configuration
     from twinlog.airflow.secrets import ask_airflow
     from twinlog.airflow.tasks.readiness import gate_request, why_not
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.config.flow.load import enabled_flow
     from twinlog.gate import ask as gate
 

@@ -32,8 +32,7 @@ from twinlog.audit.result import (
 )
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import mapped_between, total
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit

@@ -21,7 +21,7 @@ from twinlog.jsonable import to_json
 from twinlog.policy.state_topics import HOME
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import Configuration, FlowSettings
 
 

@@ -20,8 +20,8 @@ from twinlog.client.mirror_client import (
 )
 from twinlog.client.pairs import Answer, Ask, Basis, Reason
 from twinlog.client.translator import FlowTranslator, Translated, translate_groups, translate_time
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError

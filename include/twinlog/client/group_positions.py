@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from twinlog.client.pairs import Ask
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.grouped import grouped

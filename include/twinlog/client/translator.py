@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from twinlog.client.group_positions import Groups, Standing, records_at, standing_at, standing_now
 from twinlog.client.pairs import Answer, Ask, Basis, Impossible, Pair, Pairing, Reason
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable

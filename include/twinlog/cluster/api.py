@@ -1,4 +1,4 @@
-"""The questions twinlog asks a Kafka cluster, and the few changes it makes there.
+"""The questions twinlog asks a Kafka cluster, and the few changes it makes there; a flow opens two clusters together.
 
 `KafkaCluster` (twinlog.cluster.kafka) asks real brokers; `FakeCluster`, in the tests, answers from memory. Every
 method returns frozen values or raises one of our errors: ClusterUnreachable if no broker answers in time,
@@ -8,7 +8,9 @@ refusal about one item does not lose the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
@@ -22,6 +24,7 @@ from twinlog.cluster.admin.groups import (
 )
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
+from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import (
@@ -32,6 +35,8 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     TopicDescription,
 )
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
@@ -182,3 +187,28 @@ class Cluster(ClusterReader, Protocol):
 
     def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
         """Give users SCRAM credentials, by user name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Source and target of one flow."""
+
+    source: Cluster
+    target: Cluster
+
+
+@contextmanager
+def open_clusters(flow: FlowSettings) -> Iterator[Clusters]:
+    """Yield the flow's two clusters; each connects at its first question and disconnects when it is dropped."""
+    yield Clusters(KafkaCluster(flow.source), KafkaCluster(flow.target, written=True))
+
+
+@contextmanager
+def awaited(alias: str, hint: str, **data: str) -> Iterator[None]:
+    """Tell a person what to do while a cluster does not answer: this hint, and more data, go into its error."""
+    try:
+        yield
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != alias:
+            raise
+        raise ClusterUnreachable(error.message, hint=hint, **{**error.data, **data}) from None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mirror_maker import require_taken_over
 from twinlog.copying.ownership import Ownership

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition

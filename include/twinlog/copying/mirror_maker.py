@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.formats.ledger.reading import of_kind

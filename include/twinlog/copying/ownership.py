@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.copying import Guarantee, PoisonPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend import at_least_once

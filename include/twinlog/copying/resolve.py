@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.copying import Guarantee
 from twinlog.copying.loopback import with_loopback

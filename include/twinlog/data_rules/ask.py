@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import DataRulesSettings, SampledSide
 from twinlog.data_rules.sample import SampledPartition

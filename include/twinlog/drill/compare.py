@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Verdict, judge

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill import clones
 from twinlog.drill.application import Application

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Known
 from twinlog.errors import ClusterUnreachable

@@ -11,7 +11,7 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.result import AuditResult
 from twinlog.audit.verdict import AuditVerdict
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import (
     SUBJECTS,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import DutyName, due, every
 from twinlog.duties.run import Duties

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import PAUSED, Ownership

@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
-from twinlog.cluster.api import Cluster
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Cluster, Clusters, open_clusters
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TransientError

@@ -15,7 +15,7 @@ from typing import Any
 from twinlog.checks.check import Severity
 from twinlog.checks.coverage import copied_from
 from twinlog.checks.partitions import PartitionRow
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import FencedError, TransientError

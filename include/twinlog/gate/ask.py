@@ -16,8 +16,7 @@ from twinlog.checks.coverage import coverage, total
 from twinlog.checks.evaluate import with_lines
 from twinlog.checks.great_expectations import Validated, validate_plainly
 from twinlog.checks.risk import TopicAtRisk, seconds_since
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.fact import Unknown

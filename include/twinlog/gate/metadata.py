@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from twinlog.checks.check import Row
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.permissions.needs import state_writers
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings

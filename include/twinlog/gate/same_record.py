@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.prints import Fingerprint
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
-from twinlog.cluster.api import Cluster
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TwinlogError

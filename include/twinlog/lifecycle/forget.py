@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from twinlog import clock
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import OFFSET_MOVED, GroupPartition, OffsetChange
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import UnreadableMap

@@ -18,8 +18,7 @@ import time
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, ConfigSource, NewTopic, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership

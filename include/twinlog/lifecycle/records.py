@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit

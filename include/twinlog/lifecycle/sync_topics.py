@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
-from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.admin.access_values import AclBinding, Quotas, ScramCredential
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigSource, ConfigValue
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.checks.risk import seconds_since
 from twinlog.cluster.admin.access_values import QuotaEntity, ScramCredential
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError, UsageError

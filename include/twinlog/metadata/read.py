@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from twinlog.cluster.admin.access_values import AclBinding, Quotas
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused

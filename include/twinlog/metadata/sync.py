@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlog import clock
-from twinlog.cluster.api import Cluster
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError

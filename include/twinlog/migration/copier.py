@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.mm2.records import Heartbeat

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState

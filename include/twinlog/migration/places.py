@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError

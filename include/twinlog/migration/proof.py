@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.kafka_types import SourceIncarnation, TopicPartition

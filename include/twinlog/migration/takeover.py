@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership

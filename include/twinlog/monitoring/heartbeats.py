@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.checks.risk import CLOCKS_APART_MS
-from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import Cluster, ClusterReader, Clusters, open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError

@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlog import clock
 from twinlog.checks.partitions import PartitionRow
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import completed

@@ -14,8 +14,7 @@ from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.risk import TopicAtRisk, of_the_last_day, seconds_since
 from twinlog.clock import iso
 from twinlog.cluster.admin.topics import LogDirs
-from twinlog.cluster.api import Cluster
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.fact import Unknown

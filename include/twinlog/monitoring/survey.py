@@ -18,8 +18,7 @@ from twinlog.checks.map_holes import bounds_of, lost_in
 from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_segments, waiting_from
 from twinlog.checks.risk import greatest, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError

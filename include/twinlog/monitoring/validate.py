@@ -18,7 +18,7 @@ from twinlog.checks.evaluate import NAMED_IN_MESSAGE
 from twinlog.checks.gaps import open_gaps
 from twinlog.checks.partitions import columns_of
 from twinlog.checks.risk import seconds_since
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import Unknown, known
 from twinlog.monitoring import topic_facts

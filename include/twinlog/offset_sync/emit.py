@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.cluster.api import Cluster
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from twinlog.batches.quarantine import Origin, Part, read_part
 from twinlog.batches.record import Record, read_records
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TransientError

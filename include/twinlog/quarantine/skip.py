@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.batches.header import HEADER_BYTES
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import message_limits

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters, awaited
+from twinlog.cluster.api import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase

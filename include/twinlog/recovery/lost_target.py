@@ -7,7 +7,7 @@ flow home is on the source, and says who has promoted it.
 from __future__ import annotations
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.formats.ledger.records import FlowPhase

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.api import ClusterReader, Clusters, open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.recovery.transitions import brings_nothing_home, is_lent, open_run

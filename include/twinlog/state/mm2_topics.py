@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.admin.groups import GroupPartition
-from twinlog.cluster.api import Cluster, ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, ClusterReader, Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from twinlog.cluster import open as opening
-from twinlog.cluster.open import Clusters
+from twinlog.cluster import api as opening
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.state.ledger import read_ledger, require_own

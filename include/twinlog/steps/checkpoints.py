@@ -6,7 +6,7 @@ The step commits positions on the target for groups without members there, if `s
 
 from __future__ import annotations
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult

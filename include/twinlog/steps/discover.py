@@ -5,7 +5,7 @@ The step reads both clusters and the ledger, and changes nothing. Running it aga
 
 from __future__ import annotations
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.snapshot import FlowSnapshot

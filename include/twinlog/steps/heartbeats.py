@@ -7,7 +7,7 @@ Running the step again writes another heartbeat.
 
 from __future__ import annotations
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import heartbeats
 from twinlog.monitoring.heartbeats import HeartbeatsResult

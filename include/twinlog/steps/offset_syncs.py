@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.offset_sync import emit, map_compaction
 from twinlog.offset_sync.emit import OffsetSyncsResult

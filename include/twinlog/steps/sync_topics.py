@@ -7,7 +7,7 @@ changes nothing more.
 
 from __future__ import annotations
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import SyncTopicsResult

@@ -5,7 +5,7 @@ The step reads both clusters and the state, and changes nothing. A check that fa
 
 from __future__ import annotations
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import validate
 from twinlog.monitoring.validate import ValidationResult

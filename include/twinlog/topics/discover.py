@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError, TransientError

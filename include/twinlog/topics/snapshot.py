@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from twinlog import clock
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import TopicPartition

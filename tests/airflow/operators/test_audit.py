@@ -9,7 +9,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.errors import TransientError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, ThreadRunner, commit_group, configure, create_topic, produce, read_with_offsets
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
 from twinlog.errors import FencedError, UsageError

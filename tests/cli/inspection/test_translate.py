@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
     copied: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No cluster is asked for what could not be kept."""
-    monkeypatch.setattr("twinlog.cluster.open.open_clusters", lambda _: 1 // 0)
+    monkeypatch.setattr("twinlog.cluster.api.open_clusters", lambda _: 1 // 0)
     file = tmp_path / "in.json"
     file.write_text('{"orders": {"0": 4}}')
     words = ("translate", "--offsets", str(file), "--write", "/nowhere/x", "--config", str(copied.file))

@@ -14,7 +14,7 @@ from twinlog.checks.great_expectations import CheckResult
 from twinlog.cli.main import main
 from twinlog.cli.replication.cycle import FlowRun, follow_failures
 from twinlog.cli.replication.run import new_run_id
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of

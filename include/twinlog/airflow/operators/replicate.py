@@ -28,7 +28,7 @@ from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.cycle import Begun, Concluded
     from twinlog.monitoring.exporter import Board
     from twinlog.spark.request import CopyRequest

@@ -34,7 +34,7 @@ MODULES = (
     "twinlog.airflow.tasks.cycle",
     "twinlog.checks.data_docs",
     "twinlog.checks.great_expectations",
-    "twinlog.cluster.open",
+    "twinlog.cluster.api",
     "twinlog.spark.application",
     "twinlog.spark.steps.audit",
     "twinlog.spark.steps.copy",

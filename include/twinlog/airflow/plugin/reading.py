@@ -18,7 +18,7 @@ from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.checks.coverage import PartitionCoverage
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.groups.report import CheckpointsResult
     from twinlog.monitoring.status import FlowStatus
     from twinlog.state.ledger import Ledger
@@ -190,8 +190,8 @@ class FlowReader:
         self._seen = replace(blank, at=time.time(), error=error, hint=hint, reports=kept_reports(self.flow))
 
     def _read(self) -> SeenFlow:
+        from twinlog.cluster.api import Clusters
         from twinlog.cluster.kafka import KafkaCluster
-        from twinlog.cluster.open import Clusters
         from twinlog.monitoring import status
         from twinlog.recovery.reverse import as_noted
         from twinlog.topics.snapshot import FlowSnapshot

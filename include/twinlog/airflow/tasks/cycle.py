@@ -29,7 +29,7 @@ from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.ranges import RangePlan
     from twinlog.groups.report import CheckpointsResult

@@ -19,7 +19,7 @@ from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import reverse_of, way_home
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import Configuration, FlowSettings
     from twinlog.recovery.failback.failback import FailbackReport, Request
 
@@ -106,7 +106,7 @@ def _look_home(
 ) -> FailbackReport:
     import time
 
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.copying.rounds import LaneRunner
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home

@@ -21,7 +21,7 @@ from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.recovery.report import FailoverReport
 

@@ -19,7 +19,7 @@ from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.recovery.report import Outcome
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def warn_of_file() -> None:
 @contextmanager
 def opened(flow: FlowSettings) -> Iterator[Clusters]:
     """Open the clusters of a flow for the rest of the task, which has its process to itself."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
 
     collect_rarely()
     with open_clusters(flow) as clusters:

@@ -25,7 +25,7 @@ from twinlog.metadata.read import Subject, intervals
 from twinlog.visible import and_more, visible
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.metadata.sync import MetadataResult
     from twinlog.topics.plan import Refusal
 

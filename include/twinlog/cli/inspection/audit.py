@@ -68,7 +68,7 @@ def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> Aud
     """Audit one flow, in this process or on Spark."""
     from twinlog.audit import audit as step
     from twinlog.audit.lane import LocalAuditRunner
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
 
     with open_clusters(flow) as clusters:
         if master is None:

@@ -18,8 +18,8 @@ from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.visible import listed
 
 if TYPE_CHECKING:
+    from twinlog.cluster.api import Clusters
     from twinlog.cluster.asking import RefusedUse
-    from twinlog.cluster.open import Clusters
     from twinlog.cluster.permissions.needs import Finding, Names
     from twinlog.cluster.session import Session
     from twinlog.config.flow.settings import FlowSettings
@@ -96,7 +96,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.session import Session, client_properties, describe_cluster

@@ -16,7 +16,7 @@ from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.ranges import StoppedPartition, UndecidedRange
     from twinlog.lane.spec import RangeSpec
@@ -109,7 +109,7 @@ def plan_flow(
 
     Raises what its clusters raise, TerminalError `another-name`, and UsageError for a topic it does not replicate.
     """
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.monitoring import heartbeats
     from twinlog.steps import plan_ranges, sync_topics
     from twinlog.topics.discovery import refuse_unknown_topics, waiting_for_a_person

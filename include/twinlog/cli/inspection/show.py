@@ -18,8 +18,7 @@ from twinlog.jsonable import to_json
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
-    from twinlog.cluster.api import ClusterReader
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import ClusterReader, Clusters
     from twinlog.config.flow.settings import FlowSettings
 
 
@@ -64,7 +63,7 @@ def show(
 
 def _records(flow: FlowSettings, kind: Kind) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield each record's line and fields; if a record cannot be read, no fields, and the reason in its line."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.state.mm2_topics import read_in_order
 
     with open_clusters(flow) as clusters:

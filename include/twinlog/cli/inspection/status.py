@@ -47,7 +47,7 @@ def status(
 
 def status_of(flow: FlowSettings) -> FlowStatus:
     """Ask both clusters; if the source is gone, return the last known state."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.monitoring import status as step
     from twinlog.recovery.reverse import as_noted
 

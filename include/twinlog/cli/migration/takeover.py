@@ -15,7 +15,7 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.migration.takeover_report import TakeoverReport
 
@@ -142,7 +142,7 @@ def _each(
 
 
 def _one(flow: FlowSettings, work: Work) -> TakeoverReport:
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
 
     with open_clusters(flow) as clusters:
         return work(flow, clusters, uuid.uuid4().hex)

@@ -88,7 +88,7 @@ def _home(
     yes: bool,
     strict: bool,
 ) -> int:
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs

@@ -51,7 +51,7 @@ def failover(
     Exit 0: promoted, and all steps done. 1: the gate or a person says no, a step failed, or it waits for a person.
     3: a cluster cannot be reached or refuses, or another process goes on with this failover.
     """
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.gate.evidence import Seal
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse

@@ -62,7 +62,7 @@ def gate(
             "--canary and --still-writing ask something of the source",
             hint="leave them out, or --mode planned",
         )
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.gate import ask as step
     from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep

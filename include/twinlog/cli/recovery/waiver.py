@@ -17,7 +17,7 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.formats.ledger.gate import Waiver
     from twinlog.gate.answer import WaivedBy

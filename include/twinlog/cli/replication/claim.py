@@ -26,7 +26,7 @@ def claim(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Take over progress, map and ledger under this flow's name, between the clusters that answer now."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.copying import claim as claiming
 
     _, one = load_one_flow(config, flow, strict=strict)

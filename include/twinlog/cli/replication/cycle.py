@@ -15,7 +15,7 @@ from twinlog.kafka_types import PartitionIssue
 
 if TYPE_CHECKING:
     from twinlog.checks.check import CheckResult
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.progress import CopyProgress
     from twinlog.copying.result import CopyResult

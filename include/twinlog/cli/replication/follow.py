@@ -28,7 +28,7 @@ from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
     from twinlog.cli.replication.config_watch import ConfigWatch
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
@@ -175,7 +175,7 @@ def _followed(
     board: Board,
 ) -> FlowRun:
     """Lead the flow for `seconds`, whenever no other process does; report the last time that this one led."""
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.follow.report import prepare
     from twinlog.monitoring.metrics import LEADS
     from twinlog.topics.snapshot import FlowSnapshot

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from twinlog.checks.gaps import GapReport
-    from twinlog.cluster.open import Clusters
+    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
 
 app = typer.Typer(

@@ -67,7 +67,7 @@ def resume(
 
 
 def _changed(flow: FlowSettings, named: Iterable[str] | None, reason: str, *, resume: bool) -> PauseOf:
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
     from twinlog.topics import pauses
     from twinlog.topics.discovery import refuse_unknown_topics
     from twinlog.topics.snapshot import FlowSnapshot

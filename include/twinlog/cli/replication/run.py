@@ -181,7 +181,7 @@ def run_once(
 
     Ctrl-C kills the lanes and ends the cycles that have begun; what is committed counts.
     """
-    from twinlog.cluster.open import open_clusters
+    from twinlog.cluster.api import open_clusters
 
     interrupted = threading.Event()
 

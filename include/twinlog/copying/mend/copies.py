@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome, of_copy
 from twinlog.copying.mend.tails import lost_tails

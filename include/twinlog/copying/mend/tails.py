@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.kafka_types import TopicPartition

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import key_value_headers
-from twinlog.cluster.api import Cluster
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership

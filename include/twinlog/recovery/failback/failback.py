@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.checks.data_docs import reports_folder
-from twinlog.cluster.open import Clusters, awaited
+from twinlog.cluster.api import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.records import FlowPhase

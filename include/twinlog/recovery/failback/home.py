@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.open import awaited
+from twinlog.cluster.api import awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState

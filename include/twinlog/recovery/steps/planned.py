@@ -15,7 +15,7 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.checks.partitions import PartitionRow
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
-from twinlog.cluster.open import Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState

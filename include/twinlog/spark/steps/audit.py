@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twinlog.audit import audit
 from twinlog.audit.request import AuditRequest
 from twinlog.audit.result import AuditResult
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.spark.request import OnStart
 from twinlog.spark.runner import AUDIT, SparkRunner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.recovery.failback import approved
 from twinlog.recovery.failback.approved import Approval

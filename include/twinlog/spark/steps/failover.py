@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.rounds import LaneRunner
 from twinlog.gate.evidence import Seal

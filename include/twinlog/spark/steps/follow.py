@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from twinlog.cluster.open import open_clusters
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, keep_outcome
 from twinlog.errors import TwinlogError
