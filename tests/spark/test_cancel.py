@@ -27,32 +27,42 @@ def spec(flow):
     )
 
 def program():
-    END = sys.argv[1]
+    FOLDER = sys.argv[1]
 
-    def running(count):
-        while len(spark.sparkContext.statusTracker().getActiveJobsIds()) != count:
+    def began(flow, job):
+        # Wait until the job's task runs.  Spark's count of jobs has those of the session's head start, too.
+        while not os.path.exists(f"{FOLDER}/{flow}"):
+            if job.done():
+                open(f"{FOLDER}/end", "w").close()  # the other's task ends
+                job.result()
             time.sleep(0.1)
+        os.remove(f"{FOLDER}/{flow}")
 
     def task(lanes, build, batches):
-        import os, time
+        import os, pickle, time
         import pyarrow as pa
-        while not os.path.exists(END):
+        open(f"{FOLDER}/{pickle.loads(lanes)[0].flow}", "w").close()
+        while not os.path.exists(f"{FOLDER}/end"):
             time.sleep(0.1)
         yield pa.RecordBatch.from_arrays([pa.array([0], pa.int32()), pa.array(["done"])], ["lane", "report"])
 
     work = Work(task, str, lambda lanes, why: TransientError(f"{lanes[0].flow} was cancelled"))
     with session("local[2]") as spark, ThreadPoolExecutor(2) as pool:
         runner = SparkRunner(spark, work, "local[2]")
-        jobs = [pool.submit(runner.run, [spec(flow)]) for flow in ("A->B", "C->D")]
-        running(2)
+
+        def begin():
+            jobs = {flow: pool.submit(runner.run, [spec(flow)]) for flow in ("A->B", "C->D")}
+            for flow, job in jobs.items():
+                began(flow, job)
+            return list(jobs.values())
+
+        first, second = begin()
         runner.cancel("A->B")
-        print(jobs[0].exception().message)
-        running(1)
-        open(END, "w").close()
-        print(jobs[1].result())
-        os.remove(END)
-        again = [pool.submit(runner.run, [spec(flow)]) for flow in ("A->B", "C->D")]
-        running(2)
+        print(first.exception().message)
+        open(f"{FOLDER}/end", "w").close()
+        print(second.result())
+        os.remove(f"{FOLDER}/end")
+        again = begin()
         runner.cancel()
         print([type(job.exception()).__name__ for job in again])
 
@@ -63,7 +73,7 @@ program()
 def test_a_flow_is_cancelled_without_the_others(tmp_path: Path) -> None:
     """`cancel` ended the jobs of all flows of the process for one flow's error."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "end")],
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=200,
