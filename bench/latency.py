@@ -1,8 +1,7 @@
 """Measure latency from produce on A to visible on B, beside MM2: 5,000 records of 1 KB a second, 20 partitions.
 
 The reader uses read_committed.  MM2 runs with its defaults, with which it may lose and double records, and with its
-exactly-once support.  twinlog runs with `twinlog.guarantee=at_least_once`, with which it may double them, and with its
-default, exactly once.
+exactly-once support.
 
     python -m bench.latency [--minutes 5] [--only twinlog] [--parts] [--page docs/performance.md]
 
@@ -28,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from bench import load, pages
-from bench.contenders import EXACTLY_ONCE, MM2, TWINLOG, TWINLOG_AT_LEAST_ONCE, WARM, Contender
+from bench.contenders import EXACTLY_ONCE, MM2, TWINLOG, WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
 RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
 PER_TICK = 25
-CONTENDERS = (MM2, TWINLOG_AT_LEAST_ONCE, EXACTLY_ONCE, TWINLOG)
+CONTENDERS = (MM2, EXACTLY_ONCE, TWINLOG)
 _STAMP = struct.Struct(">dI")
 """A record begins with the time at which it was produced, and its offset on A."""
 

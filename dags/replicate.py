@@ -14,20 +14,20 @@ from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.cycle import PARAMS, describe_flow
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps, retries
+from twinlog.airflow.following import RUNS_AT_ONCE, interval, retries
 from twinlog.airflow.operators.copy import COPY
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import cycle as tasks
 from twinlog.airflow.versions import CronDataIntervalTimetable, DeltaDataIntervalTimetable
-from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 
 
 def schedule(flow: FlowSettings) -> Any:
-    """Return when runs begin: by the flow's cron expression, once the one before has ended, or before that."""
-    if not flow.continuous:
-        return CronDataIntervalTimetable(flow.schedule, timezone="UTC")
-    return DeltaDataIntervalTimetable(interval(flow)) if overlaps(flow) else CONTINUOUS
+    """Return when runs begin: by the flow's cron expression, or while the one before still follows."""
+    if flow.continuous:
+        return DeltaDataIntervalTimetable(interval(flow))
+    return CronDataIntervalTimetable(flow.schedule, timezone="UTC")
 
 
 def describe(flow: FlowSettings) -> str:
@@ -43,7 +43,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
         dag_id,
         schedule=schedule(flow),
         catchup=False,
-        max_active_runs=RUNS_AT_ONCE if overlaps(flow) else 1,
+        max_active_runs=RUNS_AT_ONCE if flow.continuous else 1,
         params=PARAMS,
         # A backfill brings its own limit of runs; if one step ran in two runs at once, it would fence the other.
         default_args={
@@ -76,7 +76,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             task_id="copy",
             step=COPY,
             flow=flow.name,
-            max_active_tis_per_dag=RUNS_AT_ONCE if overlaps(flow) else 1,
+            max_active_tis_per_dag=RUNS_AT_ONCE if flow.continuous else 1,
             doc_md="Copy the ranges with one Spark job, exactly once.",
         )
 

@@ -14,14 +14,12 @@ from twinlog.airflow.following import (
     interval,
     leaves_it_to,
     longest,
-    overlaps,
     retries,
 )
 from twinlog.config.flow.settings import FlowSettings
 
 DAG = "replicate__A__B"
 CONTINUOUS = "twinlog.schedule = @continuous\n"
-AT_LEAST_ONCE = CONTINUOUS + "twinlog.guarantee = at_least_once\n"
 
 
 @pytest.fixture
@@ -46,14 +44,8 @@ def test_a_run_goes_on_until_the_second_after_it(flow) -> None:
 
 def test_a_task_of_a_run_that_relieves_another_is_tried_until_the_next_run(flow) -> None:
     """Otherwise a cluster that was down for two minutes would be looked at again a quarter of an hour later."""
-    lines = ("", AT_LEAST_ONCE, CONTINUOUS, CONTINUOUS + "twinlog.follow.seconds = 1\n")
-    assert [2, 2, 30, 2] == [retries(flow(each), 2) for each in lines]
-
-
-def test_without_transactions_a_run_ends_before_the_next_begins(flow) -> None:
-    """Nothing would keep two of them from copying the same records."""
-    strict = flow(AT_LEAST_ONCE)
-    assert (False, interval(strict), "") == (overlaps(strict), longest(strict), gives_way_to(strict, DAG))
+    lines = ("", CONTINUOUS, CONTINUOUS + "twinlog.follow.seconds = 1\n")
+    assert [2, 30, 2] == [retries(flow(each), 2) for each in lines]
 
 
 def test_only_a_continuous_dags_own_runs_follow(flow) -> None:

@@ -15,7 +15,6 @@ from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.copying import CopySettings, Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -102,21 +101,14 @@ def test_what_was_first_copied_while_the_ends_were_read_is_left_to_the_next_audi
 
 def test_what_could_not_be_compared_ends_where_its_copies_do():
     """The source has nothing of it left; the next audit begins behind it, and calls none of it a stranger's."""
-    copy = CopySettings(guarantee=Guarantee.AT_LEAST_ONCE)  # no marker behind it is looked for
-    flow = dataclasses.replace(FLOW, copy=copy)
     expired = PartitionOffsets(120, 130, 140)
-    (gone,) = plan(flow, state(source=expired), AuditRequest()).partitions
+    (gone,) = plan(
+        FLOW, state(source=expired, target=PartitionOffsets(0, 101, 101)), AuditRequest()
+    ).partitions
     assert ((), 120, 101) == (gone.specs, gone.end, gone.downstream_end)
     earlier = OffsetMap.of([MapSegment(20, 40, (Extent(20, 300, 10),))])
     (new,) = plan(FLOW, state(maps={LIFE: earlier}, map_ends=None), AuditRequest()).partitions
     assert ((), 20, 300) == (new.specs, new.end, new.downstream_end)
-
-
-def test_at_least_once_leaves_the_tail_alone():
-    """There data is ahead of the map for seconds."""
-    copy = CopySettings(guarantee=Guarantee.AT_LEAST_ONCE)
-    flow = dataclasses.replace(FLOW, copy=copy)
-    assert [(0, 120, 0, 101)] == ranges(plan(flow, state(), AuditRequest()))
 
 
 @pytest.mark.parametrize("phase", [FlowPhase.PROMOTED, FlowPhase.FAILING_BACK])

@@ -158,7 +158,7 @@ def hold(log: Log, seed: int) -> None:
             assert offsets[0] > last
             last = offsets[-1]
             gone |= set(offsets)
-            sent = relabel(item.buffer, item.header, 7, 0, 0, transactional=True)
+            sent = relabel(item.buffer, item.header, 7, 0, 0)
             if crc32c(bytes(sent[21:])) == int.from_bytes(sent[17:21], "big"):
                 assert decode(sent) == [visible.get(at) for at in offsets]
             else:

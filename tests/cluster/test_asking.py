@@ -12,7 +12,6 @@ import pytest
 from twinlog.cluster import asking
 from twinlog.cluster.asking import QUESTIONS, RefusedUse, Sample, needed, refused_requests
 from twinlog.cluster.permissions.requests import SOURCE, TARGET, USES, Cost
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import TopicPartition
@@ -46,11 +45,6 @@ class TestTheList:
         """A note about it would send a person after a right that nothing needs."""
         on = replace(flow, sync_topic_acls=True, reverse_heartbeats=None)
         assert without == names(on, side) - names(replace(on, **changes), side)
-
-    def test_at_least_once_needs_no_transactions(self, flow: FlowSettings) -> None:
-        """Its target may be one that has none."""
-        loose = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
-        assert {"AddPartitionsToTxn", "EndTxn"} == names(flow, TARGET) - names(loose, TARGET)
 
 
 @pytest.fixture

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend import at_least_once, copies
+from twinlog.copying.mend import copies
 from twinlog.copying.mend.tails import LOST_PROGRESS
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
@@ -68,22 +66,6 @@ def test_a_loss_seen_behind_the_last_fence_is_one(
 def test_without_a_loss_nobody_has_to_ask(monkeypatch: pytest.MonkeyPatch, flow: FlowSettings) -> None:
     """The lanes hear of another fence soon enough."""
     assert RANGES == left(monkeypatch, RANGES, flow, LaneFence("rival", 1, 9))
-
-
-@pytest.mark.parametrize(
-    ("last", "cut"), [(LaneFence("rival", 1, 9), False), (LaneFence("ours", 1, 5), True)]
-)
-def test_maps_are_cut_behind_the_last_fence_only(
-    monkeypatch: pytest.MonkeyPatch, flow: FlowSettings, last: LaneFence, cut: bool
-) -> None:
-    """At least once nobody keeps a driver that took long from cutting what the next one's lanes write."""
-    cuts: list[object] = []
-    monkeypatch.setattr(at_least_once, "cut_maps", lambda _, __, ranges, ___: cuts.append(ranges))
-    loose = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
-    taken = nullcontext() if cut else pytest.raises(FencedError, match="another twinlog took over")
-    with taken:
-        assert RANGES == left(monkeypatch, STOPPED, loose, last)
-    assert cuts == [RANGES.ranges] * cut
 
 
 def test_a_copy_begins_where_the_ledger_of_now_says(flow, clusters, target, orders):

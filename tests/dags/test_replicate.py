@@ -164,12 +164,6 @@ def test_parsing_is_fast(read_dags) -> None:
     [
         ("", "CronDataIntervalTimetable", 1, 1),
         ("B->C.twinlog.schedule = @continuous\n", "DeltaDataIntervalTimetable", 3, 3),
-        (
-            "B->C.twinlog.schedule = @continuous\nB->C.twinlog.guarantee = at_least_once\n",
-            "ContinuousTimetable",
-            1,
-            1,
-        ),
     ],
 )
 def test_runs_of_a_continuous_dag_overlap_where_a_fence_keeps_them_apart(

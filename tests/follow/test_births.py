@@ -13,11 +13,10 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import resolve
 from twinlog.copying.ownership import Ownership, state_topics
-from twinlog.follow.births import born_since, may_have_lanes, resolve_born
+from twinlog.follow.births import born_since, resolve_born
 from twinlog.follow.generation import Following
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.report import Prepared, RunState, prepare
@@ -150,17 +149,6 @@ def test_a_topic_that_may_be_copied_both_ways_needs_a_fence(driver, source, targ
     (born,) = born_since(before, now)
     same = replace(born, remote_topic=born.topic)
     assert () == resolve_born(driver.owned, driver.clusters, (same,), now.max_bytes, ())
-
-
-@pytest.mark.parametrize(
-    ("changes", "may"),
-    [({}, True), ({"guarantee": Guarantee.AT_LEAST_ONCE}, False), ({"bytes_per_second": 1000}, False)],
-)
-def test_a_throttle_and_at_least_once_have_no_lanes_beside_others(
-    flow: FlowSettings, changes: dict[str, Any], may: bool
-) -> None:
-    """The throttle is shared already, and without transactions nothing tells an unused lane that it is fenced."""
-    assert may == may_have_lanes(replace(flow, copy=replace(flow.copy, **changes)))
 
 
 def test_each_birth_gets_the_next_granted_lane_while_there_is_one(driver, source, target) -> None:

@@ -14,9 +14,8 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend import at_least_once
+from twinlog.copying.mend import copies
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.copying.packing import fixed_lanes
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
@@ -46,10 +45,9 @@ class Stammers(FakeCluster):
 
 @pytest.fixture
 def flow(base_flow: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> FlowSettings:
-    """Without transactions no broker is asked for their ends, but for ledger and map, which say nothing here."""
-    monkeypatch.setattr(Ownership, "require_last", lambda *_: None)
-    monkeypatch.setattr(at_least_once, "cut_maps", lambda *_: None)
-    return replace(base_flow, copy=replace(base_flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
+    """No broker is asked for the ends of transactions: none is lost here."""
+    monkeypatch.setattr(copies, "without_lost_markers", lambda _, __, ___, resolved, *____: resolved)
+    return base_flow
 
 
 @pytest.fixture

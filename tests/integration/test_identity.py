@@ -95,14 +95,11 @@ def claim(flow: FlowSettings) -> claiming.ClaimResult:
 
 
 class TestOneTargetByTwoNames:
-    @pytest.fixture(params=["exactly_once", "at_least_once"])
-    def both(self, names: Names, cluster_a: Any, cluster_b: Any, request: pytest.FixtureRequest) -> Any:
+    @pytest.fixture
+    def both(self, names: Names, cluster_a: Any, cluster_b: Any) -> Any:
         create_topic(cluster_a, names.topic)
         produce(cluster_a, names.topic, records("one", "two"))
-        return [
-            names.flow(f"A->{alias}", cluster_a, cluster_b, twinlog__guarantee=request.param)
-            for alias in ("B", "west")
-        ]
+        return [names.flow(f"A->{alias}", cluster_a, cluster_b) for alias in ("B", "west")]
 
     def test_the_second_name_copies_nothing(self, both: Any, names: Names, cluster_b: Any) -> None:
         """Refused before the fence by what is discovered, and behind it by the ledger; the first goes on."""

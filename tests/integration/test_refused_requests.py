@@ -16,7 +16,7 @@ from refusing import GROUP, ORDERS, Played, World, refused, world
 
 from lab import committed
 from twinlog.cluster.asking import QUESTIONS
-from twinlog.cluster.permissions.requests import NOTHING_AT_ALL, SOURCE, TARGET, USES, Cost, Use
+from twinlog.cluster.permissions.requests import SOURCE, TARGET, USES, Cost, Use
 
 QUICK = ((SOURCE, "DescribeLogDirs", How.HIDDEN), (TARGET, "EndTxn", How.HIDDEN))
 """These are tried every day."""
@@ -115,7 +115,7 @@ def tried(made: World, use: Use, how: How) -> Iterator[str]:
             yield "failed in silence"
         return
     cost = use.cost
-    expected = (cost.stops, cost not in NOTHING_AT_ALL, not cost.stops)
+    expected = (cost.stops, cost is not Cost.NOTHING, not cost.stops)
     seen = (bool(played.code), all(copied[:known]), all(copied[known:] or copied))
     if expected != seen:
         yield f"fails, copies what has a copy, copies what is new: {seen}"
@@ -129,7 +129,7 @@ def tried(made: World, use: Use, how: How) -> Iterator[str]:
         return
     if not checked.says(use.name, cost.value, RIGHTS.get(use.key, use.name)):
         yield f"check says nothing of it: {checked.lines}"
-    if cost in NOTHING_AT_ALL and not checked.exit_code:
+    if cost is Cost.NOTHING and not checked.exit_code:
         yield "check passes"
 
 

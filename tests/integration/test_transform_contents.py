@@ -85,9 +85,7 @@ def with_rules(topic: str, **more: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_a_copy_through_rules_is_mapped_and_audited_and_a_changed_byte_is_found(
-    guarantee: str,
     cluster_a: Any,
     cluster_b: Any,
     unique_topic: Callable[[str], str],
@@ -101,7 +99,7 @@ def test_a_copy_through_rules_is_mapped_and_audited_and_a_changed_byte_is_found(
     produce_transaction(cluster_a, topic, records[:9], commit=False)
     produce(cluster_a, topic, records[200:], linger_ms=0)
     produce(cluster_a, plain, records)
-    lines = with_rules(topic, twinlog__guarantee=guarantee)
+    lines = with_rules(topic)
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic, plain], **lines)
     assert ["done", "nothing"] == [cycle(flow).state for _ in range(2)]
     expected = [it for record in records if (it := left_of(record)) is not None]

@@ -97,9 +97,7 @@ def test_sequences_that_begin_again_are_dropped_without_a_word(
     first.send({(topic, 0): [outgoing(b"a", b"b")]})
     first.drain()
     first.commit()
-    batch = relabel(
-        *_parts(outgoing(b"c", b"d")), same.producer_id, same.producer_epoch, 0, transactional=True
-    )
+    batch = relabel(*_parts(outgoing(b"c", b"d")), same.producer_id, same.producer_epoch, 0)
     first.add([(topic, 0)])
     (answer,) = raw_produce(brokers, topic, [batch], same.transactional_id)
     assert (answer.error, answer.base_offset) == (0, 0)
@@ -190,7 +188,7 @@ def test_a_producer_id_of_minus_one_writes_outside_any_transaction(
 ) -> None:
     """Brokers accept it, and readers see it at once; nobody can be a writer with it here."""
     topic = create_topic(cluster_b, unique_topic("trap"))
-    batch = relabel(*_parts(outgoing(b"loose")), -1, -1, -1, transactional=True)
+    batch = relabel(*_parts(outgoing(b"loose")), -1, -1, -1)
     (answer,) = raw_produce(brokers, topic, [batch], "nobody")
     assert (answer.error, values(cluster_b, topic)) == (0, [b"loose"])
     with pytest.raises(ValueError, match="producer id -1"):

@@ -14,7 +14,6 @@ from home_world import BothWays, denied, lose, promoted_world
 from recovery_world import ORDERS, WRITES, Blows, Killed
 
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.ranges import ResolvedRanges
@@ -301,10 +300,6 @@ class TestOtherNames:
         with pytest.raises(TerminalError, match="the file has no flow B->A") as refused:
             way_home(replace(configuration, flows={}), world.there)
         assert "no-way-home" == refused.value.code
-        loose = replace(world.there, copy=replace(world.there.copy, guarantee=Guarantee.AT_LEAST_ONCE))
-        with pytest.raises(TerminalError, match="A->B copies at_least_once") as refused:
-            way_home(configuration, loose)
-        assert "two-way" == refused.value.code
 
     def test_a_map_that_does_not_say_where_the_copies_end(self, world: BothWays):
         """Nothing is taken for a client's record that may be a copy."""

@@ -125,7 +125,6 @@ on **{flow.target.alias}**, not from the step before it.
 
 | | |
 |---|---|
-| guarantee | {flow.copy.guarantee.value} |
 | topics | `{", ".join(flow.topics.include)}` |
 | Spark | `{without_options(flow.copy.spark_master)}` |
 | schedule | `{flow.schedule}` UTC |

@@ -3,9 +3,6 @@
 A run begins while the one before still follows.  Its Spark session starts, and only then its copy fences.  That ends
 the other's copy in order, and the new one goes on from the committed state (decision 0019).  If a run fails to take
 over, nothing is lost: the old one goes on until the run after that.  Then it ends, so that a paused Dag stops copying.
-
-Without transactions a fence only asks lanes to stop, and two copies at once would copy twice.  So without them runs
-strictly follow each other.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from twinlog.airflow.cycle import CycleRequest
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 
 REFRESHES_A_RUN = 15
@@ -36,24 +32,19 @@ _UNDER_WAY = frozenset({"queued", "running", "restarting", "up_for_retry"})
 """States of an Airflow task that copies, or will in a moment."""
 
 
-def overlaps(flow: FlowSettings) -> bool:
-    """Say whether runs of the flow's Dag overlap, so that each takes over from the one before."""
-    return flow.continuous and flow.copy.guarantee is Guarantee.EXACTLY_ONCE
-
-
 def interval(flow: FlowSettings) -> timedelta:
     """Return the time from the start of one following run to that of the next."""
     return timedelta(seconds=REFRESHES_A_RUN * flow.copy.follow_seconds)
 
 
 def longest(flow: FlowSettings) -> timedelta:
-    """Return how long one run follows at most: if runs overlap, until the second run after it."""
-    return 2 * interval(flow) + TAKEOVER_TIME if overlaps(flow) else interval(flow)
+    """Return how long one run follows at most: until the second run after it."""
+    return 2 * interval(flow) + TAKEOVER_TIME
 
 
 def retries(flow: FlowSettings, usual: int) -> int:
-    """Return how often a task is tried again: until the next run, if that does not begin when this one fails."""
-    return max(usual, interval(flow) // TRY_AGAIN) if overlaps(flow) else usual
+    """Return how often a task is tried again: until the next run, if the flow is followed."""
+    return max(usual, interval(flow) // TRY_AGAIN) if flow.continuous else usual
 
 
 def followed(asked: CycleRequest, run_type: str, flow: FlowSettings) -> CycleRequest:
@@ -70,7 +61,7 @@ def driver_name(dag_id: str, run_id: str, try_number: int) -> str:
 
 def gives_way_to(flow: FlowSettings, dag_id: str) -> str:
     """Return the prefix of drivers that may take over from this Dag's; "" if none may."""
-    return f"{dag_id}/" if overlaps(flow) else ""
+    return f"{dag_id}/" if flow.continuous else ""
 
 
 def leaves_it_to(

@@ -14,7 +14,6 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.checks.coverage import left_target, mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.records import FlowPhase
@@ -355,8 +354,7 @@ def _scopes(
             first = behind if nothing_new else min(first, behind)
             beyond = Spans.copies_of(offset_map, looked_to.end, start)
             last = max(first, last) if standing or not nothing_new else first
-        exact = copy.flow.copy.guarantee is Guarantee.EXACTLY_ONCE
-        if standing and exact and not shared and not _left_to_clients(copy.state, copy.request):
+        if standing and not shared and not _left_to_clients(copy.state, copy.request):
             last = max(last, copy.target.stable_end)  # what the map lacks is not ours
         whole = [(start, end, first, last)]
     beyond = Spans.joined([beyond, *kept])

@@ -135,20 +135,16 @@ def relabel(
     producer_id: int,
     producer_epoch: int,
     sequence: int,
-    *,
-    transactional: bool,
 ) -> memoryview:
     """Rewrite the header of `batch` in place for (`producer_id`, `producer_epoch`, `sequence`); return `batch`.
 
     Base offset becomes 0 and the leader epoch -1, as a produce request requires; of the attributes only the codec
-    stays.  Use only for batches that are dense, CreateTime, and sent whole: all others are read and built anew
-    (`twinlog.batches.cutter`).  `batch` must be writable and its CRC right.  A batch may be relabelled again if
-    `header` is the one that it had first.
+    stays, and the batch becomes part of a transaction.  Use only for batches that are dense, CreateTime, and sent
+    whole: all others are read and built anew (`twinlog.batches.cutter`).  `batch` must be writable and its CRC right.
+    A batch may be relabelled again if `header` is the one that it had first.
     """
     (old_crc,) = _CRC.unpack_from(batch, CRC_AT)
-    attributes = header.attributes & CODEC_MASK
-    if transactional:
-        attributes |= TRANSACTIONAL
+    attributes = header.attributes & CODEC_MASK | TRANSACTIONAL
     new_head = _CHECKED.pack(
         attributes,
         header.last_offset_delta,

@@ -21,10 +21,9 @@ import numpy as np
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
-from twinlog.errors import ClusterRefused, FormatError, TerminalError
+from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.writers import ReverseFlow, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
@@ -88,8 +87,7 @@ def with_loopback(
     - the ledger of a reverse flow is gone.
     A partition also stops if another flow copies the same topic.
 
-    Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
-    has a reverse flow: only lanes that write in transactions can be told from other writers.
+    Raises FormatError if the owner of a map cannot be told.
     """
     came_home = flow.homes is not None or (ledger or read_ledger(flow, clusters.target)).came_home
     ids = {it.topic: it.topic_id for it in resolved.ranges if came_home or it.remote_topic == it.topic}
@@ -98,13 +96,6 @@ def with_loopback(
     flows = read_reverse_states(flow, clusters, ids)
     pairs = {_names(it) for it in resolved.ranges if it.topic in ids}
     both_ways = [way for way in flows if any(way.concerns(*names) for names in pairs)]
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and both_ways:
-        raise TerminalError(
-            f"{flow.name} and its reverse flow copy the same topics, and {flow.name} copies at_least_once",
-            hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
-            code="two-way",
-            flow=flow.name,
-        )
     taken_over = grouped(
         ((it.topic, it.remote_topic_id, it.partition), it) for way in flows for it in way.ledger.taken_over
     )

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee, PoisonPolicy
+from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend import at_least_once
 from twinlog.copying.mend.state import mend_map, mend_progress
 from twinlog.copying.ranges import message_limits
 from twinlog.errors import FencedError, TerminalError, TransientError
@@ -89,23 +88,19 @@ class Ownership:
     def take(self, *, to_copy: bool = True) -> fence.Grant:
         """Take the flow: fence it, rewrite commit markers that progress and map have lost, and read progress.
 
-        At least once there is no fence: another driver is told to stop. Raises FencedError if another driver holds the
-        flow, and as `fence`, `mend_progress` and `mend_map`, or as `at_least_once.grant`. If it is taken `to_copy`,
-        raises TerminalError `paused` for a flow that is paused or failed over. That is checked behind the fence: a
-        migration to MM2, and a failover, write the flow's state in a transaction of the control lane.
+        Raises FencedError if another driver holds the flow, and as `fence`, `mend_progress` and `mend_map`. If it is
+        taken `to_copy`, raises TerminalError `paused` for a flow that is paused or failed over. That is checked behind
+        the fence: a migration to MM2, and a failover, write the flow's state in a transaction of the control lane.
         """
-        flow, state, settings = self.flow, self.state, self.flow.copy
+        flow, state = self.flow, self.state
+        terms = state, self.run_id, self.lanes, flow.copy.transaction_timeout_ms, self.logs
         with Brokers(flow.target.connection) as target:
-            if settings.guarantee is Guarantee.AT_LEAST_ONCE:
-                self.grant = at_least_once.grant(target, flow.name, state, self.run_id, self.lanes, self.logs)
-            else:
-                terms = state, self.run_id, self.lanes, settings.transaction_timeout_ms, self.logs
-                try:
-                    self.grant = fence.fence(target, flow.name, *terms)
-                except LostProgressError as lost:
-                    mend_progress(flow, target, state, lost)
-                    self.grant = fence.fence(target, flow.name, *terms)
-                mend_map(flow, target, state, self.grant)
+            try:
+                self.grant = fence.fence(target, flow.name, *terms)
+            except LostProgressError as lost:
+                mend_progress(flow, target, state, lost)
+                self.grant = fence.fence(target, flow.name, *terms)
+            mend_map(flow, target, state, self.grant)
             known = self.logs.ledger.read(target).committed if to_copy else {}
         for record in of_kind(known, FlowState):
             if not record.lets_copy(flow.recovery_run):
@@ -145,22 +140,16 @@ class Ownership:
             self.end_compaction()
 
     def end_compaction(self) -> None:
-        """Fence a compaction of the map that is under way; a later one reads what was written.
-
-        A flow without transactions has none.
-        """
-        if self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
-            timeout_ms = self.flow.copy.transaction_timeout_ms
-            with Brokers(self.flow.target.connection) as target:
-                self.compaction = fence.init_writer(target, fence.compaction_id(self.flow.name), timeout_ms)
+        """Fence a compaction of the map that is under way; a later one reads what was written."""
+        timeout_ms = self.flow.copy.transaction_timeout_ms
+        with Brokers(self.flow.target.connection) as target:
+            self.compaction = fence.init_writer(target, fence.compaction_id(self.flow.name), timeout_ms)
 
     def read_ahead(self) -> None:
         """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""
         with Brokers(self.flow.target.connection) as target:
             self.logs.ledger.catch_up(target)
             self.logs.progress.catch_up(target)
-            if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-                self.logs.offset_map.catch_up(target)
 
     def progress_now(self) -> Mapping[TopicPartition, int]:
         """Read the flow's progress as of now: the last copied upstream offset of each partition."""

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import TopicDescription
-from twinlog.config.flow.copying import Guarantee
 from twinlog.copying.loopback import with_loopback
-from twinlog.copying.mend import at_least_once, copies
+from twinlog.copying.mend import copies
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
 from twinlog.formats.ledger.topics import RebuildPhase
@@ -127,18 +126,12 @@ def without_lost_markers(
 ) -> ResolvedRanges:
     """Check that the copies agree with progress, and end our open transactions in them.
 
-    For a flow without transactions, cut the maps where the ranges begin. No lane of the flow may be writing then.
-
-    Raises as `copies.without_lost_markers` or `cut_maps`, and FencedError if another driver has fenced since: records
+    Raises as `copies.without_lost_markers`, and FencedError if another driver has fenced since: records
     it copied look like a progress regression.
     """
     if not resolved.ranges and not any(it.in_transaction for it in topics):
         return resolved
     with Brokers(owned.flow.target.connection) as target:
-        if owned.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-            owned.require_last(target)  # lanes of a driver that fenced since may be writing
-            at_least_once.cut_maps(target, owned.state, resolved.ranges, owned.logs)
-            return resolved
         left = copies.without_lost_markers(owned.flow, clusters, target, resolved, topics, owned.grant)
         if len(left.stopped) > len(resolved.stopped):
             owned.require_last(target)

@@ -12,7 +12,7 @@ from typing import Protocol
 from twinlog.batches.codec import NUMBERS
 from twinlog.checks.coverage import copied_from
 from twinlog.cluster.api import ClusterReader
-from twinlog.config.flow.copying import Guarantee, PoisonPolicy
+from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.result import Totals
@@ -82,7 +82,6 @@ def lane_specs(
             state=owned.state,
             ranges=tuple(ranges),
             sequences=lane.sequences,
-            exactly_once=settings.guarantee is Guarantee.EXACTLY_ONCE,
             read_committed=settings.read_committed,
             quarantine_poison=settings.poison is PoisonPolicy.QUARANTINE,
             codec=NUMBERS.get(settings.compression),

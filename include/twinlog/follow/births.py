@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.resolve import resolve_now
 from twinlog.follow.report import Prepared
@@ -42,15 +40,6 @@ def born_since(before: Prepared, now: Prepared) -> tuple[DiscoveredTopic, ...]:
         now.refused,
     )
     return () if rest.asks_for_lanes_unlike(before) else born
-
-
-def may_have_lanes(flow: FlowSettings) -> bool:
-    """Say whether lanes may be opened beside others. Pure.
-
-    Without transactions there is no fence that an unused lane could be told by, and a throttle is shared between the
-    lanes that were opened.
-    """
-    return flow.copy.guarantee is Guarantee.EXACTLY_ONCE and flow.copy.bytes_per_second is None
 
 
 def resolve_born(

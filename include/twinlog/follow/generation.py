@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
@@ -17,7 +16,7 @@ from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import Totals
 from twinlog.copying.rounds import LaneRunner, count_by_map, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.births import born_since, may_have_lanes, resolve_born
+from twinlog.follow.births import born_since, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import EndedLanes, LaneGeneration, Prepared, RunState, prepare
 from twinlog.kafka_types import TopicPartition
@@ -298,9 +297,13 @@ class Following:
             self.refresh()
 
     def _open_beside(self, lanes: OpenLanes, before: Prepared, began: float) -> bool:
-        """Open a lane for topics born since `before`, if that is all that changed and a slot is free; say whether."""
+        """Open a lane for topics born since `before`, if that is all that changed and a slot is free; say whether.
+
+        A throttle is shared between the lanes that were opened, so no other is opened beside them.
+        """
         born = born_since(before, self.prepared)
-        if not born or not may_have_lanes(self.flow) or not lanes.jobs or lanes.some_ended:
+        throttled = self.flow.copy.bytes_per_second is not None
+        if not born or throttled or not lanes.jobs or lanes.some_ended:
             return False
         number = len(lanes.specs)
         try:
@@ -356,16 +359,14 @@ class Following:
                     self._see_out(lanes)
                 raise
             self._see_out(lanes)
-            # At least once, its progress is older than what the lanes wrote last.
-            self.behind_fence = self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE
+            self.behind_fence = True
             return True
         return False
 
     def _see_out(self, lanes: OpenLanes) -> None:
         """Wait until the lanes have ended; kill those that do not.
 
-        Behind a fence the target refuses their writes, so only their report is lost. With the guarantee at least once
-        more is lost: killed lanes have written less progress than they copied, as after a death.
+        Behind a fence the target refuses their writes, so only their report is lost.
         """
         if not lanes.ended_within(LAST_WORD_SECONDS):
             self.runner.cancel(self.flow.name)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, Clusters, open_clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TransientError
 from twinlog.state.seats import LEADER, Member, Role, Seat, group_of, read_seats, shown, write_seat
@@ -278,12 +277,8 @@ class Leadership:
         self.count = seat.count if seat is not None and own else None
 
     def _hand_over(self, clusters: Clusters) -> None:
-        """Leave the seat while the lanes still copy, if another process stands by: its fence ends them.
-
-        Without transactions a fence only asks lanes to stop, so there they end first.
-        """
-        exactly_once = self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE
-        if exactly_once and not self.without_seats:
+        """Leave the seat while the lanes still copy, if another process stands by: its fence ends them."""
+        if not self.without_seats:
             with suppress(TransientError, ClusterRefused):
                 seats = read_seats(self.flow, clusters.target)
                 if len(shown(seats, clock.now_ms())) > 1:

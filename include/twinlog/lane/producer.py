@@ -260,7 +260,6 @@ class Lane:
                 self.writer.producer_id,
                 self.writer.producer_epoch,
                 sequence,
-                transactional=self.writer.transactional_id is not None,
             )
             body.setdefault(partition[0], []).append((partition[1], buffer))
             predicted = self._predicted.sent(partition, outgoing.header.record_count)

@@ -130,7 +130,6 @@ class LaneSpec:
     state: StateTopics
     ranges: tuple[RangeSpec, ...]
     sequences: tuple[tuple[str, int, int], ...] = ()
-    exactly_once: bool = True
     read_committed: bool = True
     quarantine_poison: bool = False
     codec: int | None = None

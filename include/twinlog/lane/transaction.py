@@ -78,12 +78,12 @@ TRANSITIONS: Mapping[tuple[LaneState, str], LaneState] = {
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A producer.  `transactional_id` None is the at-least-once writer: idempotent, without transactions.
+    """A transactional producer.
 
     Raises ValueError for the producer id -1: with it, brokers write outside any transaction.
     """
 
-    transactional_id: str | None
+    transactional_id: str
     producer_id: int
     producer_epoch: int
 
@@ -96,9 +96,8 @@ class Writer:
 class Transaction:
     """The transactions of one writer, one after the other.  Single-threaded.
 
-    For a writer without a transactional id it only keeps the states, and sends no requests to the target.  `ends`
-    ensures that a partition is added only if its earlier transactions have ended in it.  `unacknowledged_end` says that
-    an EndTxn got no answer: a broker may still apply it to this epoch's next transaction.
+    `ends` ensures that a partition is added only if its earlier transactions have ended in it.  `unacknowledged_end`
+    says that an EndTxn got no answer: a broker may still apply it to this epoch's next transaction.
     """
 
     brokers: Brokers
@@ -156,7 +155,7 @@ class Transaction:
         if self.unacknowledged_end:
             raise self.doubt("an end that was not answered may still be carried out, on the next transaction")
         missing = [item for item in partitions if item not in self._added]
-        if self.writer.transactional_id is None or not missing:
+        if not missing:
             if self.state is LaneState.IDLE:
                 self.move("added")
             return {}
@@ -194,7 +193,7 @@ class Transaction:
         if self.state is LaneState.IDLE:
             return
         self.move("commit-sent" if commit else "abort-sent")
-        if self.writer.transactional_id is not None and self._added:
+        if self._added:
             answer = self._until_answered(
                 Request.END_TXN, lambda: {"": self._ask_to_end(commit)}, "end the transaction"
             )
@@ -263,7 +262,7 @@ class Transaction:
     def _coordinator(self) -> Connection:
         """Return the known coordinator; it is looked up again after it has moved, or has not answered."""
         if self._known_coordinator is None:
-            self._known_coordinator = self.brokers.coordinator(self.writer.transactional_id or "")
+            self._known_coordinator = self.brokers.coordinator(self.writer.transactional_id)
         self._known_coordinator.keep_login()
         return self._known_coordinator
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
@@ -147,14 +146,10 @@ def copies_of(discovery: Discovery) -> list[TopicPartition]:
 
 
 def taken(flow: FlowSettings, clusters: Clusters, why: str, run_id: str) -> Ownership:
-    """Make sure that the flow's own topics exist, and take the flow: another driver of twinlog stops here.
-
-    A migration writes one transaction, also if the flow copies at least once.
-    """
+    """Make sure that the flow's own topics exist, and take the flow: another driver of twinlog stops here."""
     if read_ledger(flow, clusters.target).phase is FlowPhase.ACTIVE:
         sync_topics.run(flow, clusters)
-    in_transactions = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.EXACTLY_ONCE))
-    return Ownership.taken(in_transactions, clusters, why, run_id)
+    return Ownership.taken(flow, clusters, why, run_id)
 
 
 def prove_all(clusters: Clusters, wanted: Sequence[Place], depth: int) -> list[Proved]:

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlog.cluster.api import ClusterReader, Clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
@@ -86,10 +85,6 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
     partition's map cannot be read, it is left alone, as evidence. If another compaction came in between, that is a
     note: it did the work.
     """
-    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-        return CompactionResult(
-            flow.name, 0, note="a map is compacted in transactions, which this flow does without"
-        )
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     seen = snapshot.maps
     pieces = sum(len(it.values) for it in seen.values())

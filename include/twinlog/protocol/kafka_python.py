@@ -231,7 +231,7 @@ NEEDED_OF_TARGET: Final[Mapping[int, tuple[str, int, int]]] = {
 
 
 WITHOUT: Final[Mapping[int, str]] = {
-    api.request.API_KEY: "without transactions it can be a target with twinlog.guarantee = at_least_once"
+    api.request.API_KEY: "twinlog writes in transactions, and cannot copy to a cluster without them"
     for api in (ADD_PARTITIONS, END_TXN)
 }
 """These say, by api key, what to do about a cluster that does not offer a request at all."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.batches.header import HEADER_BYTES
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import message_limits
-from twinlog.errors import TerminalError, UsageError
+from twinlog.errors import UsageError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.topics import OffsetsAltered
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES
@@ -24,7 +23,7 @@ from twinlog.lifecycle.alter_plan import Standing, why_not_held
 from twinlog.lifecycle.records import crossing, noted
 from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.protocol.leader_epochs import first_batch
-from twinlog.quarantine.skip_plan import REFUSED, Around, Damaged, aside, damaged_batch, require_followed
+from twinlog.quarantine.skip_plan import Around, Damaged, aside, damaged_batch, require_followed
 from twinlog.state.internal_topics import quarantine_topic
 from twinlog.topics.own_topics import ensure_topics
 
@@ -62,17 +61,10 @@ class Skipped:
 def preview(flow: FlowSettings, clusters: Clusters, asked: SkipRequest) -> Skipped:
     """Look at the batch, and change nothing.
 
-    Raises UsageError for an unknown topic or partition, TerminalError `skip-refused` for a flow without transactions
-    and for a batch that is whole, that is not the next to be copied, or whose end is not known, `alter-refused` and
-    `phase` as `twinlog offsets alter`, and errors of clusters.
+    Raises UsageError for an unknown topic or partition, TerminalError `skip-refused` for a batch that is whole, that is
+    not the next to be copied, or whose end is not known, `alter-refused` and `phase` as `twinlog offsets alter`, and
+    errors of clusters.
     """
-    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-        raise TerminalError(
-            f"{flow.name} copies without transactions, so bytes, gap and progress could not be written as one",
-            hint="let it copy with twinlog.guarantee=exactly_once",
-            code=REFUSED,
-            flow=flow.name,
-        )
     snapshot, at = held.look(flow, clusters, asked.topic, asked.partition)
     found = look(flow, at, asked.offset)
     return _told(flow, at, found, changed=False, before=why_not_held(snapshot.ledger, asked.topic))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from twinlog.config.flow.copying import Guarantee, LifecycleSettings
+from twinlog.config.flow.copying import LifecycleSettings
 from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import TerminalError
@@ -78,18 +78,8 @@ def homeward(usual: FlowSettings, flow: FlowSettings) -> FlowSettings:
     """Return the flow that brings the records of a flow's copies home, by the settings of the `usual` one.
 
     It copies nothing before it knows the names (`with_homes`), every record as it is, from the first on that no flow
-    copied, and decides nothing about topics by itself.  Raises TerminalError `two-way` unless both copy exactly once:
-    only what is written in transactions can be told from others' records.
+    copied, and decides nothing about topics by itself.
     """
-    for it in (usual, flow):
-        if it.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-            raise TerminalError(
-                f"{flow.name} cannot go home: {it.name} copies at_least_once, and then what came home could not be"
-                " told from other records",
-                hint="twinlog.guarantee=exactly_once; `twinlog failback` saves what there is",
-                code="two-way",
-                flow=flow.name,
-            )
     return replace(
         usual,
         enabled=True,

@@ -19,7 +19,7 @@ from twinlog.cluster.permissions.needs import (
     state_writers,
 )
 from twinlog.config.file.providers import Secret
-from twinlog.config.flow.copying import CopySettings, Guarantee, PoisonPolicy
+from twinlog.config.flow.copying import CopySettings, PoisonPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -81,7 +81,7 @@ def test_what_exists_need_not_be_created() -> None:
 
 
 def test_state_topics_and_transactions_are_needed_on_the_target() -> None:
-    """Progress, map, ledger and heartbeats; a transactional id unless the flow is at_least_once."""
+    """Progress, map, ledger, heartbeats, and a transactional id."""
     wanted = set(_wanted(FLOW, Names(())))
     assert wanted == {
         ("B", "topic", "mm2-offsets.A.internal"),
@@ -91,8 +91,6 @@ def test_state_topics_and_transactions_are_needed_on_the_target() -> None:
         ("B", "cluster", ""),
         ("B", "transactional-id", "twinlog.A->B.check"),
     }
-    without = replace(FLOW, copy=CopySettings(guarantee=Guarantee.AT_LEAST_ONCE))
-    assert wanted - set(_wanted(without, Names(()))) == {("B", "transactional-id", "twinlog.A->B.check")}
 
 
 def test_the_quarantine_topic_is_needed_under_quarantine_only() -> None:

@@ -73,7 +73,7 @@ REFUSED = [
     ("A->B.topcis=orders", "f:5: A->B.topcis: is unknown (--lenient only warns); did you mean topics?"),
     ("A->B.xxx=1", "f:5: A->B.xxx: is unknown (--lenient only warns); remove it"),
     ("A->B.twinlog.lane=1", "did you mean twinlog.lanes?"),
-    ("twinlog.gurantee=x", "did you mean twinlog.guarantee?"),
+    ("twinlog.lains=x", "did you mean twinlog.lanes?"),
     ("A.twinlog.xxx=1", "f:5: A.twinlog.xxx: is unknown"),
 ]
 

@@ -16,7 +16,6 @@ from twinlog.config.flow import settings
 from twinlog.config.flow.copying import (
     CopySettings,
     GapPolicy,
-    Guarantee,
     LifecycleSettings,
     PoisonPolicy,
     RecreatedPolicy,
@@ -246,7 +245,6 @@ def test_each_setting_of_a_flow(loaded: Loader, lines: str, name: str, expected:
 
 
 EVERY_COPY_SETTING = {
-    "twinlog.guarantee=at_least_once": ("guarantee", Guarantee.AT_LEAST_ONCE),
     "twinlog.lanes=7": ("lanes", 7),
     "twinlog.lanes=7\nA->B.twinlog.lanes=3": ("lanes", 3),
     "twinlog.bytes.per.second=1000": ("bytes_per_second", 1000),
@@ -490,7 +488,6 @@ def test_a_configuration_travels(loaded: Loader) -> None:
     ("line", "part"),
     [
         ("twinlog.lanes=0", "mm2.properties:6: twinlog.lanes: '0' is not a whole number of at least 1"),
-        ("twinlog.guarantee=exactly", "mm2.properties:6: twinlog.guarantee: 'exactly' is none of exactly_once"),
         ("replication.factor=two", "mm2.properties:6: replication.factor: 'two' is not a whole number"),
         ("replication.factor=0", "is not a whole number of at least 1, or -1"),
         ("sync.topic.acls.enabled=yes", "'yes' is neither true nor false"),
@@ -515,6 +512,7 @@ def test_a_configuration_travels(loaded: Loader) -> None:
             "mm2.properties:6: twinlog.transaction.ms: is not below twinlog.transaction.timeout.ms (60000)",
         ),
         ("twinlog.consistent.cut=true", "mm2.properties:6: twinlog.consistent.cut: has left twinlog; remove the line"),
+        ("A->B.twinlog.guarantee=at_least_once", "twinlog.guarantee: has left twinlog; remove the line: records are"),
         ("twinlog.schedule=hourly", "mm2.properties:6: twinlog.schedule: 'hourly' is no cron expression"),
         ("twinlog.audit.schedule=a b c d e", "'a b c d e' is no cron expression"),
         ("twinlog.gate.schedule=61 25 0 13 9", "'61 25 0 13 9' is no cron expression"),
@@ -650,7 +648,6 @@ def test_enabled_that_is_neither_true_nor_false(loaded: Loader) -> None:
         "A.bootstrap.servers=${env:X}",
         "security.protocol=${env:X}",
         "twinlog.lanes=${env:X}",
-        "twinlog.guarantee=${env:X}",
         "twinlog.schedule=${env:X}",
         "offset-syncs.topic.location=${env:X}",
         "A.security.protocol=SASL_SSL\nA.sasl.mechanism=${env:X}",

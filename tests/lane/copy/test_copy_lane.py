@@ -914,23 +914,3 @@ def test_a_record_that_is_refused_and_then_compacted_away_is_not_set_aside() -> 
     it._lane.brokers.refuse["A.t", 0] = refuse  # type: ignore[attr-defined]
     report = it.run()
     assert (LaneOutcome.DONE, 2, ()) == (report.state, report.ranges[0].records, report.ranges[0].quarantined)
-
-
-def test_without_transactions_progress_goes_behind_the_map() -> None:
-    """Asked of the target when progress arrives: all that it speaks of is in the map."""
-    it = lane_copy([bytes(encode([Rec(b"a")], base_offset=n)) for n in range(3)], 3, exactly_once=False)
-    target = it._lane.brokers
-    seen: list[int] = []
-
-    def note(records: list[Record]) -> list[int]:
-        rests = [rest for number in range(4) for _, rest in target.committed(("map", number))]  # type: ignore[attr-defined]
-        pieces = (key_and_value(Record(0, 0, memoryview(rest))) for rest in rests)
-        ends = [
-            decode_segment(decode_map_key(key or b""), value or b"").end_upstream for key, value in pieces
-        ]
-        seen.append(max(ends, default=0))
-        return []
-
-    target.refuse |= {("offsets", number): note for number in range(4)}  # type: ignore[attr-defined]
-    assert LaneOutcome.DONE == it.run().state
-    assert [3] == seen

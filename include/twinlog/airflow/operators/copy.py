@@ -10,7 +10,7 @@ from airflow.sdk import Context
 
 from twinlog.airflow.cycle import CycleRequest, request_of, why_nothing_was_copied
 from twinlog.airflow.flows import configuration_path
-from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
+from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to
 from twinlog.airflow.lineage import lineage_of_copy
 from twinlog.airflow.operators.spark_job import Step
 from twinlog.airflow.versions import AirflowSkipException
@@ -39,7 +39,7 @@ def copy_request(flow: FlowSettings, context: Context) -> Request:
     reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
     if reason:
         reason = why_nothing_was_copied(flow.name, ti.xcom_pull(task_ids="discover")) or reason
-    elif overlaps(flow):
+    elif flow.continuous:
         states = functools.partial(ti.get_task_states, run.dag_id, task_ids=[ti.task_id])
         follower = leaves_it_to(states, ti.task_id, run.run_id, asked, ti.try_number)
         reason = f"run {follower} follows the source, and copies all there is" if follower else ""

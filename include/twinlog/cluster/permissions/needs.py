@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import partial
 
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.config.flow.copying import Guarantee, PoisonPolicy, RecreatedPolicy
+from twinlog.config.flow.copying import PoisonPolicy, RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.grouped import grouped
@@ -262,9 +262,8 @@ def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:
     alias = flow.target.alias
     # Since 2.8 WRITE on any topic implies this one too (KIP-679).
     yield _need(alias, Resource(Kind.CLUSTER), "IDEMPOTENT_WRITE", "write without duplicates")
-    if flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
-        resource = Resource(Kind.TRANSACTIONAL_ID, f"{transactional_prefix}check")
-        yield _need(alias, resource, "DESCRIBE WRITE", "write in transactions", prefix=transactional_prefix)
+    resource = Resource(Kind.TRANSACTIONAL_ID, f"{transactional_prefix}check")
+    yield _need(alias, resource, "DESCRIBE WRITE", "write in transactions", prefix=transactional_prefix)
 
 
 def _groups(flow: FlowSettings, names: Names) -> Iterator[Need]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.config.flow.copying import Guarantee
 from twinlog.config.flow.settings import FlowSettings
 
 
@@ -18,7 +17,6 @@ class Cost(StrEnum):
     """Say what a cycle does without a request."""
 
     NOTHING = "nothing is copied"
-    NO_TRANSACTIONS = "nothing is copied; `twinlog.guarantee = at_least_once` does without"
     NEW_TOPICS = "topics without a copy wait; the others are copied"
     NEW_PARTITIONS = "new partitions wait; the others are copied"
     SYNCS_AND_BEATS = "MM2's offset syncs and heartbeats of the way back are not written"
@@ -46,8 +44,7 @@ class Cost(StrEnum):
         return self not in DOES or DOES[self](flow)
 
 
-NOTHING_AT_ALL = frozenset({Cost.NOTHING, Cost.NO_TRANSACTIONS})
-STOPPING = NOTHING_AT_ALL | {Cost.NEW_TOPICS, Cost.NEW_PARTITIONS}
+STOPPING = frozenset({Cost.NOTHING, Cost.NEW_TOPICS, Cost.NEW_PARTITIONS})
 
 
 def _writes_syncs_there(flow: FlowSettings) -> bool:
@@ -55,7 +52,6 @@ def _writes_syncs_there(flow: FlowSettings) -> bool:
 
 
 DOES: Mapping[Cost, Callable[[FlowSettings], bool]] = {
-    Cost.NO_TRANSACTIONS: lambda flow: flow.copy.guarantee is Guarantee.EXACTLY_ONCE,
     Cost.NEW_PARTITIONS: lambda flow: flow.refresh_topics,
     Cost.SYNCS_AND_BEATS: lambda flow: _writes_syncs_there(flow) or flow.reverse_heartbeats is not None,
     Cost.GROUPS: lambda flow: flow.emit_checkpoints or flow.sync_group_offsets,
@@ -180,8 +176,8 @@ USES: tuple[Use, ...] = (
         Cost.STATE_ANEW,
         only=_NEW_LEADER,
     ),
-    Use(24, "AddPartitionsToTxn", TARGET, "write in transactions", Cost.NO_TRANSACTIONS),
-    Use(26, "EndTxn", TARGET, "write in transactions", Cost.NO_TRANSACTIONS),
+    Use(24, "AddPartitionsToTxn", TARGET, "write in transactions", Cost.NOTHING),
+    Use(26, "EndTxn", TARGET, "write in transactions", Cost.NOTHING),
     Use(29, "DescribeAcls", TARGET, "sync ACLs", Cost.ACLS, ("ACLs of",)),
     Use(30, "CreateAcls", TARGET, "sync ACLs", Cost.ACLS, ("to create the ACL",), "for new ACLs"),
     Use(

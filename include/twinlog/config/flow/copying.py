@@ -22,13 +22,6 @@ from twinlog.config.flow.values import (
 )
 
 
-class Guarantee(StrEnum):
-    """Name how records are written to the target (`twinlog.guarantee`)."""
-
-    EXACTLY_ONCE = "exactly_once"
-    AT_LEAST_ONCE = "at_least_once"
-
-
 class PoisonPolicy(StrEnum):
     """Name how to handle a record that the target cannot hold (`twinlog.on.poison.record`)."""
 
@@ -55,12 +48,10 @@ class GapPolicy(StrEnum):
 class CopySettings:
     """Tell how the copy works.
 
-    Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
-    uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None: the amount of work decides.
+    One default differs from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
+    uncommitted).  `lanes` None: the amount of work decides.
     """
 
-    guarantee: Guarantee = setting(choice(Guarantee), "twinlog.guarantee", "exactly_once")
-    """`exactly_once` (transactions on the target) or `at_least_once` ([two rhythms](architecture.md#two-rhythms))"""
     lanes: int | None = setting(optional(Kind.INT), "twinlog.lanes", None)
     """transactional writers at once; default: one for each 256 MiB there is to copy, at most as many as the Spark job
     has slots. A followed flow never has more than its share of the slots"""

@@ -170,7 +170,7 @@ def _elsewhere(key: str, origin: Origin, findings: Findings) -> None:
 
 _IGNORED = "is unknown and ignored, as by MM2"
 _DROPPED = "MM2 silently drops it at the top level"
-_TRANSACTIONS = "twinlog.guarantee decides about transactions"
+_TRANSACTIONS = "twinlog copies in transactions, exactly once"
 
 
 def _known_key(name: str, origin: Origin, findings: Findings) -> None:
@@ -211,7 +211,7 @@ def _client_key(name: str, origin: Origin, findings: Findings) -> None:
     elif property_name not in ROLE_KEYS[role]:
         _unknown(property_name, origin, ROLE_KEYS[role], findings)
     elif property_name in HELD:
-        findings.note(origin, "has no effect: twinlog sets it itself, for its guarantee")
+        findings.note(origin, "has no effect: twinlog sets it itself, to copy exactly once")
     else:
         reached = reach(role, property_name, _RELAY_ROLES.get(role, ""))
         if reached is Reach.NEITHER:

@@ -60,7 +60,7 @@ STEERING = ("isolation.level", "auto.offset.reset")
 """Properties of the source's consumer that steer the copy."""
 
 HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transactional.id"})
-"""Properties that twinlog sets itself, because the guarantee depends on them."""
+"""Properties that twinlog sets itself, because copying exactly once depends on them."""
 
 _CONNECTION = frozenset(
     """

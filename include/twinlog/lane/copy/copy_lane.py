@@ -113,10 +113,9 @@ class LaneCopy:
 
     def __init__(self, spec: LaneSpec, source: Brokers, target: Brokers) -> None:
         self._spec = spec
-        transactional_id = spec.transactional_id if spec.exactly_once else None
         self._lane = Lane(
             target,
-            Writer(transactional_id, spec.producer_id, spec.producer_epoch),
+            Writer(spec.transactional_id, spec.producer_id, spec.producer_epoch),
             sequences={
                 TopicPartition(topic, partition): number for topic, partition, number in spec.sequences
             },
@@ -169,9 +168,8 @@ class LaneCopy:
             if follow is None:
                 loops.drain(self, throttle)
             else:
-                pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
                 with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as watch:
-                    loops.follow(self, pace, follow, throttle, watch.heard)
+                    loops.follow(self, follow, throttle, watch.heard)
             self._lane.await_markers()
             state = LaneOutcome.FAILED if self.has_errors else LaneOutcome.DONE
         except FencedError as fenced:

@@ -178,23 +178,18 @@ class CopyTransaction:
         """Begin the next transaction with the partitions that advanced in each of the last two.
 
         A partition without records this time gets a marker in vain, so partitions that advance only now and then are
-        left out.  Under at-least-once there is no transaction to begin.
+        left out.
         """
         ranges = [self._by_target[target] for target in self._streaming]
-        if ranges and self._spec.exactly_once:
+        if ranges:
             self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
 
     def _predicted_batches(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
         """Return batches in flight that may count as written until the commit; None if their answers must be awaited.
 
-        Without transactions, progress may only follow acknowledged batches.  Quarantined records also have to go
-        first.
+        Quarantined records have to go first.
         """
-        if (
-            not self._predicts
-            or not self._spec.exactly_once
-            or any(it.newly_quarantined() for it in progressed)
-        ):
+        if not self._predicts or any(it.newly_quarantined() for it in progressed):
             return None
         return self._lane.predicted()
 
@@ -219,12 +214,11 @@ class CopyTransaction:
                 queues.setdefault(TopicPartition(state.quarantine_topic, QUARANTINE_PARTITION), []).extend(
                     held
                 )
-        for part in self._in_order(queues):
-            refused = self._lane.write_state(part)
-            self._require_state(refused)
-            if refused:
-                self._give_up(refused)
-                return False
+        refused = self._lane.write_state(queues)
+        self._require_state(refused)
+        if refused:
+            self._give_up(refused)
+            return False
         written = [it for it in self._lane.take_written() if it.partition in self._by_target]
         # Brokers answer for a request's partitions in any order.
         if sorted(map(_where, written)) != sorted(map(_where, predicted)):
@@ -232,13 +226,6 @@ class CopyTransaction:
             self._abort()
             return False
         return True
-
-    def _in_order(self, queues: Queues) -> list[Queues]:
-        """Order the writes: without a transaction, progress follows its records (copying/mend/at_least_once.py)."""
-        if self._spec.exactly_once:
-            return [queues]
-        last = {it: queue for it, queue in queues.items() if it[0] == self._spec.state.offsets_topic}
-        return [{it: queue for it, queue in queues.items() if it not in last}, last]
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise if twinlog's own topics finally refuse a record: without them nothing can be committed."""

@@ -2,8 +2,7 @@
 
 A lane that writes learns of a fence from the answer to its next request.  A lane at rest would not learn of it, and
 would keep its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger
-(lane/fence/fence.py), so a lane that sees the record of a later fence is fenced.  Under at-least-once, no producer is
-fenced, and this watch is all that ends a lane.
+(lane/fence/fence.py), so a lane that sees the record of a later fence is fenced.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 drain    batch loop: ask ahead, send, commit when the transaction is full or old, until every range has ended
 follow   stream loop: wait for the first record, copy what has gathered, commit, rest until the next commit tick
-
-Without transactions a record is visible as soon as it is written, and commit ticks need no commit: an
-at-least-once stream loop writes progress less often (`Pace`).
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ IDLE_WAIT_SECONDS = 1.0
 """How long a lane waits for an answer before it checks its open transaction, and asks again."""
 
 TICK_SECONDS = 0.015
-"""The commit tick: how often an exactly-once lane in follow mode commits while records stream."""
+"""The commit tick: how often a lane in follow mode commits while records stream."""
 
 AHEAD_SECONDS = 0.006
 """The next transaction is begun this long before its commit tick: about as long as beginning takes."""
@@ -45,21 +42,6 @@ BACKLOG_SECONDS = 24 * TICK_SECONDS
 
 BURST_SECONDS = 0.25
 """The burst that may be sent at once after a pause, in seconds of the rate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Tell how often a stream loop copies, and how often it commits, while records stream without a backlog (seconds).
-
-    Records that were not committed are copied again if the lane dies.
-    """
-
-    tick: float
-    commit: float
-
-
-EXACTLY_ONCE = Pace(tick=TICK_SECONDS, commit=0.0)
-AT_LEAST_ONCE = Pace(tick=0.006, commit=0.25)
 
 
 @dataclass(slots=True)
@@ -150,7 +132,7 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
             return
 
 
-def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, fenced: Event) -> None:
+def follow(copy: LaneLoop, terms: Follow, throttle: Throttle | None, fenced: Event) -> None:
     """Copy records as they arrive, until the terms end the lane, or no range is left.
 
     A record that arrives at rest is copied at once.  While records stream, each commit tick copies the records that
@@ -163,7 +145,7 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
     def over(now: float) -> bool:
         return fenced.is_set() or now >= end or (now >= look and copy.has_errors)
 
-    backlog, due = False, pace.commit
+    backlog, due = False, 0.0
     while copy.positions() and not over(began := time.monotonic()):
         if began >= look:
             look += terms.seconds
@@ -179,12 +161,12 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
         except SourceError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
-        due = BACKLOG_SECONDS if backlog else pace.commit
+        due = BACKLOG_SECONDS if backlog else 0.0
         if copy.transaction.age_ms() >= 1000 * due:
             copy.transaction.commit()
         _wait_for(copy, throttle, sent, due, over)
         if sizes and not backlog:
-            _rest(copy, began + pace.tick if any(sizes) else time.monotonic() + PAUSE_SECONDS)
+            _rest(copy, began + TICK_SECONDS if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.transaction.commit()
     if fenced.is_set():
         raise FencedError(

@@ -105,20 +105,15 @@ def compaction_id(flow: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FenceLogs:
-    """The topics that a fence reads; a driver that fences repeatedly keeps them, to read only new records.
-
-    The map is read only under at-least-once, which has no transactions (copying/mend/at_least_once.py).
-    """
+    """The topics that a fence reads; a driver that fences repeatedly keeps them, to read only new records."""
 
     ledger: StateLog
     progress: StateLog
-    offset_map: StateLog
 
     @classmethod
     def of(cls, state: StateTopics) -> FenceLogs:
         """Start with logs that are read from their beginnings."""
-        offset_map = StateLog(state.map_topic, cached=True)
-        return cls(StateLog(state.ledger_topic), StateLog(state.offsets_topic), offset_map)
+        return cls(StateLog(state.ledger_topic), StateLog(state.offsets_topic))
 
 
 def fence(
@@ -226,18 +221,18 @@ def _undecided(ledger: LogState) -> Mapping[bytes, bytes | None]:
     return {key: it.value for key, it in ledger.undecided.items()}
 
 
-def init_writer(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
+def init_writer(target: Brokers, name: str, timeout_ms: int) -> Writer:
     """Send InitProducerId, which ends the open transaction of the id's last owner and fences it; repeat if busy.
 
     The request is also repeated if an answer is lost: the later epoch is then ours, and no producer uses the earlier
     one.
     """
-    doing = f"InitProducerId of {name or 'an idempotent producer'}"
+    doing = f"InitProducerId of {name}"
     failure: TwinlogError = TransientError(doing)
 
     def granted() -> Writer | None:
         nonlocal failure
-        connection = target.coordinator(name) if name is not None else target.any_broker()
+        connection = target.coordinator(name)
         try:
             answer = connection.call(
                 kafka_python.INIT_PRODUCER_ID,
