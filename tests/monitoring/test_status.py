@@ -56,6 +56,18 @@ def test_with_the_source_gone_the_last_report_speaks(flow, clusters, orders, cop
     assert (False, 0, 0.05) == (told.source_reachable, told.lag_records, told.rpo_seconds)
 
 
+def test_a_topic_whose_copy_is_refused_is_stopped(flow, clusters, source, target):
+    """Its lag would be that of a topic that is copied; one that no cycle has seen yet is not stopped."""
+    source.add_topic("payments")
+    target.refuse("create_topics", "A.payments", ClusterRefused("by a policy"))
+    flow = replace(flow, topics=NameFilter(("payments",)))
+    assert () == status.run(flow, clusters).stopped
+    sync_topics.run(flow, clusters)
+    told = status.run(flow, clusters)
+    assert [("payments", "copy-not-made", True)] == [(it.topic, it.code, it.person) for it in told.stopped]
+    assert told.needs_person
+
+
 def test_with_the_source_gone_a_lost_copy_is_named(flow, clusters, orders, copied, target):
     """The target alone shows it; a copy that the flow left out before may be gone."""
     sync_topics.run(flow, clusters)

@@ -129,6 +129,19 @@ def test_two_topics_under_one_remote_name_both_stop(flow, clusters, source):
     assert {"Orders", "orders"} == {topic.topic for topic in discovery.topics if topic.blocked}
 
 
+def test_a_copy_beside_which_kafka_takes_no_other_name_stops_its_topic(flow, clusters, source, target):
+    """Names that differ in . and _ alone, or are too long, are never created; a copy that is there stays."""
+    for name in ("r.c.d", "r.e.f", "n" * 248):
+        source.add_topic(name)
+    for name in ("A.r.c_d", "A.r.e.f", "A.r.e_f"):
+        target.add_topic(name)
+    discovery = discover.run(flow, clusters)
+    expected = [("n" * 248, ProblemCode.TARGET_REFUSED), ("r.c.d", ProblemCode.REMOTE_NAME_CLASH)]
+    assert expected == codes(discovery)
+    assert "250 characters, and Kafka takes 249" in discovery.problems[0].message
+    assert "B has A.r.c_d" in discovery.problems[1].message
+
+
 def test_fewer_partitions_that_may_not_be_added_stop_the_topic(flow, clusters, source, target):
     """Without ALTER the copy cannot take every partition, so it takes none."""
     source.add_topic("orders", 3)

@@ -5,7 +5,7 @@ If the source is gone, the last cycle report says what was known, and how long a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -222,7 +222,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
         stopped=_stopped(
             flow,
-            seen.discovery.problems,
+            (*seen.discovery.problems, *_not_made(flow, seen)),
             {it.topic: it.partition_count for it in seen.discovery.topics},
         ),
         stopped_partitions=still_stopped(report.summary, seen.rows) if report is not None else (),
@@ -266,6 +266,18 @@ def last_known_status(
         stopped_partitions=still_stopped(said, None),
         has_run=report is not None,
     )
+
+
+def _not_made(flow: FlowSettings, seen: Survey) -> Iterator[Problem]:
+    """Report topics that a cycle has seen, and whose copies are not there: the target refused to create them."""
+    for it in seen.discovery.topics:
+        if it.remote is None and not it.blocked and it.topic in seen.ledger.beginnings:
+            yield Problem(
+                ProblemCode.COPY_NOT_MADE,
+                it.topic,
+                f"{it.remote_topic} is not on {flow.target.alias}, though a cycle has seen {it.topic}",
+                "`twinlog run --once` says why it is not created",
+            )
 
 
 def _stopped(

@@ -35,6 +35,7 @@ class ProblemCode(StrEnum):
     FEWER_PARTITIONS = "fewer-partitions"
     SOURCE_REFUSED = "source-refused"
     TARGET_REFUSED = "target-refused"
+    COPY_NOT_MADE = "copy-not-made"
     PARTITION_UNAVAILABLE = "partition-unavailable"
     NO_SUCH_TOPIC = "no-such-topic"
 

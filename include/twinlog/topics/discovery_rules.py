@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from twinlog.cluster.permissions.needs import LONGEST_TOPIC
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
@@ -56,6 +57,7 @@ def decide(
             *_other_logs(flow, other_logs),
             *registry_problems(flow, source),
             *_name_clashes(flow, source),
+            *_names_refused(flow, source, target),
             *_fewer_partitions(flow, source, target),
             *_unavailable(source),
             *(missing := tuple(_missing_names(flow, source))),
@@ -190,6 +192,32 @@ def _name_clashes(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
                 topic,
                 f"topics {', '.join(topics)} of {flow.source.alias} would all be copied into {remote}",
                 "exclude all but one of them, or choose a replication policy that keeps them apart",
+            )
+
+
+def _names_refused(flow: FlowSettings, source: SourceState, target: TargetState) -> Iterable[Problem]:
+    """Report copies that the target would not create: Kafka's rules of topic names (org.apache.kafka...Topic).
+
+    A broker keeps two names apart in its metrics only if they differ in more than "." and "_".
+    """
+    alike = {name.replace(".", "_"): name for name in target.names}
+    for topic in source.topics.found:
+        remote = remote_name(flow, topic)
+        if remote in target.topics.found:
+            continue
+        if len(remote) > LONGEST_TOPIC:
+            yield Problem(
+                ProblemCode.TARGET_REFUSED,
+                topic,
+                f"the copy's name {remote} has {len(remote)} characters, and Kafka takes {LONGEST_TOPIC}",
+                "leave the topic out, or give the cluster a shorter alias",
+            )
+        elif (taken := alike.get(remote.replace(".", "_"))) is not None and taken != remote:
+            yield Problem(
+                ProblemCode.REMOTE_NAME_CLASH,
+                topic,
+                f"{flow.target.alias} has {taken}, beside which Kafka creates no {remote}: only . and _ differ",
+                f"leave the topic out, or delete {taken} on {flow.target.alias} if nobody needs it",
             )
 
 
