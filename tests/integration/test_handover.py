@@ -18,7 +18,7 @@ from twinlog.config.flow.load import load
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.migration import handover, takeover
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Origin
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_maps
 

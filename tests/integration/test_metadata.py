@@ -43,8 +43,7 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.fence.fence import transactional_id
 from twinlog.lifecycle import sync_topics
 from twinlog.metadata import sync
-from twinlog.migration.copier import traces
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Origin, traces
 from twinlog.monitoring import heartbeats, validate
 from twinlog.offset_sync import emit
 

@@ -22,7 +22,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.lab.kafka.mirror_maker import MirrorMaker
 from twinlog.migration import takeover
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Origin
 from twinlog.state.progress import read_maps
 
 pytestmark = pytest.mark.mm2

@@ -16,7 +16,7 @@ from twinlog.config.security.connection import (
 )
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.kafka_types import TopicPartition
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Origin
 from twinlog.policy.selection import NameFilter
 
 

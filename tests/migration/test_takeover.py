@@ -21,7 +21,7 @@ from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.migration import handover, takeover
 from twinlog.migration.continuation import Continuation
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.segments import Extent

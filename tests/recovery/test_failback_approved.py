@@ -12,10 +12,10 @@ from recovery_world import Blows, Killed
 
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.recovery.failback import approved, export, home_steps
-from twinlog.recovery.failback.approved import Approval, last_turned_back
+from twinlog.recovery.failback import export, home, home_steps
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.procedure import StepName
+from twinlog.recovery.failback.home import Approval, last_turned_back
+from twinlog.recovery.procedure import StepName, Tail
 from twinlog.recovery.report import State, done
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer
@@ -45,7 +45,9 @@ def approval_of(world: BothWays, driver: str = MONDAY) -> Approval:
 
 def go_home(world: BothWays, approval: Approval) -> FailbackReport:
     there, back = (Way(it, world.clusters(it, watched=True)) for it in (world.there, world.back))
-    return approved.run(there, back, approval, world.tools(Answer.NOBODY), partial(world.read, world.there))
+    return home.run_approved(
+        there, back, approval, world.tools(Answer.NOBODY), partial(world.read, world.there)
+    )
 
 
 def phase(world: BothWays) -> FlowPhase:
@@ -169,5 +171,5 @@ def test_what_was_chosen_for_the_tail_is_done(world: BothWays) -> None:
     world.a.acls = kept
     report = go_home(world, approval_of(world))
     assert (State.WAITING, FlowPhase.FAILING_BACK) == (report.state, phase(world))
-    chosen = replace(approval_of(world, "failback__A__B/tuesday"), tail=approved.Tail.KEEP)
+    chosen = replace(approval_of(world, "failback__A__B/tuesday"), tail=Tail.KEEP)
     assert State.FOLLOWING is go_home(world, chosen).state

@@ -31,13 +31,12 @@ from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS, STATE_WRITERS
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
 from twinlog.groups.view import read_positions
 from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring import topic_facts
+from twinlog.monitoring import validate
 from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
 from twinlog.monitoring.heartbeats import copied_heartbeats, newest_copied, own_heartbeats
 from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
 from twinlog.monitoring.survey import Survey, read_gaps, survey
-from twinlog.monitoring.topic_facts import TopicFacts
-from twinlog.monitoring.validate import nothing_blocked
+from twinlog.monitoring.validate import TopicFacts, nothing_blocked
 from twinlog.state.ledger import read_ledger, require_own
 from twinlog.topics.discover import all_partitions
 from twinlog.topics.snapshot import FlowSnapshot
@@ -154,7 +153,7 @@ def _with_source(
         positions = read_positions(flow, clusters)
         snapshot = FlowSnapshot(flow, clusters)
         seen = survey(snapshot)
-        facts = topic_facts.read(snapshot, seen.discovery.topics)
+        facts = validate.read_topic_facts(snapshot, seen.discovery.topics)
         names = [topic.topic for topic in seen.discovery.topics]
         heartbeat_topics = own_heartbeats(flow, clusters.source, names)
         state = read_target(snapshot, seen, facts)
@@ -285,7 +284,7 @@ def read_target(
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     known = facts.target if facts is not None else {}
     more = target.describe_topics(sorted({*remote.values()} - set(known)))
-    sides = {**known, **topic_facts.with_configs(target, more.found)}
+    sides = {**known, **validate.with_configs(target, more.found)}
     hidden = Unknown("the copy cannot be described")
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
     offsets = target.offsets(all_partitions(more.found.values())).found

@@ -29,8 +29,7 @@ from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.monitoring.at_risk import waiting_seconds
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
-from twinlog.monitoring.topic_facts import TopicFacts
-from twinlog.monitoring.validate import heartbeat_age
+from twinlog.monitoring.validate import TopicFacts, heartbeat_age
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import no_longer_copied

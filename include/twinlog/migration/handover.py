@@ -20,8 +20,7 @@ from twinlog.groups import checkpoints as checkpoints_step
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import noted
-from twinlog.migration.copier import require_stopped
-from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.copier import Origin, require_stopped
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.takeover import DEPTH, Proved, copies_of, prove_all, report_of, require_phase, taken
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of

@@ -2,12 +2,13 @@
 
 `run` judges in plain Python, which is cheap enough for every cycle.  If the cycle copied something or a check failed,
 the Dag lets Great Expectations judge the same facts by the same suites (`judge_with_pages`), and keeps its Data Docs.
+The gate judges the same facts of topics.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog import clock
@@ -16,16 +17,18 @@ from twinlog.checks.check import CheckResult, Row, Severity, Suite
 from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.checks.evaluate import NAMED_IN_MESSAGE
 from twinlog.checks.gaps import open_gaps
-from twinlog.checks.partitions import columns_of
+from twinlog.checks.partitions import PartitionRow, columns_of
 from twinlog.checks.risk import seconds_since
-from twinlog.cluster.api import Clusters
+from twinlog.checks.topics import Side, TopicSide, topic_columns
+from twinlog.cluster.api import ClusterReader, Clusters
+from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import Unknown, known
-from twinlog.monitoring import topic_facts
+from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.heartbeats import newest_copied
 from twinlog.monitoring.open_at_source import UndecidedPartition, named, undecided_partitions
-from twinlog.monitoring.survey import Survey, survey
-from twinlog.topics.discovery import Discovery
+from twinlog.monitoring.survey import Survey, ages_of, survey
+from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
 
@@ -99,20 +102,18 @@ def see(snapshot: FlowSnapshot) -> CycleFacts:
     Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.
     """
     flow, seen = snapshot.flow, survey(snapshot)
-    facts = topic_facts.read(snapshot, (topic for topic in seen.discovery.topics if not topic.blocked))
+    facts = read_topic_facts(snapshot, (topic for topic in seen.discovery.topics if not topic.blocked))
     heartbeat_ms = newest_copied(flow, snapshot.clusters.target, seen.at_ms)
     return facts_of(flow, seen, facts, heartbeat_ms)
 
 
-def facts_of(
-    flow: FlowSettings, seen: Survey, facts: topic_facts.TopicFacts, heartbeat_ms: int | None
-) -> CycleFacts:
+def facts_of(flow: FlowSettings, seen: Survey, facts: TopicFacts, heartbeat_ms: int | None) -> CycleFacts:
     """Make the rows of every suite.  Pure."""
     return CycleFacts(
         seen,
         (
             (PARTITIONS, tuple(columns_of(row) for row in seen.rows)),
-            (TOPICS, topic_facts.topic_rows(flow, seen, facts)),
+            (TOPICS, topic_rows(flow, seen, facts)),
             (FLOW, (flow_row(flow, seen, heartbeat_ms),)),
         ),
     )
@@ -190,3 +191,62 @@ def nothing_blocked(discovery: Discovery) -> CheckResult:
         message=message or f"nothing stands against any of {len(discovery.topics)} topics",
         subjects=tuple(names),
     )
+
+
+Sides = Mapping[str, TopicSide]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The flow's topics by their names on each side; a topic that a cluster did not describe is missing."""
+
+    source: Sides
+    target: Sides
+    target_brokers: int
+
+    def sides(self, topic: DiscoveredTopic) -> tuple[Side, Side]:
+        """Return a topic and its copy; a copy that was not made yet is None."""
+        no_copy = None if topic.remote is None else Unknown("the copy cannot be described")
+        ours = self.source.get(topic.topic, Unknown("the topic cannot be described"))
+        return ours, self.target.get(topic.remote_topic, no_copy)
+
+
+def read_topic_facts(snapshot: FlowSnapshot, topics: Iterable[DiscoveredTopic]) -> TopicFacts:
+    """Read the configuration of discovered topics and of their copies, whose layout the snapshot has.
+
+    Raises ClusterUnreachable; of a topic whose configuration a cluster refuses to tell, it is unknown.
+    """
+    wanted, clusters = tuple(topics), snapshot.clusters
+    here, there = snapshot.source.topics.found, snapshot.target.topics.found
+    copies = [it.remote_topic for it in wanted if it.remote_topic in there]
+    return TopicFacts(
+        source=with_configs(clusters.source, {it.topic: here[it.topic] for it in wanted}),
+        target=with_configs(clusters.target, {name: there[name] for name in copies}),
+        target_brokers=snapshot.target.brokers,
+    )
+
+
+def with_configs(cluster: ClusterReader, described: Mapping[str, TopicDescription]) -> Sides:
+    """Add the configuration to topics that one cluster described, as far as it tells it."""
+    configs = cluster.topic_configs(described).found
+    return {name: TopicSide(it, configs.get(name, {})) for name, it in described.items()}
+
+
+def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts) -> tuple[Row, ...]:
+    """Make one row per topic of the flow that is not blocked.  Pure."""
+    by_topic = rows_by_topic(seen.rows)
+    return tuple(
+        _row(flow, topic, by_topic.get(topic.topic, []), seen.at_ms, facts)
+        for topic in seen.discovery.topics
+        if not topic.blocked
+    )
+
+
+def _row(
+    flow: FlowSettings, topic: DiscoveredTopic, rows: list[PartitionRow], now_ms: int, facts: TopicFacts
+) -> Row:
+    return {
+        **topic_columns(topic.topic, *facts.sides(topic), facts.target_brokers),
+        **ages_of(flow, topic, rows, now_ms),
+        "rpo_seconds": flow.tier_of(topic.topic).rpo_seconds,
+    }

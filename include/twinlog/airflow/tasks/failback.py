@@ -46,7 +46,7 @@ def preview(flow_name: str) -> Json:
 
     Raises UsageError for a form that contradicts itself, and what `failback.run` and `home.run` refuse.
     """
-    from twinlog.recovery.failback.approved import last_turned_back
+    from twinlog.recovery.failback.home import last_turned_back
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()

@@ -84,8 +84,7 @@ def takeover(
 
     def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
         from twinlog.migration import takeover as step
-        from twinlog.migration.copier import SourceGroup
-        from twinlog.migration.mirror_maker import Origin
+        from twinlog.migration.copier import Origin, SourceGroup
 
         copier = SourceGroup(source_group) if source_group else Origin.of(one, *names)
         return step.run(one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
@@ -111,7 +110,7 @@ def handover(
 
     def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
         from twinlog.migration import handover as step
-        from twinlog.migration.mirror_maker import Origin
+        from twinlog.migration.copier import Origin
 
         origin = Origin.of(one, *names)
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
-from twinlog.recovery.failback import approved
-from twinlog.recovery.failback.approved import Approval
+from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.failback.home import Approval
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
@@ -30,4 +30,4 @@ def run(
         opened_logs(flow) as read,
         opened_tools(configuration, flow, master, on_start) as tools,
     ):
-        return approved.run(Way(flow, clusters), Way(back, reversed_ones), approval, tools, read)
+        return home.run_approved(Way(flow, clusters), Way(back, reversed_ones), approval, tools, read)
