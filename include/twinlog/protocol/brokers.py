@@ -6,7 +6,6 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -98,9 +97,7 @@ class Brokers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from twinlog import __version__
@@ -56,9 +55,7 @@ class WarmSpark:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def runner(self, master: str, *, warmed: bool = False, wanted: int | None = None) -> LaneRunner:

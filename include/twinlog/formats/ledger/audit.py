@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.kafka_types import OfIncarnation
@@ -80,8 +79,8 @@ class PartitionAudit(OfIncarnation, LedgerEntry):
     `equal_bytes` were proved equal as whole batches, `equal_records` one by one.  `at_ms` is when `end` was reached.
     """
 
-    KIND: ClassVar[str] = "audit"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition")
+    KIND = "audit"
+    IDENTITY = ("topic", "topic_id", "partition")
     topic: str
     topic_id: str
     partition: int
@@ -113,8 +112,8 @@ class SampleAudit(OfIncarnation, LedgerEntry):
     differences.
     """
 
-    KIND: ClassVar[str] = "audit-sample"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition")
+    KIND = "audit-sample"
+    IDENTITY = ("topic", "topic_id", "partition")
     topic: str
     topic_id: str
     partition: int

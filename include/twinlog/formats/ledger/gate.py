@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 
@@ -22,8 +21,8 @@ class Waiver(LedgerEntry):
     `subject` narrows the waiver to one subject of the check (a topic, "orders partition 3", a group); "" waives all.
     """
 
-    KIND: ClassVar[str] = "waiver"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("check", "subject")
+    KIND = "waiver"
+    IDENTITY = ("check", "subject")
     check: str
     subject: str
     reason: str
@@ -62,8 +61,8 @@ class GateOutcome(LedgerEntry):
     the digest of the evidence file, hexadecimal.
     """
 
-    KIND: ClassVar[str] = "gate"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("mode",)
+    KIND = "gate"
+    IDENTITY = ("mode",)
     mode: str
     ready: bool
     at_ms: int
@@ -82,8 +81,8 @@ class RiskSample(LedgerEntry):
     were the first to tell of, None if an older release wrote the record.
     """
 
-    KIND: ClassVar[str] = "risk"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("slot",)
+    KIND = "risk"
+    IDENTITY = ("slot",)
     slot: int
     at_ms: int
     records: int
@@ -124,7 +123,7 @@ class KnownSource(LedgerEntry):
     transactions.
     """
 
-    KIND: ClassVar[str] = "known-source"
+    KIND = "known-source"
     at_ms: int
     topic_count: int
     topics: tuple[KnownTopic, ...]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 
@@ -16,8 +15,8 @@ from twinlog.formats.ledger.entry import LedgerEntry
 class TopicConfigsSet(LedgerEntry):
     """The configs that twinlog set on a topic of the target, with the values that it gave them."""
 
-    KIND: ClassVar[str] = "topic-configs-set"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("remote_topic",)
+    KIND = "topic-configs-set"
+    IDENTITY = ("remote_topic",)
     remote_topic: str
     configs: Mapping[str, str]
     at_ms: int
@@ -37,8 +36,8 @@ class AclGrant:
 class AclsAdded(LedgerEntry):
     """The ACLs that twinlog added to one resource pattern of the target, written before they are created."""
 
-    KIND: ClassVar[str] = "acls-added"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("resource_type", "pattern", "name")
+    KIND = "acls-added"
+    IDENTITY = ("resource_type", "pattern", "name")
     resource_type: str
     pattern: str
     name: str
@@ -50,8 +49,8 @@ class AclsAdded(LedgerEntry):
 class QuotasSet(LedgerEntry):
     """The client quotas that twinlog set for one entity of the target, e.g. `{"user": "alice"}`; None: the default."""
 
-    KIND: ClassVar[str] = "quotas-set"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("entity",)
+    KIND = "quotas-set"
+    IDENTITY = ("entity",)
     entity: Mapping[str, str | None]
     quotas: Mapping[str, float]
     at_ms: int
@@ -61,8 +60,8 @@ class QuotasSet(LedgerEntry):
 class ScramSecretSet(LedgerEntry):
     """The secret last given to a user's SCRAM credential, told by a salted, slow fingerprint of it (base64 both)."""
 
-    KIND: ClassVar[str] = "scram-secret-set"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("user", "mechanism")
+    KIND = "scram-secret-set"
+    IDENTITY = ("user", "mechanism")
     user: str
     mechanism: str
     salt: str
@@ -74,8 +73,8 @@ class ScramSecretSet(LedgerEntry):
 class PlanApplied(LedgerEntry):
     """A saved metadata plan was applied; `digest` is that of its file, so that the plan is not applied twice."""
 
-    KIND: ClassVar[str] = "metadata-plan-applied"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("digest",)
+    KIND = "metadata-plan-applied"
+    IDENTITY = ("digest",)
     digest: str
     profile: str
     changes: int

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -79,7 +79,7 @@ class FlowPhase(StrEnum):
 class LaneFence(LedgerEntry):
     """The driver of `run_id` fenced the flow and writes through `lane_count` lanes; lane 0 is the control lane."""
 
-    KIND: ClassVar[str] = "lane-fence"
+    KIND = "lane-fence"
     run_id: str
     lane_count: int
     at_ms: int
@@ -94,7 +94,7 @@ class FlowState(LedgerEntry):
     goes back to, None if the flow had none.
     """
 
-    KIND: ClassVar[str] = "flow-state"
+    KIND = "flow-state"
     state: FlowPhase
     since_ms: int
     by: str
@@ -122,7 +122,7 @@ class FlowState(LedgerEntry):
 class CycleReport(LedgerEntry):
     """The last cycle's report, JSON; only the newest is kept."""
 
-    KIND: ClassVar[str] = "cycle-report"
+    KIND = "cycle-report"
     run_id: str
     summary: Mapping[str, Any]
     at_ms: int
@@ -132,8 +132,8 @@ class CycleReport(LedgerEntry):
 class Quarantine(OfIncarnation, LedgerEntry):
     """The source record at `offset` was not copied because the target cannot hold it."""
 
-    KIND: ClassVar[str] = "quarantine"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "offset")
+    KIND = "quarantine"
+    IDENTITY = ("topic", "topic_id", "partition", "offset")
     topic: str
     partition: int
     offset: int

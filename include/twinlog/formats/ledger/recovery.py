@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.kafka_types import OfIncarnation
@@ -85,8 +85,8 @@ class RecoveryRun(LedgerEntry):
     target.  If its source is lost on the way, it goes on as a failover of mode `source-dead`.
     """
 
-    KIND: ClassVar[str] = "recovery"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("run",)
+    KIND = "recovery"
+    IDENTITY = ("run",)
     run: str
     mode: str
     state: RunState
@@ -139,8 +139,8 @@ class TailExported(OfIncarnation, LedgerEntry):
     `records` hold a record.
     """
 
-    KIND: ClassVar[str] = "tail"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "partition")
+    KIND = "tail"
+    IDENTITY = ("topic", "partition")
     topic: str
     topic_id: str
     partition: int
@@ -155,7 +155,7 @@ class TailExported(OfIncarnation, LedgerEntry):
 class PromotionPlan(LedgerEntry):
     """The changes that profile `promoted` would make on the target, as of `at_ms`; `document` is a saved plan."""
 
-    KIND: ClassVar[str] = "promotion-plan"
+    KIND = "promotion-plan"
     at_ms: int
     document: Mapping[str, Any]
 
@@ -183,8 +183,8 @@ class DrillRun(LedgerEntry):
     names what drills, such as a Dag run: the next try of it knows that this one is over.
     """
 
-    KIND: ClassVar[str] = "drill"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("run",)
+    KIND = "drill"
+    IDENTITY = ("run",)
     run: str
     state: DrillState
     by: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.kafka_types import OfIncarnation
@@ -56,8 +55,8 @@ class Incarnation(LedgerEntry):
     it was seen.
     """
 
-    KIND: ClassVar[str] = "incarnation"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id")
+    KIND = "incarnation"
+    IDENTITY = ("topic", "topic_id")
     topic: str
     topic_id: str
     since_ms: int
@@ -78,8 +77,8 @@ class Beginning(LedgerEntry):
     no record from before `log_starts`; a copy migrated from MM2 may have some.
     """
 
-    KIND: ClassVar[str] = "beginning"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id")
+    KIND = "beginning"
+    IDENTITY = ("topic", "topic_id")
     topic: str
     topic_id: str
     offsets: Mapping[str, int]
@@ -96,8 +95,8 @@ class LeaderEpoch(OfIncarnation, LedgerEntry):
     epoch tells whether its log still holds what was copied from it.
     """
 
-    KIND: ClassVar[str] = "leader-epoch"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition")
+    KIND = "leader-epoch"
+    IDENTITY = ("topic", "topic_id", "partition")
     topic: str
     topic_id: str
     partition: int
@@ -113,8 +112,8 @@ class CopiedThrough(OfIncarnation, LedgerEntry):
     that their chain may have been another one.  A partition without this record was always copied without transforms.
     """
 
-    KIND: ClassVar[str] = "copied-through"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition")
+    KIND = "copied-through"
+    IDENTITY = ("topic", "topic_id", "partition")
     topic: str
     topic_id: str
     partition: int
@@ -139,8 +138,8 @@ class Gap(OfIncarnation, LedgerEntry):
     a damaged batch, whose bytes a person let be written aside.
     """
 
-    KIND: ClassVar[str] = "gap"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "first_offset")
+    KIND = "gap"
+    IDENTITY = ("topic", "topic_id", "partition", "first_offset")
     topic: str
     partition: int
     first_offset: int
@@ -164,8 +163,8 @@ class GapAcknowledged(OfIncarnation, LedgerEntry):
     The range is the one that begins at `first_offset`; the part of it behind `last_offset` is not acknowledged.
     """
 
-    KIND: ClassVar[str] = "gap-acknowledged"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "first_offset")
+    KIND = "gap-acknowledged"
+    IDENTITY = ("topic", "topic_id", "partition", "first_offset")
     topic: str
     topic_id: str
     partition: int
@@ -183,8 +182,8 @@ class OffsetsAltered(OfIncarnation, LedgerEntry):
     `by` names the person, `reason` is theirs, `run_id` the fence behind which it was written.
     """
 
-    KIND: ClassVar[str] = "offsets-altered"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "at_ms")
+    KIND = "offsets-altered"
+    IDENTITY = ("topic", "topic_id", "partition", "at_ms")
     topic: str
     topic_id: str
     partition: int
@@ -200,8 +199,8 @@ class OffsetsAltered(OfIncarnation, LedgerEntry):
 class TopicPause(LedgerEntry):
     """The source topic is not copied since `since_ms`, paused `by` a person for `reason`.  A resume forgets it."""
 
-    KIND: ClassVar[str] = "topic-pause"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
+    KIND = "topic-pause"
+    IDENTITY = ("topic",)
     topic: str
     since_ms: int
     by: str
@@ -217,8 +216,8 @@ class DeletedTopic(LedgerEntry):
     exists, or if that was not checked.
     """
 
-    KIND: ClassVar[str] = "deleted-topic"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
+    KIND = "deleted-topic"
+    IDENTITY = ("topic",)
     topic: str
     topic_id: str
     remote_topic: str
@@ -256,8 +255,8 @@ class Rebuild(LedgerEntry):
     requests that found the rebuild under way and continued it.
     """
 
-    KIND: ClassVar[str] = "rebuild"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
+    KIND = "rebuild"
+    IDENTITY = ("topic",)
     topic: str
     topic_id: str
     remote_topic: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.topics import Incarnation
@@ -25,8 +25,8 @@ class LaneWriter(LedgerEntry):
     Never forgotten: a cluster gives out a producer id only once, and compaction keeps it in the header of a batch.
     """
 
-    KIND: ClassVar[str] = "lane-writer"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("producer_id",)
+    KIND = "lane-writer"
+    IDENTITY = ("producer_id",)
     producer_id: int
     transactional_id: str
     since_ms: int
@@ -40,7 +40,7 @@ class CopyOutcome(LedgerEntry):
     reason of those that stopped.  `stopped` are the partitions that could not even be begun, as in the copy's result.
     """
 
-    KIND: ClassVar[str] = "copy-outcome"
+    KIND = "copy-outcome"
     run_id: str
     copied: Mapping[str, Mapping[str, int]]
     errors: Mapping[str, Mapping[str, str]]
@@ -56,8 +56,8 @@ class TakenOver(LedgerEntry):
     they may be MirrorMaker 2's copies or the target's own.  `remote_topic_id` is the incarnation of the copy.
     """
 
-    KIND: ClassVar[str] = "taken-over"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "remote_topic_id", "partition", "first")
+    KIND = "taken-over"
+    IDENTITY = ("topic", "remote_topic_id", "partition", "first")
     topic: str
     remote_topic_id: str
     partition: int
@@ -71,8 +71,8 @@ class TakenOver(LedgerEntry):
 class MapHole(OfIncarnation, LedgerEntry):
     """Upstream offsets [`start`, `end`) that the offset map leaves out on purpose: MirrorMaker 2 copied there."""
 
-    KIND: ClassVar[str] = "map-hole"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "start")
+    KIND = "map-hole"
+    IDENTITY = ("topic", "topic_id", "partition", "start")
     topic: str
     topic_id: str
     partition: int
@@ -89,8 +89,8 @@ class FlowClaim(LedgerEntry):
     names a person, and `reason` their reason.
     """
 
-    KIND: ClassVar[str] = "flow-claim"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("flow",)
+    KIND = "flow-claim"
+    IDENTITY = ("flow",)
     flow: str
     source_cluster_id: str
     target_cluster_id: str
@@ -106,8 +106,8 @@ class ReverseFlow(LedgerEntry):
     Written before the first record is left out.  If that ledger is lost, it is unknown which records to leave out.
     """
 
-    KIND: ClassVar[str] = "reverse-flow"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("ledger_topic_id",)
+    KIND = "reverse-flow"
+    IDENTITY = ("ledger_topic_id",)
     ledger_topic: str
     ledger_topic_id: str
     since_ms: int

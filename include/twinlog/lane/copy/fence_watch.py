@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from twinlog.batches.record import key_and_value, read_records
@@ -49,9 +48,7 @@ class FenceWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()  # the thread ends with the answer that it waits for
 
     def _listen(self) -> None:
