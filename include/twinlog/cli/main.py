@@ -46,7 +46,6 @@ from twinlog.cli.replication.forget import forget
 from twinlog.cli.replication.pause import pause, resume
 from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
-from twinlog.cli.replication.transform import transform
 from twinlog.cli.say import say
 from twinlog.config.flow.load import LENIENT
 from twinlog.errors import ExitCode
@@ -94,7 +93,6 @@ NAMES = {import_files: "import", show_topic: "show"}
 COMMANDS: Mapping[str, tuple[Any, ...]] = {
     "Replicate": (
         run,
-        transform,
         pause,
         resume,
         rebuild,

@@ -32,8 +32,8 @@ from twinlog.protocol.brokers import Brokers
 PAUSED = "paused"
 """Code of the error for a flow that was found paused behind the fence."""
 
-BY_HAND = re.compile(r"(alter|skip)-[0-9a-f]{8}")
-"""Run ids of a person's commands that take a flow for a moment: `twinlog offsets alter`, `twinlog quarantine skip`."""
+BY_HAND = re.compile(r"alter-[0-9a-f]{8}")
+"""Run ids of `twinlog offsets alter`, by which a person takes a flow for a moment."""
 
 TAKING_SECONDS = 2.0
 """How long another driver may need from its first fenced lane to its name in the ledger."""

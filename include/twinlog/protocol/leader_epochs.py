@@ -115,7 +115,7 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     never decrease within a log.  Returns None if the leader does not let us look.
     """
     for offset in (read.next_offset - 1, read.next_offset):  # everything before the latter may be deleted
-        block = first_batch(connection, partition, offset)
+        block = _first_batch(connection, partition, offset)
         if block is None:
             return None
         if len(block) >= HEADER_BYTES and not is_old(block):
@@ -125,12 +125,10 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     return True  # no batch to inspect yet: a lane asks again when there is one
 
 
-def first_batch(
-    connection: Connection, partition: TopicPartition, offset: int, most_bytes: int = 1
-) -> memoryview | None:
-    """Fetch the first batch at or behind an offset, as it lies in the log and unverified, and `most_bytes` at least.
+def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
+    """Fetch the first batch at or behind an offset, as it lies in the log and unverified.
 
-    A segment of the log may end before.  Empty if there is no batch, None if the request is refused.
+    Empty if there is no batch, None if the request is refused.
     """
     topic = kafka_python.FETCH.request.FetchTopic
     wanted = topic.FetchPartition(
@@ -138,14 +136,14 @@ def first_batch(
         current_leader_epoch=-1,
         fetch_offset=offset,
         log_start_offset=-1,
-        partition_max_bytes=most_bytes,  # brokers return at least one whole batch
+        partition_max_bytes=1,  # brokers return at least one whole batch
     )
     answer = connection.call(
         kafka_python.FETCH,
         replica_id=_CONSUMER,
         max_wait_ms=0,
         min_bytes=0,
-        max_bytes=most_bytes,
+        max_bytes=1,
         isolation_level=0,
         session_id=0,
         session_epoch=-1,

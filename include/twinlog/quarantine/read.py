@@ -13,7 +13,6 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.ledger.records import GapCause
 from twinlog.kafka_types import OfIncarnation, TopicPartition
 from twinlog.logs.partition_reader import Lost, PartitionReader
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
@@ -52,10 +51,9 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined(OfIncarnation):
-    """A record of the source that the target cannot hold, or a damaged batch, and so is not in the copy.
+    """A record of the source that the target cannot hold, and so is not in the copy.
 
-    `offset` is upstream; `last_offset` is a batch's last one, None for a record.  `place` names where its bytes are on
-    the target, "" for nowhere.
+    `offset` is upstream.  `place` names where its bytes are on the target, "" for nowhere.
     """
 
     topic: str
@@ -64,7 +62,6 @@ class Quarantined(OfIncarnation):
     offset: int
     reason: str
     state: Kept
-    last_offset: int | None = None
     place: str = ""
     size: int | None = None
     at_ms: int | None = None
@@ -92,12 +89,6 @@ def rows(quarantine_topic: str, ledger: Ledger, held: Iterable[Aside]) -> tuple[
     for note in ledger.quarantined:
         origin = Origin(*note.life, note.offset)
         found[origin] = Quarantined(*origin, note.reason, Kept.GONE, at_ms=note.at_ms)
-    for gap in ledger.gaps:
-        if gap.cause is GapCause.QUARANTINE:
-            origin = Origin(*gap.life, gap.first_offset)
-            found[origin] = Quarantined(
-                *origin, "damaged", Kept.GONE, last_offset=gap.last_offset, at_ms=gap.at_ms
-            )
     for aside in held:
         origin = aside.origin
         known = found.get(origin) or Quarantined(*origin, aside.reason, Kept.UNLISTED)

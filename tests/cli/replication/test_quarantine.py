@@ -38,9 +38,3 @@ def test_the_list_says_what_where_why_and_since_when(ask, monkeypatch) -> None:
         code,
         *(row[name] for name in ("topic", "offset", "reason", "state", "place", "at_ms")),
     )
-
-
-def test_a_batch_is_named_by_an_offset(ask) -> None:
-    """A topic that the flow does not have is a mistake in the command, and changes nothing."""
-    code, document, _ = ask("skip", "--topic", "other", "--partition", "0", "--offset", "3")
-    assert (2, True) == (code, "replicates no topic other" in document["error"]["message"])

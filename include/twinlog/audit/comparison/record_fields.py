@@ -83,24 +83,22 @@ def differing(left: RawRecord, right: RawRecord) -> tuple[DifferenceKind, ...]:
     return tuple(kinds)
 
 
-def excerpt(record: RawRecord, most: int = SHOWN_BYTES) -> Excerpt:
-    """Show a record; at most `most` bytes of its key, of its value and of each header."""
+def excerpt(record: RawRecord) -> Excerpt:
+    """Show a record: its key, its value and ten headers."""
     fields = fields_of(record.rest)
     return Excerpt(
-        key=shown(fields.key, most),
-        value=shown(fields.value, most),
-        headers=tuple(
-            (shown(name, most) or "", shown(content, most)) for name, content in fields.headers[:10]
-        ),
+        key=shown(fields.key),
+        value=shown(fields.value),
+        headers=tuple((shown(name) or "", shown(content)) for name, content in fields.headers[:10]),
         timestamp=record.timestamp,
     )
 
 
-def shown(content: bytes | None, most: int = SHOWN_BYTES) -> str | None:
-    """Write bytes as JSON text if they are printable text, else as `0x...`; at most `most` of them."""
+def shown(content: bytes | None) -> str | None:
+    """Write bytes as JSON text if they are printable text, else as `0x...`; at most SHOWN_BYTES of them."""
     if content is None:
         return None
-    head, more = content[:most], len(content) - most
+    head, more = content[:SHOWN_BYTES], len(content) - SHOWN_BYTES
     try:
         text = head.decode()
         written = json.dumps(text, ensure_ascii=False) if text.isprintable() else f"0x{head.hex()}"

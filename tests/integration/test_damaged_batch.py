@@ -1,4 +1,4 @@
-"""A batch that is damaged on disk is written aside by name, and its partition goes on: on real brokers."""
+"""A batch that is damaged on disk is left out by a person, and its partition goes on: on real brokers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.batches.header import HEADER_BYTES
 from twinlog.cluster.api import open_clusters
-from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import GapCause
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.quarantine import read as quarantine
-from twinlog.quarantine import skip
-from twinlog.quarantine.skip import SkipRequest
+from twinlog.lifecycle import alter
+from twinlog.lifecycle.alter import AlterRequest
 from twinlog.state.ledger import read_ledger
 from twinlog.topics import pauses
 
@@ -46,59 +44,35 @@ def batch_starts(folder: Path, topic: str) -> list[int]:
     return starts
 
 
-def test_a_damaged_batch_is_skipped_by_name(
+def test_a_person_goes_on_behind_a_damaged_batch(
     cluster_b: Any, tmp_path: Path, unique_topic: Callable[[str], str]
 ) -> None:
-    """The partition stops in front of it; a person names it; its bytes and a gap remain, and the rest arrives.
-
-    The audit is equal, and a group goes on behind it.
-    """
+    """The partition stops in front of it; `offsets alter` goes on behind it, a gap remains, and the rest arrives."""
     folder = tmp_path / "kafka"
     with EmbeddedKafka("damaged", folder) as source:
         topic = create_topic(source, unique_topic("damaged"))
         for first in (0, 5, 10):
             produce(source, topic, values(first, 5))
         source.stop()
-        begin, end = batch_starts(folder, topic)[1:3]
-        flip(folder, topic, begin + HEADER_BYTES + 20)
+        flip(folder, topic, batch_starts(folder, topic)[1] + HEADER_BYTES + 20)
         source.start()
         flow = flow_of(tmp_path, source, cluster_b, [topic], alias="DAMAGED")
         stopped = cycle(flow)
         assert [("corrupt-batch", 5)] == [(it.error_code, it.copied_records) for it in stopped.partitions]
-        asked = SkipRequest(topic, 0, 7, "ann", "damaged on its only replica")
         with open_clusters(flow) as clusters:
-            seen = skip.preview(flow, clusters, asked)
-            assert (5, 9, end - begin, "corrupt-batch", False) == (
-                seen.first_offset,
-                seen.last_offset,
-                seen.bytes,
-                seen.why,
-                seen.changed,
-            )
-            with pytest.raises(TerminalError, match="may copy"):
-                skip.run(flow, clusters, asked)
             pauses.pause(flow, clusters.target, topics=[topic], by="ann", reason="damage")
-            assert skip.run(flow, clusters, asked).changed
-            with pytest.raises(TerminalError, match="is not in it"):
-                skip.run(flow, clusters, asked)
+            assert alter.run(flow, clusters, AlterRequest(topic, 0, "10", "ann", "damaged")).changed
             pauses.resume(flow, clusters.target, topics=[topic], by="ann", reason="")
         produce(source, topic, values(15, 5))
         assert "done" == cycle(flow).state
         assert [*values(0, 5), *values(10, 10)] == read(cluster_b, f"DAMAGED.{topic}")
         with open_clusters(flow) as clusters:
             ledger = read_ledger(flow, clusters.target)
-            (listed,) = quarantine.listed(flow, clusters)
             audited = audit.run(flow, clusters, LocalAuditRunner())
-        assert [(5, 9, GapCause.QUARANTINE, True)] == [
+        assert [(5, 9, GapCause.OFFSETS_ALTERED, True)] == [
             (it.first_offset, it.last_offset, it.cause, it.copied_past) for it in ledger.gaps
         ]
         assert [(5, 10, "ann")] == [(it.from_offset, it.to_offset, it.by) for it in ledger.altered]
-        assert (5, 9, "held", "corrupt-batch") == (
-            listed.offset,
-            listed.last_offset,
-            listed.state,
-            listed.reason,
-        )
         assert ("equal", 15) == (audited.verdict.value, audited.compared)
 
 
@@ -123,10 +97,10 @@ def twinlog(file: Path, *words: str) -> None:
 
 
 @pytest.mark.long
-def test_a_batch_is_skipped_while_its_flow_is_followed(
+def test_a_batch_is_left_out_while_its_flow_is_followed(
     cluster_b: Any, tmp_path: Path, unique_topic: Callable[[str], str]
 ) -> None:
-    """Pause the topic, skip, resume: the process that follows goes on with it, and never stopped the other topic."""
+    """Pause the topic, alter, resume: the process that follows goes on with it, and never stopped the other topic."""
     folder = tmp_path / "kafka"
     with EmbeddedKafka("hurt", folder) as source:
         bad, good = create_topic(source, unique_topic("bad")), create_topic(source, unique_topic("good"))
@@ -143,8 +117,8 @@ def test_a_batch_is_skipped_while_its_flow_is_followed(
             wait_until(lambda: values(0, 5) == copied(cluster_b, f"HURT.{good}"), 60)
             topic = "--topic", bad
             twinlog(file, "pause", *topic, "--reason", "damage")
-            place = "--topic", bad, "--partition", "0", "--offset", "5"
-            twinlog(file, "quarantine", "skip", *place, "--reason", "damage", "--execute")
+            place = "--topic", bad, "--partition", "0", "--to", "10"
+            twinlog(file, "offsets", "alter", *place, "--reason", "damage", "--execute")
             produce(source, good, values(5, 5))
             wait_until(lambda: values(0, 10) == copied(cluster_b, f"HURT.{good}"), 60)
             assert values(0, 5) == copied(cluster_b, f"HURT.{bad}")
