@@ -34,7 +34,6 @@ from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
-
 NOT_PAUSED = "not-paused"
 """Code of the error for a flow that may copy while it is to be changed."""
 
