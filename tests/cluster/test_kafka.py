@@ -21,13 +21,14 @@ from twinlog.config.security.connection import (
 )
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.kafka_types import TopicPartition
+from twinlog.lab.kafka.broker import EmbeddedKafka
 
 pytestmark = pytest.mark.integration
 
 
 def open_cluster(bootstrap: str, alias: str = "A") -> KafkaCluster:
-    host, _, port = bootstrap.partition(",")[0].rpartition(":")
-    return KafkaCluster(ClusterSettings(alias, bootstrap, ConnectionSettings(alias, ((host, int(port)),))))
+    hosts = tuple((host, int(port)) for host, _, port in (it.rpartition(":") for it in bootstrap.split(",")))
+    return KafkaCluster(ClusterSettings(alias, bootstrap, ConnectionSettings(alias, hosts)))
 
 
 @pytest.fixture
@@ -197,3 +198,18 @@ def of_their_own(cluster: Cluster, names: list[str]) -> list[tuple[str, str]]:
         for it in configs.values()
         if it.source is ConfigSource.TOPIC
     ]
+
+
+@pytest.mark.long
+def test_one_dead_broker_of_three_keeps_no_question(tmp_path):
+    """Two clients know it as the controller; brokers call it so to new ones, too, until its session ends."""
+    with EmbeddedKafka("three", tmp_path / "kafka", nodes=3) as brokers:
+        writer, reader = (open_cluster(brokers.bootstrap_servers) for _ in range(2))
+        for it in (writer, reader):
+            while it.session.admin.list_topics(timeout=10).controller_id != 1:
+                pass
+        brokers.kill(1)
+        started = time.monotonic()
+        reader.describe_topics(["orders"])
+        assert time.monotonic() - started < 20
+        writer.create_topics([NewTopic("orders", 1, 2)]).require()

@@ -1,7 +1,9 @@
 """Waiting for answers, without brokers."""
 
+import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
@@ -17,6 +19,14 @@ def session(monkeypatch) -> Session:
     """A session whose cluster does not exist, and that gives up soon."""
     monkeypatch.setattr(session_module, "GIVE_UP_SECONDS", 0.2)
     return Session("A", {"bootstrap.servers": "127.0.0.1:1"})
+
+
+@pytest.fixture
+def silent(monkeypatch) -> Iterator[Session]:
+    """A session whose cluster takes connections and never answers, and that gives up soon."""
+    monkeypatch.setattr(session_module, "GIVE_UP_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield Session("A", {"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
 
 
 def asked(item: str) -> Asked:
@@ -35,14 +45,14 @@ def done(value=None, error: KafkaError | None = None) -> Future:
 def test_one_refusal_does_not_lose_the_other_answers(session):
     """Each item is either found or refused."""
     futures = {"a": done(1), "b": done(error=KafkaError(KafkaError.INVALID_CONFIG))}
-    answers = session.answers(futures, asked)
+    answers = session.answers(lambda _: futures, asked)
     assert {"a": 1} == answers.found
     assert {"b"} == set(answers.refused)
 
 
 def test_require_raises_the_first_refusal(session):
     """Who needs all of them hears why one is missing."""
-    answers = session.answers({"b": done(error=KafkaError(KafkaError.INVALID_CONFIG))}, asked)
+    answers = session.answers(lambda _: {"b": done(error=KafkaError(KafkaError.INVALID_CONFIG))}, asked)
     with pytest.raises(ClusterRefused, match="A would not look at b"):
         answers.require()
 
@@ -51,7 +61,7 @@ def test_a_dead_cluster_is_noticed_before_the_request_times_out(session):
     """The wait ends soon after the client library has lost all brokers, and says what it heard."""
     started = time.monotonic()
     with pytest.raises(ClusterUnreachable, match=r"cluster A cannot be reached: .*Connection refused"):
-        session.answer(Future(), asked("the cluster"))
+        session.answer(lambda _: Future(), asked("the cluster"))
     assert time.monotonic() - started < 20
 
 
@@ -59,7 +69,7 @@ def test_a_bad_login_is_not_called_silence(session):
     """A cluster that answers "who are you" is refusing, which no retry mends."""
     session._heard(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
     with pytest.raises(ClusterRefused, match="does not accept the login") as caught:
-        session.answer(Future(), asked("the cluster"))
+        session.answer(lambda _: Future(), asked("the cluster"))
     assert "authentication" == caught.value.code
 
 
@@ -67,15 +77,15 @@ def test_a_failed_handshake_points_to_the_tls_settings(session):
     """TLS trouble has its own line."""
     session._heard(KafkaError(KafkaError._SSL, "certificate verify failed"))
     with pytest.raises(ClusterRefused, match="TLS handshake"):
-        session.answer(Future(), asked("the cluster"))
+        session.answer(lambda _: Future(), asked("the cluster"))
 
 
 def test_after_silence_the_next_question_finds_the_cluster_anew(session):
     """The client library keeps to a controller that is dead; a refusal of one item is no silence."""
     before = session.admin
-    session.answers({"a": done(error=KafkaError(KafkaError.INVALID_CONFIG))}, asked)
+    session.answers(lambda _: {"a": done(error=KafkaError(KafkaError.INVALID_CONFIG))}, asked)
     assert before is session.admin
-    answers = session.answers({"a": done(error=KafkaError(KafkaError._TIMED_OUT))}, asked)
+    answers = session.answers(lambda _: {"a": done(error=KafkaError(KafkaError._TIMED_OUT))}, asked)
     assert isinstance(answers.refused["a"], ClusterUnreachable)
     assert before is not session.admin
 
@@ -83,10 +93,10 @@ def test_after_silence_the_next_question_finds_the_cluster_anew(session):
 def test_a_cluster_that_came_back_is_not_judged_by_its_silence(session):
     """A question behind a hopeless one has its own time to be answered: whoever follows asks for weeks."""
     with pytest.raises(ClusterUnreachable):
-        session.answer(Future(), asked("the cluster"))
+        session.answer(lambda _: Future(), asked("the cluster"))
     late: Future = Future()
     threading.Timer(0.1, late.set_result, ["back"]).start()
-    assert "back" == session.answer(late, asked("the cluster"))
+    assert "back" == session.answer(lambda _: late, asked("the cluster"))
 
 
 @pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._AUTHENTICATION])
@@ -94,7 +104,60 @@ def test_a_refusal_at_the_door_is_no_verdict_for_ever(session, code):
     """A certificate or a password may be mended meanwhile: the next question knocks anew."""
     session._heard(KafkaError(code, "not you"))
     with pytest.raises(ClusterRefused):
-        session.answer(Future(), asked("the cluster"))
+        session.answer(lambda _: Future(), asked("the cluster"))
     late: Future = Future()
     threading.Timer(0.1, late.set_result, ["back"]).start()
-    assert "back" == session.answer(late, asked("the cluster"))
+    assert "back" == session.answer(lambda _: late, asked("the cluster"))
+
+
+def lose_a_broker(session: Session) -> None:
+    session._heard(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+
+
+def test_a_question_that_a_lost_broker_keeps_is_asked_again_by_a_new_client(silent):
+    """The client library waits for the controller it knows."""
+    clients = []
+
+    def send(admin):
+        clients.append(admin)
+        if len(clients) == 1:
+            lose_a_broker(silent)
+            return {"a": Future()}
+        return {"a": done(1)}
+
+    assert {"a": 1} == silent.answers(send, asked).found
+    assert 2 == len(set(clients))
+
+
+def test_what_changes_something_is_sent_once(silent):
+    """A broker may still hold the first request."""
+    sent, late = [], Future()
+
+    def send(admin):
+        sent.append(admin)
+        lose_a_broker(silent)
+        threading.Timer(0.5, late.set_result, ["done"]).start()
+        return {"a": late}
+
+    assert {"a": "done"} == silent.answers(send, asked, changes=True).found
+    assert 1 == len(sent)
+
+
+@pytest.mark.parametrize(
+    ("said", "tries"),
+    [
+        ("Timed out waiting for controller", 2),
+        ("Failed while waiting for controller: Local: Timed out", 2),
+        ("Timed out waiting for response from broker", 1),
+    ],
+)
+def test_what_was_never_sent_is_asked_again(silent, said, tries):
+    """The client library says how far it came."""
+    sent = []
+
+    def send(admin):
+        sent.append(admin)
+        return {"a": done(1) if len(sent) > 1 else done(error=KafkaError(KafkaError._TIMED_OUT, said))}
+
+    silent.answers(send, asked, changes=True)
+    assert tries == len(sent)

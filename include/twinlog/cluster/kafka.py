@@ -52,8 +52,8 @@ def _by_requests(ask: Callable[Concatenate[Brokers, P], R]) -> Method[P, R]:
 class KafkaCluster:
     """One cluster, as `twinlog.cluster.api.Cluster` promises it; connects at the first question.
 
-    Every method answers or raises within 30 s: ClusterUnreachable, ClusterRefused.  With `written`, brokers that are
-    too old for a target are refused before anything is changed there.
+    Every method answers or raises within a minute: ClusterUnreachable, ClusterRefused.  With `written`, brokers that
+    are too old for a target are refused before anything is changed there.
     """
 
     def __init__(self, settings: ClusterSettings, *, written: bool = False) -> None:

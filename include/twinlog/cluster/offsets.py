@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import IsolationLevel
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session
 from twinlog.cluster.values import Answers, PartitionOffsets
@@ -80,13 +80,16 @@ def _ask(
 def _ask_once(
     session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
 ) -> Answers[TopicPartition, int]:
-    futures: dict[TopicPartition, Any] = {}
-    for first in range(0, len(partitions), ASKED_AT_ONCE):
-        asked = {ClientPartition(*it): spec for it in partitions[first : first + ASKED_AT_ONCE]}
-        futures |= by_partition(
-            session.admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_SECONDS)
-        )
-    answers = session.answers(futures, lambda it: _asked(session, it))
+    def send(admin: AdminClient) -> dict[TopicPartition, Any]:
+        futures: dict[TopicPartition, Any] = {}
+        for first in range(0, len(partitions), ASKED_AT_ONCE):
+            asked = {ClientPartition(*it): spec for it in partitions[first : first + ASKED_AT_ONCE]}
+            futures |= by_partition(
+                admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_SECONDS)
+            )
+        return futures
+
+    answers = session.answers(send, lambda it: _asked(session, it))
     return Answers({it: info.offset for it, info in answers.found.items()}, answers.refused)
 
 

@@ -3,6 +3,11 @@
 librdkafka keeps on trying to connect until a request times out. Its error callback knows sooner. If it has said that
 no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting. The next question has
 a client of its own: the cluster may be back, and a run in follow mode asks for weeks.
+
+If it has said that one broker is gone, the question is asked again by a new client. librdkafka keeps to the controller
+it knows, waits for it to come back, and learns of another one only with the next periodic metadata
+(topic.metadata.refresh.interval.ms, five minutes). To clients, brokers call any broker the controller, also one that
+has just died, until its session ends (nine seconds).
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from twinlog.protocol.socket import login
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+Send = Callable[[AdminClient], Mapping[K, Future[V]]]
 REQUEST_SECONDS = 25.0
 GIVE_UP_SECONDS = 5.0
 POLL_SECONDS = 0.02
@@ -44,6 +50,8 @@ UNREACHABLE = frozenset({
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
 })
+AT_HOME = "waiting for controller"
+"""What librdkafka says of the request that timed out: it was not sent (rdkafka_admin.c)."""
 NOT_THERE = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 BAD_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 UNKNOWN_TOPIC = frozenset({
@@ -129,18 +137,24 @@ class Session:
     def __init__(self, alias: str, properties: Mapping[str, Any]) -> None:
         self.alias = alias
         self._trouble_since: float | None = None
+        self._broker_lost_since: float | None = None
         self._reason = "no broker answered"
         self._verdict: TwinlogError | None = None
         self._properties = {**properties, "error_cb": self._heard, "log_level": 0}
         self.admin = AdminClient(self._properties)
 
-    def answers(self, futures: Mapping[K, Future[V]], asked: Callable[[K], Asked]) -> Answers[K, V]:
-        """Wait for all futures and sort them into found and refused.
+    def answers(
+        self, send: Send[K, V], asked: Callable[[K], Asked], *, changes: bool = False
+    ) -> Answers[K, V]:
+        """Send a request, wait for all of its futures and sort them into found and refused.
+
+        What changes something is asked again only if it was never sent: a broker may still hold the first request, and
+        must not do it after what follows.
 
         Raises ClusterUnreachable if the cluster as a whole does not answer, ClusterRefused if it does not accept the
         login or its TLS handshake fails.
         """
-        self._wait(futures.values())
+        futures = self._ask(send, changes=changes)
         found: dict[K, V] = {}
         refused: dict[K, TwinlogError] = {}
         for item, future in futures.items():
@@ -153,32 +167,46 @@ class Session:
             self._begin_anew()
         return Answers(found, refused)
 
-    def answer(self, future: Future[V], asked: Asked) -> V:
-        """Wait for one future and return its value.
+    def answer(self, send: Callable[[AdminClient], Future[V]], asked: Asked) -> V:
+        """Send a request that has one future, and return its value.
 
         Raises the cluster's refusal.
         """
-        return self.answers({asked.resource: future}, lambda _: asked).require()[asked.resource]
+        answers = self.answers(lambda admin: {asked.resource: send(admin)}, lambda _: asked)
+        return answers.require()[asked.resource]
 
     def _begin_anew(self) -> None:
-        """Make a new client, so that the next question finds the cluster anew.
-
-        librdkafka keeps to the controller it knows. If that broker is dead, it waits for it to come back, and learns
-        of another one only with the next periodic metadata (topic.metadata.refresh.interval.ms, five minutes).
-        """
-        self._trouble_since = self._verdict = None
+        """Make a new client, so that the next question finds the cluster anew."""
+        self._forget_trouble()
         self.admin = AdminClient(self._properties)
 
-    def _wait(self, futures: Iterable[Future[Any]]) -> None:
+    def _forget_trouble(self) -> None:
+        self._trouble_since = self._broker_lost_since = self._verdict = None
+
+    def _ask(self, send: Send[K, V], *, changes: bool) -> Mapping[K, Future[V]]:
+        """Send a request, and again by new clients for `REQUEST_SECONDS`; the last time it is waited for to its end."""
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while True:
+            last, futures = time.monotonic() > deadline, send(self.admin)
+            done = self._wait(futures.values(), may_leave=not last and not changes)
+            if last or (done and not any(map(_never_sent, futures.values()))):
+                return futures
+            self._begin_anew()
+
+    def _wait(self, futures: Iterable[Future[Any]], *, may_leave: bool) -> bool:
+        """Wait until all are done; return False if a broker is lost and a new client should rather ask."""
         pending = list(futures)
         while pending := [future for future in pending if not future.done()]:
             wait_for(pending[-1:], timeout=POLL_SECONDS)  # futures are answered in a row, as a rule
             self.admin.poll(0)
             self._stop_if_hopeless()
-        self._trouble_since = self._verdict = None
+            if may_leave and self._trouble_since is None and _too_long(self._broker_lost_since):
+                return False
+        self._forget_trouble()
+        return True
 
     def _stop_if_hopeless(self) -> None:
-        if self._trouble_since is not None and time.monotonic() - self._trouble_since > GIVE_UP_SECONDS:
+        if _too_long(self._trouble_since):
             verdict = self._verdict or unreachable(self.alias, self._reason)
             self._begin_anew()
             raise verdict
@@ -191,8 +219,19 @@ class Session:
             self._verdict = tls_failed(self.alias, error.str())
         elif error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._reason = error.str()
+            self._broker_lost_since = self._broker_lost_since or time.monotonic()
             return
         self._trouble_since = self._trouble_since or time.monotonic()
+
+
+def _never_sent(future: Future[Any]) -> bool:
+    """Say whether the client library gave up before it sent a request."""
+    error = kafka_error(future)
+    return error is not None and error.code() == KafkaError._TIMED_OUT and AT_HOME in error.str()
+
+
+def _too_long(since: float | None) -> bool:
+    return since is not None and time.monotonic() - since > GIVE_UP_SECONDS
 
 
 def refused_by(answer: Any, asked: Asked) -> TwinlogError:
@@ -257,11 +296,11 @@ def describe_cluster(session: Session, *, operations: bool = False) -> ClusterDe
 
     Brokers tell the operations only to a user who may DESCRIBE the cluster (KafkaApis).
     """
-    future = session.admin.describe_cluster(
-        include_authorized_operations=operations, request_timeout=REQUEST_SECONDS
-    )
     answer = session.answer(
-        future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
+        lambda admin: admin.describe_cluster(
+            include_authorized_operations=operations, request_timeout=REQUEST_SECONDS
+        ),
+        Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster"),
     )
     allowed = frozenset(operation.name for operation in answer.authorized_operations or ())
     return ClusterDescription(answer.cluster_id or "", len(answer.nodes), allowed)

@@ -21,7 +21,6 @@ class Willing:
     alias = "B"
 
     def __init__(self) -> None:
-        self.admin = self
         self.asked: list[dict[str, int]] = []
 
     def create_partitions(self, wanted, **_):
@@ -36,8 +35,9 @@ class Willing:
         self.asked.append({it.name: len(it.incremental_configs) for it in wanted})
         return dict.fromkeys(wanted)
 
-    def answers(self, futures, _):
-        return Answers(dict.fromkeys(futures))
+    def answers(self, send, _, *, changes):
+        assert changes
+        return Answers(dict.fromkeys(send(self)))
 
 
 class Refusing:
@@ -46,14 +46,15 @@ class Refusing:
     alias = "B"
 
     def __init__(self) -> None:
-        self.admin = self
         self.asked: list[tuple[str, int]] = []
 
     def create_topics(self, wanted, **_):
         self.asked += [(it.topic, it.replication_factor) for it in wanted]
         return {it.topic: it.replication_factor for it in wanted}
 
-    def answers(self, futures, _):
+    def answers(self, send, _, *, changes):
+        assert changes
+        futures = send(self)
         refused = ClusterRefused("too many", kafka_error="INVALID_REPLICATION_FACTOR")
         return Answers(
             {name: None for name, factor in futures.items() if factor <= 2},

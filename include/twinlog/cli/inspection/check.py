@@ -197,9 +197,11 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Na
 def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
     from twinlog.cluster.session import REQUEST_SECONDS, Asked
 
-    future = source.admin.list_consumer_groups(request_timeout=REQUEST_SECONDS)
     try:
-        listed = source.answer(future, Asked(source.alias, "list", "groups", "DESCRIBE on groups"))
+        listed = source.answer(
+            lambda admin: admin.list_consumer_groups(request_timeout=REQUEST_SECONDS),
+            Asked(source.alias, "list", "groups", "DESCRIBE on groups"),
+        )
     except ClusterRefused:  # `_refused` tells of it, and the flow copies without
         return ()
     return tuple(sorted(group.group_id for group in listed.valid if flow.follows_group(group.group_id)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from confluent_kafka import admin as kafka_admin
 
@@ -30,9 +31,12 @@ def topic_configs(session: Session, names: Iterable[str]) -> Answers[str, Mappin
     }
     if not resources:
         return Answers({})
-    futures = session.admin.describe_configs(list(resources), request_timeout=REQUEST_SECONDS)
-    by_name = {resources[resource]: future for resource, future in futures.items()}
-    answers = session.answers(by_name, lambda name: _asked(session, name))
+    answers = session.answers(
+        lambda admin: _by_name(
+            resources, admin.describe_configs(list(resources), request_timeout=REQUEST_SECONDS)
+        ),
+        lambda name: _asked(session, name),
+    )
     return Answers({name: parse_configs(entries) for name, entries in answers.found.items()}, answers.refused)
 
 
@@ -70,13 +74,23 @@ def _alter_at_once(
     session: Session, changes: Mapping[str, Mapping[str, str | None]]
 ) -> Answers[TopicConfig, None]:
     resources = {_alteration(name, values): name for name, values in changes.items()}
-    futures = session.admin.incremental_alter_configs(list(resources), request_timeout=REQUEST_SECONDS)
-    by_name = {resources[resource]: future for resource, future in futures.items()}
-    answers = session.answers(by_name, lambda name: _asked_to_alter(session, name, changes[name]))
+    answers = session.answers(
+        lambda admin: _by_name(
+            resources, admin.incremental_alter_configs(list(resources), request_timeout=REQUEST_SECONDS)
+        ),
+        lambda name: _asked_to_alter(session, name, changes[name]),
+        changes=True,
+    )
     return Answers(
         {(name, key): None for name in answers.found for key in changes[name]},
         {(name, key): error for name, error in answers.refused.items() for key in changes[name]},
     )
+
+
+def _by_name(
+    names: Mapping[kafka_admin.ConfigResource, str], futures: Mapping[kafka_admin.ConfigResource, Any]
+) -> dict[str, Any]:
+    return {names[resource]: future for resource, future in futures.items()}
 
 
 def _one_by_one(

@@ -168,8 +168,10 @@ def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, Grou
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return Answers({})
-    futures = session.admin.describe_consumer_groups(wanted, request_timeout=REQUEST_SECONDS)
-    answers = session.answers(futures, lambda name: _asked(session.alias, name))
+    answers = session.answers(
+        lambda admin: admin.describe_consumer_groups(wanted, request_timeout=REQUEST_SECONDS),
+        lambda name: _asked(session.alias, name),
+    )
     missing = {
         name
         for name, error in answers.refused.items()

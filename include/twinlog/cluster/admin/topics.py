@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import admin as kafka_admin
+from confluent_kafka.admin import AdminClient
 
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster, refusal, requests
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
@@ -46,10 +49,12 @@ def describe_topics(session: Session, names: Iterable[str]) -> Answers[str, Topi
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return Answers({})
-    futures = session.admin.describe_topics(
-        TopicCollection(wanted), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+    answers = session.answers(
+        lambda admin: admin.describe_topics(
+            TopicCollection(wanted), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+        ),
+        lambda name: _asked(session, "describe", name, "DESCRIBE"),
     )
-    answers = session.answers(futures, lambda name: _asked(session, "describe", name, "DESCRIBE"))
     return Answers({name: parse_description(it) for name, it in answers.found.items()}, answers.refused)
 
 
@@ -114,14 +119,22 @@ def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogEr
     refused: dict[str, TwinlogError] = {}
     # A creation makes a metadata record for the topic, and one for each partition and each config.
     for request in requests(topics, lambda it: 1 + it.partitions + len(it.configs)):
-        futures = session.admin.create_topics(
-            [_new_topic(topic) for topic in request],
-            operation_timeout=REQUEST_SECONDS,
-            request_timeout=REQUEST_SECONDS,
+        answers = session.answers(
+            partial(_send_creation, request),
+            lambda name: _asked(session, "create", name, "CREATE"),
+            changes=True,
         )
-        answers = session.answers(futures, lambda name: _asked(session, "create", name, "CREATE"))
         refused |= {name: it for name, it in answers.refused.items() if not _says(it, "TOPIC_ALREADY_EXISTS")}
     return refused
+
+
+def _send_creation(topics: Sequence[NewTopic], admin: AdminClient) -> Mapping[str, Future[None]]:
+    sent: Mapping[str, Future[None]] = admin.create_topics(
+        [_new_topic(topic) for topic in topics],
+        operation_timeout=REQUEST_SECONDS,
+        request_timeout=REQUEST_SECONDS,
+    )
+    return sent
 
 
 def _says(error: TwinlogError | None, kafka_error: str) -> bool:
@@ -136,18 +149,26 @@ def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[st
     done: list[str] = []
     failed: dict[str, TwinlogError] = {}
     for request in requests(counts.items(), lambda item: item[1]):  # each partition makes one metadata record
-        futures = session.admin.create_partitions(
-            [kafka_admin.NewPartitions(name, count) for name, count in request],
-            operation_timeout=REQUEST_SECONDS,
-            request_timeout=REQUEST_SECONDS,
+        answers = session.answers(
+            partial(_send_growth, request),
+            lambda name: _asked(session, "add partitions to", name, "ALTER"),
+            changes=True,
         )
-        answers = session.answers(futures, lambda name: _asked(session, "add partitions to", name, "ALTER"))
         done += answers.found
         failed |= answers.refused
     grown = _grown_already(session, failed, counts)
     refused = {name: error for name, error in failed.items() if name not in grown}
     shown = wait_until_shown(session, {name: counts[name] for name in (*done, *grown)})
     return Answers(shown.found, refused | dict(shown.refused))
+
+
+def _send_growth(counts: Sequence[tuple[str, int]], admin: AdminClient) -> Mapping[str, Future[None]]:
+    sent: Mapping[str, Future[None]] = admin.create_partitions(
+        [kafka_admin.NewPartitions(name, count) for name, count in counts],
+        operation_timeout=REQUEST_SECONDS,
+        request_timeout=REQUEST_SECONDS,
+    )
+    return sent
 
 
 def _grown_already(
@@ -164,10 +185,13 @@ def delete_topics(session: Session, names: Iterable[str]) -> Answers[str, None]:
     wanted = list(names)
     if not wanted:
         return Answers({})
-    futures = session.admin.delete_topics(
-        wanted, operation_timeout=REQUEST_SECONDS, request_timeout=REQUEST_SECONDS
+    return session.answers(
+        lambda admin: admin.delete_topics(
+            wanted, operation_timeout=REQUEST_SECONDS, request_timeout=REQUEST_SECONDS
+        ),
+        lambda name: _asked(session, "delete", name, "DELETE"),
+        changes=True,
     )
-    return session.answers(futures, lambda name: _asked(session, "delete", name, "DELETE"))
 
 
 def wait_until_shown(
@@ -229,11 +253,14 @@ def delete_records(session: Session, at: TopicPartition, before: int) -> None:
 
     Raises the cluster's refusal.
     """
-    futures = session.admin.delete_records(
-        [ClientPartition(at.topic, at.partition, before)], request_timeout=REQUEST_SECONDS
-    )
     asked = _asked(session, "delete records of", at.topic, "DELETE")
-    session.answers(futures, lambda _: asked).require()
+    session.answers(
+        lambda admin: admin.delete_records(
+            [ClientPartition(at.topic, at.partition, before)], request_timeout=REQUEST_SECONDS
+        ),
+        lambda _: asked,
+        changes=True,
+    ).require()
 
 
 def _new_topic(topic: NewTopic) -> kafka_admin.NewTopic:

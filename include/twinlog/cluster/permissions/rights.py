@@ -154,7 +154,7 @@ def _topics(
         yield Resource(Kind.TOPIC, topic.name), _answer(WRITE, denied=denied)
 
 
-Futures = Mapping[Any, Future[Any]]
+Asking = Callable[[kafka_admin.AdminClient, Sequence[str]], Mapping[Any, Future[Any]]]
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 TOPIC_OPERATIONS = CLUSTER_OPERATIONS | {"READ", "WRITE", "CREATE", "DELETE"}
 
@@ -238,13 +238,13 @@ def _missing_topics(
     for operation, ask in ASKING.items():
         if operation not in wanted or not names:
             continue
-        for name, denied in _denied(session, ask(session.admin, names)).items():
+        for name, denied in _denied(session, ask, names).items():
             resource, more = Resource(Kind.TOPIC, name), _answer(frozenset({operation}), denied=denied)
             rights[resource] = _both(rights.get(resource, Rights()), more)
     return rights
 
 
-ASKING: Mapping[str, Callable[[kafka_admin.AdminClient, Sequence[str]], Futures]] = {
+ASKING: Mapping[str, Asking] = {
     "CREATE": lambda admin, names: admin.create_topics(
         [kafka_admin.NewTopic(name, num_partitions=1) for name in names],
         validate_only=True,
@@ -275,11 +275,11 @@ def _harmless_change(name: str) -> kafka_admin.ConfigResource:
 def _groups(session: Session, names: Sequence[str], *, told: bool) -> dict[Resource, Rights]:
     if not names:
         return {}
-    futures = session.admin.describe_consumer_groups(
-        list(names), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-    )
     answers = session.answers(
-        futures, lambda name: Asked(session.alias, "describe", f"group {name}", "DESCRIBE")
+        lambda admin: admin.describe_consumer_groups(
+            list(names), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+        ),
+        lambda name: Asked(session.alias, "describe", f"group {name}", "DESCRIBE"),
     )
     both, rights = frozenset({"READ", "DESCRIBE"}), {}
     for name, found in answers.found.items():
@@ -297,10 +297,11 @@ def _cluster(session: Session) -> Rights:
     return Rights(allowed, CLUSTER_OPERATIONS - allowed)
 
 
-def _denied(session: Session, futures: Futures) -> dict[str, bool]:
+def _denied(session: Session, ask: Asking, names: Sequence[str]) -> dict[str, bool]:
     """Return whether each topic's request was refused for want of a permission; any other answer means it was not."""
     answers = session.answers(
-        futures, lambda item: Asked(session.alias, "ask about", f"topic {_name(item)}", "")
+        lambda admin: ask(admin, names),
+        lambda item: Asked(session.alias, "ask about", f"topic {_name(item)}", ""),
     )
     refused = {_name(item): error.code == "unauthorised" for item, error in answers.refused.items()}
     return {_name(item): False for item in answers.found} | refused
