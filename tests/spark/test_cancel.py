@@ -1,4 +1,4 @@
-"""Cancelling the jobs of one flow, in a session that runs those of others."""
+"""Cancelling the jobs of one flow, in a session that runs those of others: a classic one, or a Connect server's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spec(flow):
     )
 
 def program():
-    FOLDER = sys.argv[1]
+    MASTER, FOLDER = sys.argv[1:]
 
     def began(flow, job):
         # Wait until the job's task runs.  Spark's count of jobs has those of the session's head start, too.
@@ -47,8 +47,8 @@ def program():
         yield pa.RecordBatch.from_arrays([pa.array([0], pa.int32()), pa.array(["done"])], ["lane", "report"])
 
     work = Work(task, str, lambda lanes, why: TransientError(f"{lanes[0].flow} was cancelled"))
-    with session("local[2]") as spark, ThreadPoolExecutor(2) as pool:
-        runner = SparkRunner(spark, work, "local[2]")
+    with session(MASTER) as spark, ThreadPoolExecutor(2) as pool:
+        runner = SparkRunner(spark, work, MASTER)
 
         def begin():
             jobs = {flow: pool.submit(runner.run, [spec(flow)]) for flow in ("A->B", "C->D")}
@@ -59,6 +59,8 @@ def program():
         first, second = begin()
         runner.cancel("A->B")
         print(first.exception().message)
+        time.sleep(1)
+        print(second.done())
         open(f"{FOLDER}/end", "w").close()
         print(second.result())
         os.remove(f"{FOLDER}/end")
@@ -70,14 +72,19 @@ program()
 """
 
 
-def test_a_flow_is_cancelled_without_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("master", ["local", "connect"])
+def test_a_flow_is_cancelled_without_the_others(
+    master: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """`cancel` ended the jobs of all flows of the process for one flow's error."""
+    address = request.getfixturevalue("connect_server") if master == "connect" else "local[2]"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        [sys.executable, "-c", PROGRAM, address, str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
     )
     assert 0 == done.returncode, done.stderr
-    assert ["A->B was cancelled", "('done',)", str(["TransientError"] * 2)] == done.stdout.splitlines()
+    expected = ["A->B was cancelled", "False", "('done',)", str(["TransientError"] * 2)]
+    assert expected == done.stdout.splitlines()
