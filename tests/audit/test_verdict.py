@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from twinlog.audit.problems import NOTHING_COPIED
-from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
+from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of, without_heartbeats
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
@@ -55,6 +55,12 @@ def test_what_is_proved(expected, rows):
     """All that both sides hold, and something at least."""
     parts = [PartitionCoverage(f"t{n}", 0, *it[:2], 0, 7, it[2]) for n, it in enumerate(rows)]
     assert expected is proves(FLOW, parts)
+
+
+def test_heartbeats_prove_nothing_of_a_copy():
+    """A flow that had copied nothing else was 100.0 % proved, and NOT proved."""
+    parts = [PartitionCoverage(topic, 0, 5, 5, 0, 7) for topic in ("heartbeats", "orders")]
+    assert (tuple(parts[1:]), False) == (without_heartbeats(FLOW, parts), proves(FLOW, parts[:1]))
 
 
 def test_a_tier_may_ask_for_less():

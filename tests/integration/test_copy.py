@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_audit import delete_records
 
 from lab import (
     NOW,
@@ -36,6 +37,7 @@ from twinlog.groups import checkpoints
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import Translation
 from twinlog.quarantine import read as quarantine
+from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_maps, read_progress
 
 
@@ -312,6 +314,36 @@ def test_what_is_written_while_a_copy_cannot_be_made_is_copied(
     delete_topic(cluster_b, taken)
     assert 50 == cycle(flow).records
     assert many(50, start=100) == read(cluster_b, f"A.{topic}")
+
+
+def test_what_expires_before_a_copy_can_be_made_is_a_gap(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Though the flow has no copy at all yet: its beginning was noted, and the source deleted what lies behind it."""
+    stem = unique_topic("s9").replace("-", "")
+    topic = create_topic(cluster_a, f"{stem}.x")
+    taken = create_topic(cluster_b, f"first_{stem}_x")
+    flow = flow_of(
+        tmp_path,
+        cluster_a,
+        cluster_b,
+        [topic],
+        alias="first",
+        twinlog__start="7d",
+        twinlog__on__gap="record-and-continue",
+    )
+    cycle(flow)
+    produce(cluster_a, topic, many(50))
+    delete_records(cluster_a, topic, 20)
+    cycle(flow)
+    with open_clusters(flow) as clusters:
+        gaps = read_ledger(flow, clusters.target).gaps
+    assert [(topic, 0, 19, True)] == [
+        (it.topic, it.first_offset, it.last_offset, it.copied_past) for it in gaps
+    ]
+    delete_topic(cluster_b, taken)
+    assert 30 == cycle(flow).records
+    assert many(30, start=20) == read(cluster_b, f"first.{topic}")
 
 
 def test_what_was_copied_is_there_when_the_cycle_ends(

@@ -121,6 +121,7 @@ def test_nothing_lags_is_said_only_if_everything_was_seen(flow, clusters, orders
     source.refuse("offsets", "orders", ClusterRefused("no"))
     seen = status.run(flow, clusters)
     assert (None, None, 1) == (seen.lag_records, seen.rpo_seconds, seen.unseen_partitions)
+    assert [("orders", None, ())] == [(it.topic, it.lag_records, it.partitions) for it in seen.topics]
     publish.run(flow, clusters, "run", None, int(time.time() * 1000))
     gone = status.run(flow, type(clusters)(GoneCluster("A"), clusters.target))
     assert (None, 1) == (gone.rpo_seconds, gone.unseen_partitions)

@@ -30,7 +30,7 @@ from twinlog.audit.result import (
     remembered_sample,
     unfinished,
 )
-from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
+from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of, without_heartbeats
 from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import value_of
@@ -211,7 +211,7 @@ def _result(
         mode=request.mode,
         equal=equal,
         records=sum(row.records for row in rows),
-        coverage=whole.share,
+        coverage=total(without_heartbeats(flow, covered)).share,
         difference_count=difference_count,
         differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
         partitions=rows,

@@ -92,7 +92,7 @@ class AuditResult:
     `equal` is true if something was compared, no difference stands, and no topic was kept from being audited;
     `verdict` says which of these failed.  `proved` is true if as much of each topic is proved as the gate asks for
     once producers have stopped.  `compared` counts the compared records, `unproved` all that are not proved, by
-    reason.  `coverage` is the share of the copy that is proved.
+    reason.  `coverage` is the share of the copy that is proved, heartbeats left out.
     `left_to_clients` says that nothing was looked at behind the copies: the flow is promoted, and clients of the target
     write there.
     """

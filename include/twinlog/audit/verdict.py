@@ -57,15 +57,19 @@ def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> Issue:
 
 
 def proves(flow: FlowSettings, partitions: Iterable[PartitionCoverage]) -> bool:
-    """Say whether as much of each topic is proved as its tier asks for; heartbeats do not count."""
-    shares = {
-        topic: total(of_topic).percent
-        for topic, of_topic in by_topic(partitions).items()
-        if not is_known_heartbeats(flow.policy, flow.aliases, topic)
-    }
+    """Say whether as much of each topic is proved as its tier asks for."""
+    counting = by_topic(without_heartbeats(flow, partitions))
+    shares = {topic: total(of_topic).percent for topic, of_topic in counting.items()}
     return any(shares.values()) and all(
         percent is None or percent >= wanted_percent(flow, topic) for topic, percent in shares.items()
     )
+
+
+def without_heartbeats(
+    flow: FlowSettings, partitions: Iterable[PartitionCoverage]
+) -> tuple[PartitionCoverage, ...]:
+    """Return the partitions that count as the copy: a flow whose heartbeats are proved has proved nothing yet."""
+    return tuple(it for it in partitions if not is_known_heartbeats(flow.policy, flow.aliases, it.topic))
 
 
 def wanted_percent(flow: FlowSettings, topic: str, otherwise: int = ALL_OF_IT) -> int:

@@ -72,7 +72,7 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     progress = read_progress(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)  # again: after progress, as `make_plan` says
-    if not ledger.incarnations:
+    if not ledger.incarnations and not ledger.beginnings:
         return LifecycleResult()
     todo = make_plan(flow, clusters, discovery, ledger, progress)
     if todo.empty or dry_run:

@@ -62,6 +62,8 @@ class PartitionStatus:
 class TopicStatus:
     """One replicated topic, with its lag in records and in seconds of its oldest record not copied (None: unknown).
 
+    The lag is unknown if a partition could not be looked at; `partitions` are those that could.
+
     `undecided_records` lie behind open transactions.  They are not in the lag, but they are not on the target either,
     and their age counts.
 
@@ -71,7 +73,7 @@ class TopicStatus:
 
     topic: str
     remote_topic: str
-    lag_records: int
+    lag_records: int | None
     rpo_seconds: float | None
     partitions: tuple[PartitionStatus, ...]
     lag_bytes: int | None = None
@@ -201,7 +203,7 @@ def _members(flow: FlowSettings, target: Cluster) -> tuple[Member, ...]:
 def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
     """Return the status from what is seen now.  Pure."""
     at_risk = {it.topic: it for it in topics_at_risk(flow, seen, disks, {})}
-    report = seen.ledger.last_report
+    rows, report = rows_by_topic(seen.rows), seen.ledger.last_report
     return FlowStatus(
         flow=flow.name,
         state=seen.ledger.phase,
@@ -209,7 +211,11 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         as_of=iso(seen.at_ms),
         rpo_seconds=seen.rpo_seconds(flow),
         lag_records=None if seen.unseen and not seen.lag_records else seen.lag_records,
-        topics=tuple(_topic(at_risk[topic], rows) for topic, rows in rows_by_topic(seen.rows).items()),
+        topics=tuple(
+            _topic(at_risk[it.topic], it.remote_topic, rows.get(it.topic, []))
+            for it in seen.discovery.topics
+            if it.topic in at_risk
+        ),
         undecided_records=seen.undecided_records,
         undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
         unseen_partitions=seen.unseen,
@@ -300,11 +306,11 @@ def _stopped(
     )
 
 
-def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
+def _topic(at_risk: TopicAtRisk, remote_topic: str, rows: Sequence[PartitionRow]) -> TopicStatus:
     return TopicStatus(
         topic=at_risk.topic,
-        remote_topic=rows[0].remote_topic,
-        lag_records=at_risk.known - at_risk.undecided,
+        remote_topic=remote_topic,
+        lag_records=None if at_risk.records is None else at_risk.records - at_risk.undecided,
         undecided_records=at_risk.undecided,
         rpo_seconds=at_risk.seconds,
         lag_bytes=at_risk.bytes,

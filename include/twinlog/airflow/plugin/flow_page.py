@@ -218,13 +218,13 @@ def topics_of(status: FlowStatus) -> Table:
 
 
 def _waiting(topic: TopicStatus) -> int:
-    return topic.lag_records + topic.undecided_records
+    return (topic.lag_records or 0) + topic.undecided_records
 
 
 def _topic(topic: TopicStatus) -> TopicRow:
     copied = sum(partition.last_upstream_offset + 1 for partition in topic.partitions)
     end = sum(partition.source_end for partition in topic.partitions)
-    done = not topic.lag_records and not topic.undecided_records and topic.rpo_seconds is not None
+    done = topic.lag_records == 0 and not topic.undecided_records and topic.rpo_seconds is not None
     word, tone = (
         ("up to date", Tone.GOOD) if done else ("behind", Tone.WARN) if copied else ("waiting", Tone.IDLE)
     )
@@ -236,7 +236,7 @@ def _topic(topic: TopicStatus) -> TopicRow:
         remote=topic.remote_topic,
         partitions=f"{len(topic.partitions):,}",
         copied_up_to=f"{copied:,} of {end:,}",
-        lag=f"{topic.lag_records:,}",
+        lag="unknown" if topic.lag_records is None else f"{topic.lag_records:,}",
         behind="" if done else duration(topic.rpo_seconds) + budget,
         word=word,
         tone=tone,

@@ -97,11 +97,11 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
     )
     yield Grid.of(
         f"{result.flow}: {_verdict(result)}; {result.records:,} records looked at in {result.seconds:,.1f} s,"
-        f" {100 * result.coverage:.1f} % of the copy proved",
+        f" {_percent(result.coverage):.1f} % of the copy proved",
         columns,
         result.partitions,
         "no copied partition",
-        proved=lambda it: 100 * it.coverage,
+        proved=lambda it: _percent(it.coverage),
     )
     if result.left_to_clients:
         yield Lines("", ["The flow is promoted: what clients write behind the copies was not looked at."])
@@ -116,6 +116,11 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
         "topic | code | what: message | what to do: hint",
         result.problems,
     )
+
+
+def _percent(share: float) -> float:
+    """Return a share in percent, which shows as 100.0 only if it is all."""
+    return 100.0 if share == 1 else min(99.9, 100 * share)
 
 
 def _verdict(result: AuditResult) -> str:
