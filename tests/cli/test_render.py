@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from twinlog.cli.options import Output
-from twinlog.cli.render import Diff, Grid, Lines, show, text_of
-from twinlog.cli.say import say
+from twinlog.cli.render import Diff, Grid, Lines, say, show, text_of
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Who is at the terminal (twinlog.cli.say)."""
+"""Who is at the terminal (twinlog.cli.render)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from twinlog.cli.say import login
+from twinlog.cli.render import login
 
 
 def test_a_container_s_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

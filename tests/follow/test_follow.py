@@ -14,12 +14,12 @@ from twinlog.cli.replication.cycle import follow_failures
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.copy import TASKS_DIED, rate_shares
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.packing import pack
 from twinlog.copying.progress import CopyProgress, LaneProgress, progress_of
 from twinlog.copying.ranges import resolve
 from twinlog.copying.result import CopyResult
-from twinlog.copying.rounds import TASKS_DIED, rate_shares
 from twinlog.errors import (
     ClusterRefused,
     ClusterUnreachable,
@@ -35,8 +35,8 @@ from twinlog.follow.report import LaneGeneration, RunState, prepare
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics import pauses
-from twinlog.topics.discover import with_offsets
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
+from twinlog.topics.snapshot import with_offsets
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
 

@@ -27,8 +27,8 @@ from lab import (
 )
 from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.copy import TASKS_DIED
 from twinlog.copying.ownership import Ownership
-from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.follow import background, follow
 from twinlog.follow.background import Turn

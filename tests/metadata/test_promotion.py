@@ -10,7 +10,7 @@ from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCr
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import DeclaredUser, Profile
 from twinlog.formats.ledger.recovery import PromotionPlan
-from twinlog.metadata import promotion
+from twinlog.metadata import apply_plan
 from twinlog.metadata.plan_file import plan_document
 from twinlog.metadata.values import AclChange, ConfigChange, MetadataPlan, QuotaChange, ScramChange
 from twinlog.state.ledger import Ledger
@@ -36,7 +36,7 @@ def test_only_changes_that_the_flow_makes_fit(flow):
     for name in ("A.orders", "payroll"):
         target.add_topic(name)
     config = ConfigChange("payroll", "retention.ms", None, "1")
-    found = promotion.fitting(
+    found = apply_plan.fitting(
         flow, kept(flow, target, AclChange(COPY, add=True), AclChange(PAYROLL, add=True), config), target
     )
     assert (AclChange(COPY, add=True),) == found.plan.changes
@@ -53,7 +53,7 @@ def test_another_flows_plan_does_not_fit(flow):
         kept(flow, target, change, source="another"),
         ledger_of(PromotionPlan(7, {"changes": []})),
     ):
-        found = promotion.fitting(flow, it, target)
+        found = apply_plan.fitting(flow, it, target)
         assert ((), 1) == (found.plan.changes, len(found.outdated))
 
 
@@ -70,5 +70,5 @@ def test_quotas_and_users_fit_only_if_the_flow_could_bring_them(flow):
     user = DeclaredUser("jo", Secret("x"), "SCRAM-SHA-512", 4096)
     syncs = replace(flow, metadata=replace(flow.metadata, quotas=True, scram_users=(user,)))
     ledger = kept(flow, target, new, foreign, declared, admin)
-    assert (new, declared) == promotion.fitting(syncs, ledger, target).plan.changes
-    assert () == promotion.fitting(flow, ledger, target).plan.changes
+    assert (new, declared) == apply_plan.fitting(syncs, ledger, target).plan.changes
+    assert () == apply_plan.fitting(flow, ledger, target).plan.changes

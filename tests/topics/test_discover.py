@@ -15,8 +15,8 @@ from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 from twinlog.steps import discover
-from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import BLOCKING, LeftOut, ProblemCode, RemoteTopic
+from twinlog.topics.snapshot import with_later_ends
 
 
 def codes(discovery) -> list[tuple[str, ProblemCode]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from twinlog.cli.failure import Failure, explain_failure
-from twinlog.cli.say import say, warn
+from twinlog.cli.render import say, warn
 from twinlog.errors import ConfigError, ExitCode, UsageError
 from twinlog.jsonable import to_json
 from twinlog.policy.state_topics import HOME

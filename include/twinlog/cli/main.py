@@ -39,14 +39,13 @@ from twinlog.cli.recovery.drill import drill
 from twinlog.cli.recovery.failback import failback
 from twinlog.cli.recovery.failover import failover
 from twinlog.cli.recovery.gate import gate
-from twinlog.cli.render import show
+from twinlog.cli.render import say, show
 from twinlog.cli.replication import gap, offsets, quarantine
 from twinlog.cli.replication.claim import claim
 from twinlog.cli.replication.forget import forget
 from twinlog.cli.replication.pause import pause, resume
 from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
-from twinlog.cli.say import say
 from twinlog.config.flow.load import LENIENT
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely

@@ -2,29 +2,35 @@
 
 A command hands over its frozen result and the grids that show it to people.  The JSON document is the result itself
 (`twinlog.jsonable.to_json`), so that the two forms cannot disagree.  Files are tested before the work, so that no work
-is lost.  How far a copy is stands on stderr: bars on a terminal, an occasional line everywhere else.
+is lost.  Lines and questions for people stand on stderr, and so does how far a copy is: bars on a terminal, an
+occasional line everywhere else.
 """
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from twinlog.cli.options import Output
-from twinlog.cli.say import say
 from twinlog.errors import UsageError
 from twinlog.jsonable import to_json
 from twinlog.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
-    from twinlog.recovery.report import StepReport
+    from twinlog.recovery.report import Outcome, StepReport
+
 
 Cell = str | int | float | bool | None
 
@@ -244,3 +250,41 @@ def written(path: Path, content: bytes) -> bool:
         say(f"error: {path} could not be written: {error.strerror}")
         return False
     return True
+
+
+def say(*lines: str) -> None:
+    """Write lines to stderr at once, whatever names in them hold; without a reader this does not fail."""
+    with contextlib.suppress(BrokenPipeError, ValueError):
+        sys.stderr.write("".join(f"{visible(line)}\n" for line in lines))
+        sys.stderr.flush()
+
+
+def warn(line: str) -> None:
+    """Print a warning that does not stop the command."""
+    say(f"warning: {line}")
+
+
+def say_step(name: StrEnum, outcome: Outcome | None) -> None:
+    """Print that a step of a procedure begins (None), or how it ended."""
+    say(f"{name.value} ..." if outcome is None else f"{name.value}: {outcome.state.value}: {outcome.message}")
+
+
+def confirm(what: str) -> None:
+    """Ask on stderr whether to go on.  Raises UsageError if the answer is no, or if nobody can answer."""
+    try:
+        agreed = typer.confirm(f"{visible(what)}. Go on?", err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C was pressed
+        typer.echo(err=True)  # ends the line of the question
+        agreed = False
+    if not agreed:
+        raise UsageError("nothing was done", hint="--yes answers beforehand")
+
+
+def login() -> str:
+    """Return the name of the person at this terminal, or the user's number, which in a container may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

@@ -15,8 +15,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
-from twinlog.topics.discover import all_partitions
 from twinlog.topics.incarnations import about_source_incarnation, sources_of_copies
+from twinlog.topics.snapshot import all_partitions
 from twinlog.visible import listed
 
 

@@ -13,8 +13,8 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
-from twinlog.topics.discover import all_partitions
 from twinlog.topics.incarnations import copied_from, differ
+from twinlog.topics.snapshot import all_partitions
 
 LARGEST = (1 << 63) - 1
 """The largest possible offset: Kafka's are signed 64-bit integers."""

@@ -16,9 +16,8 @@ from twinlog.copying.packing import assign
 from twinlog.formats.ledger.topics import CopiedThrough
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
-from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
-from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.snapshot import FlowSnapshot, with_later_ends
 from twinlog.transforms.chain import Chain
 
 ASSUMED_SLOTS = 2

@@ -18,11 +18,11 @@ from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, read_behind_fence, require_own
-from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.discovery_rules import with_beginnings
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import why_paused, why_suspended
+from twinlog.topics.snapshot import with_later_ends
 from twinlog.topics.starts import start_of
 
 MEANT = frozenset({"standing-by", "paused"})

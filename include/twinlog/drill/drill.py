@@ -28,11 +28,20 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import evidence
-from twinlog.recovery.report import Outcome, StepReport, TopicAtRisk, at_risk, done, failed, skipped
+from twinlog.recovery.report import (
+    Outcome,
+    StepReport,
+    Told,
+    TopicAtRisk,
+    at_risk,
+    done,
+    failed,
+    skipped,
+    timed,
+)
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import seen_topics
-from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed

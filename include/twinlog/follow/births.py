@@ -24,8 +24,8 @@ from twinlog.follow.report import Prepared
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.state.ledger import read_behind_fence
-from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.snapshot import with_offsets_now
 
 
 def born_since(before: Prepared, now: Prepared) -> tuple[DiscoveredTopic, ...]:

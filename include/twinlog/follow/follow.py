@@ -20,11 +20,11 @@ from dataclasses import replace
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.copy import TASKS_DIED, LaneRunner
 from twinlog.copying.mirror_maker import require_taken_over
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
-from twinlog.copying.rounds import TASKS_DIED, LaneRunner
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.generation import Following, most_lanes
 from twinlog.follow.report import LaneGeneration, RunState, prepare

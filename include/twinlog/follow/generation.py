@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.copy import LaneRunner, count_by_map, judge, lane_specs
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import Totals
-from twinlog.copying.rounds import LaneRunner, count_by_map, judge, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, resolve_born
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import EndedLanes, LaneGeneration, Prepared, RunState, prepare
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
-from twinlog.topics.discover import with_offsets_now
 from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.snapshot import with_offsets_now
 
 PREPARE_SECONDS = 3.0
 """How long before lanes may end by themselves the driver prepares the next lane generation."""

@@ -11,7 +11,7 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from typing import Final
 
-from twinlog.copying.rounds import LaneRunner, ranges_of_the_dead
+from twinlog.copying.copy import LaneRunner, ranges_of_the_dead
 from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec

@@ -38,8 +38,7 @@ from twinlog.monitoring.open_at_source import named, named_then, undecided_parti
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.monitoring.validate import TopicFacts, nothing_blocked
 from twinlog.state.ledger import read_ledger, require_own
-from twinlog.topics.discover import all_partitions
-from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 
 Validator = Callable[[Suite, Sequence[Row]], Validated]
 

@@ -20,8 +20,8 @@ from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.monitoring.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
 from twinlog.monitoring.open_at_source import producer_of
 from twinlog.state.internal_topics import heartbeats_topics
-from twinlog.topics.discover import all_partitions, copied_names
 from twinlog.topics.own_topics import ensure_topics
+from twinlog.topics.snapshot import all_partitions, copied_names
 
 Ends = Answers[TopicPartition, PartitionOffsets]
 

@@ -27,12 +27,11 @@ from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
 from twinlog.state.ledger import Ledger, forget, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
-from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.plan import Refusal
-from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.snapshot import FlowSnapshot, with_later_ends
 from twinlog.visible import and_more
 
 SHARED = "copy-shared"

@@ -19,9 +19,9 @@ from twinlog.metadata.memory import another_source, copied_incarnations
 from twinlog.metadata.scram_plan import Users
 from twinlog.metadata.values import ChangeKind
 from twinlog.state.ledger import Ledger, why_not_own
-from twinlog.topics.discover import copied_names
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.plan import Refusal
+from twinlog.topics.snapshot import copied_names
 
 T = TypeVar("T")
 

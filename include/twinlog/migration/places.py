@@ -14,7 +14,6 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import PartitionProof, refusal_of
 from twinlog.state.ledger import read_ledger
-from twinlog.topics.discover import read_source, read_target
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
@@ -24,6 +23,7 @@ from twinlog.topics.discovery import (
     remote_name,
 )
 from twinlog.topics.discovery_rules import decide
+from twinlog.topics.snapshot import read_source, read_target
 
 Configs = Mapping[str, ConfigValue]
 

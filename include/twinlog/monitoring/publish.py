@@ -16,7 +16,7 @@ from twinlog.copying.result import completed
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.kafka_types import TopicPartition
-from twinlog.metadata import promotion
+from twinlog.metadata import apply_plan
 from twinlog.monitoring import at_risk, samples
 from twinlog.monitoring.cycle_report import (
     FlowReport,
@@ -50,7 +50,7 @@ def run(
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
     The records at risk and a picture of the source are kept beside it: the gate reads them if the source is lost.  So
-    is the plan of the rights that producers need on the target then (metadata/promotion.py).
+    is the plan of the rights that producers need on the target then (metadata/apply_plan.py).
 
     `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `facts` were read just now; if
     None, they are read.  `failed` says that something failed in the cycle that the copy's result does not
@@ -108,7 +108,7 @@ def _at_risk(flow: FlowSettings, clusters: Clusters, facts: CycleFacts) -> list[
 
 def _promotion(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
     """Return the plan of rights for a failover without the source, if it is due."""
-    plan = promotion.plan_to_keep(flow, clusters, seen.ledger)
+    plan = apply_plan.plan_to_keep(flow, clusters, seen.ledger)
     return [] if plan is None else [plan]
 
 

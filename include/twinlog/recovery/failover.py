@@ -18,12 +18,12 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import preview, transitions
+from twinlog.recovery import preview, report, transitions
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import StepName, left, names_of
 from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
 from twinlog.recovery.reverse import as_noted, once_back
-from twinlog.recovery.steps import ending, planned, registries, rights, source_dead, timed
+from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
 from twinlog.recovery.steps.scene import Scene, Tools
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
 from twinlog.state.ledger import read_ledger, require_ledger
@@ -167,7 +167,7 @@ def walk_noted(
             note(scene, row)
 
     behind: list[StepName] = [it for it in todo if it is not StepName.BEGIN]
-    return timed.walk(behind, do, scene.tools.told, noted)
+    return report.walk(behind, do, scene.tools.told, noted)
 
 
 def note(scene: Scene, step: StepReport[StepName]) -> None:

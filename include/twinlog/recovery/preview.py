@@ -15,7 +15,7 @@ from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.ask import source_answers
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
-from twinlog.metadata import promotion, sync
+from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.monitoring.survey import survey
 from twinlog.recovery import transitions
@@ -159,7 +159,7 @@ def _rights(snapshot: FlowSnapshot) -> str:
     if run is not None and run.denied_on_target:
         texts.append(f"would remove {len(run.denied_on_target):,} denials of WRITE on {flow.target.alias}")
     if ledger.promotion_plan is not None:
-        changes = len(promotion.fitting(flow, ledger, target).plan.changes)
+        changes = len(apply_plan.fitting(flow, ledger, target).plan.changes)
         texts.append(f"{changes:,} changes on {flow.target.alias}")
     elif flow.homes is None:
         texts.append("no cycle has kept a plan")

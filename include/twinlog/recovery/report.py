@@ -1,10 +1,12 @@
-"""The result of a failover, as people and programs see it; and as evidence."""
+"""The result of a failover, as people and programs see it, and as evidence; and how each step comes to its outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
@@ -227,3 +229,40 @@ def estimated(topics: tuple[TopicAtRisk, ...]) -> int | None:
     known = [it.estimated_records for topic in topics for it in topic.partitions]
     found = [it for it in known if it is not None]
     return sum(found) if found else None
+
+
+Told = Callable[[Name, Outcome | None], None]
+"""Hears of a step that begins (None), and of its outcome."""
+
+
+def timed(name: Name, deed: Callable[[], Outcome], told: Told[Name]) -> tuple[Outcome, StepReport[Name]]:
+    """Do a step; return its outcome, and its row of the report.
+
+    Raises FencedError `relieved` if another process goes on with the run: this one has nothing to report.
+    """
+    told(name, None)
+    began = time.monotonic()
+    try:
+        outcome = deed()
+    except TwinlogError as error:
+        if error.code == "relieved":
+            raise
+        outcome = failed_by(error)
+    told(name, outcome)
+    return outcome, StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message)
+
+
+def walk(
+    todo: Iterable[Name],
+    do: Callable[[Name], Outcome],
+    told: Told[Name],
+    note: Callable[[StepReport[Name], Outcome], None],
+) -> Outcome | None:
+    """Do the steps in their order, until one ends it, and note each; return the last outcome."""
+    last: Outcome | None = None
+    for name in todo:
+        last, row = timed(name, partial(do, name), told)
+        note(row, last)
+        if last.ends:
+            break
+    return last

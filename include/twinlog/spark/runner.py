@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
-from twinlog.copying.rounds import TASKS_DIED
+from twinlog.copying.copy import TASKS_DIED
 from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark.audit_task import audit_lanes, parse_audit

@@ -12,9 +12,9 @@ from functools import partial
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
+from twinlog.copying.copy import LaneRunner
 from twinlog.copying.progress import CopyProgress
 from twinlog.copying.result import CopyResult
-from twinlog.copying.rounds import LaneRunner
 from twinlog.topics.snapshot import FlowSnapshot
 
 

@@ -1,24 +1,178 @@
-"""Read once what a step needs to know of a flow, and pass it down: ledger, offset map, progress, topics."""
+"""Read once what a step needs to know of a flow, and pass it down: ledger, offset map, progress, topics.
+
+`topics.discovery_rules` decides what that means which both clusters have of the flow's topics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from twinlog import clock
-from twinlog.cluster.api import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, FormatError, TransientError
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.once import read_once
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.policy.state_topics import source_of_ledger
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
-from twinlog.topics.discover import came_back, read_source, read_target, why_the_reverse_flow_holds
-from twinlog.topics.discovery import DiscoveredTopic, Discovery, SourceState, TargetState
+from twinlog.topics.discovery import (
+    DiscoveredTopic,
+    Discovery,
+    LeftOut,
+    SourceState,
+    TargetState,
+    remote_name,
+)
 from twinlog.topics.discovery_rules import decide
+from twinlog.topics.pauses import why_reverse_holds
+from twinlog.topics.reverse_flows import reverse_aliases, reverse_ledger
 from twinlog.topics.same_log import Witness, other_logs, unidentified
 from twinlog.topics.starts import start_of, with_starts
+
+
+def why_the_reverse_flow_holds(
+    flow: FlowSettings, clusters: Clusters, source: SourceState, own: Ledger
+) -> str:
+    """Say why the failover of the reverse flow, of which the source has the ledger, keeps this one standing by."""
+    topic = reverse_ledger(flow)
+    if topic not in source.names:
+        return ""
+    try:
+        reverse = ledger_in(clusters.source, topic)
+    except ClusterRefused:  # whoever may not read it was never told of any failover
+        return ""
+    except FormatError as error:
+        return (
+            f"standing by: {topic} of {flow.source.alias} cannot be read, so a failover of the reverse flow may be"
+            f" under way: {error}"
+        )
+    return why_reverse_holds(
+        f"{flow.target.alias}->{flow.source.alias}", reverse, own.flow_state, flow.recovery_run
+    )
+
+
+def came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
+    """Return reasons to leave out topics that a reverse flow copied here under its own alias for the target.
+
+    MM2's cycle rule does not recognise the target under that alias. Copied back and forth, these topics would get
+    longer names each time.
+    """
+    hops = {
+        name: alias
+        for name in names
+        if (alias := flow.policy.topic_source(name)) is not None and flow.policy.upstream_topic(name) != name
+    }
+    kept = {alias for name in names if (alias := source_of_ledger(name)) is not None}
+    ours = reverse_aliases(flow, clusters, set(hops.values()) & kept - {flow.target.alias})
+    return {
+        name: f"cycle: it came from {flow.target.alias}, which is called {alias} in its name"
+        for name, alias in hops.items()
+        if alias in ours
+    }
+
+
+def read_source(
+    flow: FlowSettings,
+    cluster: ClusterReader,
+    known: Iterable[str] = (),
+    came_back: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {},
+) -> SourceState:
+    """Read names, selected topics and their offsets from the source.
+
+    `known` are topics copied before. `came_back` gives reasons to leave out topics that their names alone do not show.
+    """
+    names = cluster.topic_names()
+    more = came_back(names)
+    reasons = {name: flow.why_left_out(name) or more.get(name) for name in names}
+    missing = sorted(set(known) - set(names))
+    seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
+    gone = seen.absent.intersection(missing)
+    topics = Answers(seen.found, {name: error for name, error in seen.refused.items() if name not in gone})
+    return SourceState(
+        cluster_id=cluster.cluster_id(),
+        names=names,
+        left_out=tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason is not None),
+        topics=topics,
+        offsets=cluster.offsets(all_partitions(topics.found.values())),
+        gone=gone,
+    )
+
+
+def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str]) -> TargetState:
+    """Read the copies of `topics` (names on the source) from the target, if they exist."""
+    remote = cluster.describe_topics(remote_name(flow, topic) for topic in topics)
+    return TargetState(
+        cluster_id=cluster.cluster_id(),
+        brokers=cluster.broker_count(),
+        topics=remote,
+        offsets=cluster.offsets(all_partitions(remote.found.values())),
+        names=cluster.topic_names(),
+    )
+
+
+def with_later_ends(
+    source: ClusterReader, topics: Iterable[DiscoveredTopic], progress: Mapping[TopicPartition, int]
+) -> tuple[DiscoveredTopic, ...]:
+    """Read log ends again for partitions copied past the end in `topics`, which were read before `progress`.
+
+    A copy that goes on meanwhile may have read further than the discovery saw. If an end is still before what was
+    copied, that log lost records. A partition whose leader does not answer now is `unread`. Log starts stay as
+    discovered: retention may have deleted records since that `progress` has not reached.
+    """
+    found = tuple(topics)
+    seen = {topic.at_source(it.partition): it.source for topic in found for it in topic.partitions}
+    passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
+    if not passed:
+        return found
+    now = source.offsets(passed).found
+    later = {it: replace(offsets, log_start=passed[it].log_start) for it, offsets in now.items()}
+    return with_offsets(found, {it: old for it, old in seen.items() if it not in passed} | later)
+
+
+def with_offsets_now(
+    source: ClusterReader, topics: tuple[DiscoveredTopic, ...]
+) -> tuple[DiscoveredTopic, ...]:
+    """Read again where the source's logs begin and end; partitions whose leader does not answer are `unread`.
+
+    Raises TransientError if no leader answers.
+    """
+    answers = source.offsets(topic.at_source(it.partition) for topic in topics for it in topic.partitions)
+    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
+    if away is not None and not answers.found:
+        raise away
+    return with_offsets(topics, answers.found)
+
+
+def with_offsets(
+    topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
+) -> tuple[DiscoveredTopic, ...]:
+    """Put newer source offsets into discovered topics; partitions without any are `unread`. Pure."""
+    return tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(it, source=offsets[topic.at_source(it.partition)])
+                for it in topic.partitions
+                if topic.at_source(it.partition) in offsets
+            ),
+        )
+        for topic in topics
+    )
+
+
+def copied_names(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
+    """Return the names of the source's topics that the flow copies, heartbeats among them."""
+    return tuple(name for name in source.topic_names() if flow.why_left_out(name) is None)
+
+
+def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
+    """Return every partition of some topics, with or without a leader."""
+    return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _look_home(
     import time
 
     from twinlog.cluster.api import open_clusters
-    from twinlog.copying.rounds import LaneRunner
+    from twinlog.copying.copy import LaneRunner
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs

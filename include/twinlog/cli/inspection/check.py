@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
-from twinlog.cli.say import say, warn
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.visible import listed
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twinlog.cli import options
-from twinlog.cli.render import Grid, Lines, show
-from twinlog.cli.say import warn
+from twinlog.cli.render import Grid, Lines, show, warn
 from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.errors import TwinlogError
 

@@ -11,8 +11,7 @@ import typer
 from twinlog import clock
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Diff, document, refuse_unwritable, show, written
-from twinlog.cli.say import say
+from twinlog.cli.render import Diff, document, refuse_unwritable, say, show, written
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
 

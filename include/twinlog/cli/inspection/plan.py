@@ -10,9 +10,8 @@ from twinlog.cli import options
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.inspection.schemas import rows
-from twinlog.cli.render import Grid, show
+from twinlog.cli.render import Grid, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
-from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say
+from twinlog.cli.render import Grid, say, show
 from twinlog.errors import ExitCode, TerminalError
 
 if TYPE_CHECKING:

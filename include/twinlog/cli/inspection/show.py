@@ -12,7 +12,7 @@ import typer
 from twinlog.cli.flows import load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import show as show_document
-from twinlog.cli.say import warn
+from twinlog.cli.render import warn
 from twinlog.errors import ExitCode, FormatError
 from twinlog.jsonable import to_json
 from twinlog.visible import visible

@@ -13,8 +13,7 @@ import typer
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.render import Grid, refuse_unwritable, show, written
-from twinlog.cli.say import say, warn
+from twinlog.cli.render import Grid, refuse_unwritable, say, show, warn, written
 from twinlog.errors import ExitCode, TerminalError, UsageError
 from twinlog.jsonable import to_json
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from twinlog.cli.options import Output, OutputOption
-from twinlog.cli.render import Grid, Lines, show
-from twinlog.cli.say import say
+from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.say import warn
+from twinlog.cli.render import warn
 from twinlog.errors import ConfigError, UsageError
 
 

@@ -11,8 +11,7 @@ import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show, steps_grid
-from twinlog.cli.say import login, say, say_step
+from twinlog.cli.render import Grid, login, say, say_step, show, steps_grid
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_
 from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.recovery.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.recovery.gate import SignOption
-from twinlog.cli.render import Grid, parts, show, steps_grid
+from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
-from twinlog.cli.say import login, say, say_step
 from twinlog.errors import UsageError
 from twinlog.recovery.procedure import Tail
 

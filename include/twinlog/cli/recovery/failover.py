@@ -13,10 +13,9 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import load_flow_or_way_home
 from twinlog.cli.recovery.gate import SignOption
-from twinlog.cli.render import Grid, parts, show, steps_grid
+from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
-from twinlog.cli.say import login, say, say_step
 from twinlog.gate.suites.suites import Mode
 from twinlog.visible import visible
 

@@ -12,8 +12,7 @@ from twinlog.checks.check import NOT_APPLICABLE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.recovery.waiver import grid as waivers_grid
-from twinlog.cli.render import Grid, refuse_unwritable, show, written
-from twinlog.cli.say import say
+from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json

@@ -10,8 +10,7 @@ import typer
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.recovery.failover import YesOption
-from twinlog.cli.render import Grid, notes_grid, show
-from twinlog.cli.say import confirm, login, say
+from twinlog.cli.render import Grid, confirm, login, notes_grid, say, show
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import warn
+from twinlog.cli.render import Grid, show, warn
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 
@@ -134,7 +133,7 @@ def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, subject: str
     """
     from twinlog.errors import ClusterUnreachable
     from twinlog.state.ledger import read_ledger
-    from twinlog.topics.discover import copied_names
+    from twinlog.topics.snapshot import copied_names
 
     ledger = read_ledger(flow, clusters.target)
     if subject == flow.name or subject in ledger.incarnations:

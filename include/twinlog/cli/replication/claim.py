@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, ReasonOption, StrictOption
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import login, say, warn
+from twinlog.cli.render import Grid, login, say, show, warn
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:

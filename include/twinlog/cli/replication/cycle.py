@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
-from twinlog.cli.say import say, warn
+from twinlog.cli.render import say, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import PartitionIssue
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from twinlog.checks.check import CheckResult
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.copy import LaneRunner
     from twinlog.copying.progress import CopyProgress
     from twinlog.copying.result import CopyResult
-    from twinlog.copying.rounds import LaneRunner
     from twinlog.cycle import Begun, GroupsRun
     from twinlog.duties.plan import DutyReport
     from twinlog.duties.run import Duties

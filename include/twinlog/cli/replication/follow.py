@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Self
 
 from twinlog import __version__
 from twinlog.cli.flows import Done, each_flow
+from twinlog.cli.render import say, warn
 from twinlog.cli.replication.cycle import FlowRun, Request, conclude, duties_of, follow_failures
-from twinlog.cli.say import say, warn
 from twinlog.errors import FencedError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from twinlog.cli.replication.config_watch import ConfigWatch
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.copy import LaneRunner
     from twinlog.copying.result import CopyResult
-    from twinlog.copying.rounds import LaneRunner
     from twinlog.duties.run import Duties
     from twinlog.follow.leading import Leadership
     from twinlog.follow.report import LaneGeneration

@@ -8,8 +8,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import confirm
+from twinlog.cli.render import Grid, confirm, show
 from twinlog.errors import ExitCode
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: what is forgotten is not known again.")]

@@ -9,8 +9,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import login, say, warn
+from twinlog.cli.render import Grid, login, say, show, warn
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 

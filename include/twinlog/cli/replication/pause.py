@@ -11,8 +11,7 @@ import typer
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import login, say
+from twinlog.cli.render import Grid, login, say, show
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings

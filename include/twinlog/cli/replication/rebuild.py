@@ -10,8 +10,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.render import Grid, show
-from twinlog.cli.say import confirm, login, say, warn
+from twinlog.cli.render import Grid, confirm, login, say, show, warn
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -13,17 +13,16 @@ import typer
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
-from twinlog.cli.render import Grid, parts, show, shown
+from twinlog.cli.render import Grid, parts, say, show, shown
 from twinlog.cli.replication.config_watch import ConfigWatch
 from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
-from twinlog.cli.say import say
 from twinlog.errors import TransientError, UsageError
 
 if TYPE_CHECKING:
     from twinlog.cli.failure import Failure
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.copying.rounds import LaneRunner
+    from twinlog.copying.copy import LaneRunner
     from twinlog.lane.spec import LaneReport, LaneSpec
     from twinlog.monitoring.cycle_report import FlowReport
 

@@ -29,7 +29,6 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.recovery.one_sided.read import Read, Side, Stretch
 from twinlog.state.progress import read_progress
-from twinlog.topics.discover import all_partitions
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
@@ -38,7 +37,7 @@ from twinlog.topics.discovery import (
 )
 from twinlog.topics.incarnations import differ, no_longer_copied
 from twinlog.topics.other_writers import OtherWriters, read_other_writers
-from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,19 @@ from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import FAILBACK, StepName
-from twinlog.recovery.report import Documented, Outcome, PlacedGroup, State, StepReport, done, failed, skipped
+from twinlog.recovery.report import (
+    Documented,
+    Outcome,
+    PlacedGroup,
+    State,
+    StepReport,
+    Told,
+    done,
+    failed,
+    skipped,
+    timed,
+)
 from twinlog.recovery.reverse import as_noted
-from twinlog.recovery.steps.timed import Told, timed
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more

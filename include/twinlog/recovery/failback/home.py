@@ -21,7 +21,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, FencedError, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import failover, homeward, preview, transitions
+from twinlog.recovery import failover, homeward, preview, report, transitions
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
@@ -31,7 +31,6 @@ from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import STEPS, Actor, StepName, Tail, left
 from twinlog.recovery.report import State, StepReport, done
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps import timed
 from twinlog.recovery.steps.scene import Answer, Scene, Tools
 from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger, require_own
@@ -170,7 +169,7 @@ def _preview(
 
     Where groups will go on is known once both maps cover what is to be brought home.
     """
-    outcome, row = timed.timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
+    outcome, row = report.timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
     _, groups, found, _, _ = preview.planned_facts(FlowSnapshot(back.flow, back.clusters))
     texts = {**found, **_numbers(there, work, request)}
     done_already = {it.name: it for it in failover.done_before(under_way)} if under_way else {}

@@ -8,7 +8,7 @@ from twinlog.clock import iso
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.gate.suites.suites import Mode
-from twinlog.metadata import promotion, sync
+from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import MetadataPlan
 from twinlog.recovery.report import Outcome, done, failed
@@ -77,7 +77,7 @@ def _as_kept(scene: Scene) -> Outcome:
             text = "no cycle has kept a plan: give producers their rights on the target by hand"
             scene.notes.append(text)
         return done(f"{text}{shut}")
-    kept = promotion.fitting(flow, ledger, target)
+    kept = apply_plan.fitting(flow, ledger, target)
     age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
     text, missing = _apply(flow, scene, kept.plan, list(kept.outdated), age)
     text += shut

@@ -10,7 +10,7 @@ from twinlog import clock
 from twinlog.audit.lane import AuditRunner, LocalAuditRunner
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.rounds import LaneRunner
+from twinlog.copying.copy import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
-from twinlog.copying.rounds import LaneRunner
+from twinlog.copying.copy import LaneRunner
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import approved
