@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.client import connect, open_flow
+from twinlog.client import open_flow
 from twinlog.errors import UsageError
 
 FILE = """\
@@ -16,7 +16,6 @@ clusters = A, B
 A.bootstrap.servers = localhost:1
 B.bootstrap.servers = localhost:2
 A->B.enabled = true
-replication.policy.separator = _
 """
 
 
@@ -27,13 +26,6 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_cluster_has_the_policy_of_the_flows_to_it(file: Path) -> None:
-    """Nothing is asked of it before the first question."""
-    with connect(file, "B") as client:
-        assert "B" == client.cluster.alias
-        assert "A_orders" == client.replication_policy.format_remote_topic("A", "orders")
-
-
 def test_a_flow_is_opened_by_name(file: Path) -> None:
     """As MM2 writes it."""
     with open_flow(str(file), "A->B") as flow:
@@ -42,8 +34,6 @@ def test_a_flow_is_opened_by_name(file: Path) -> None:
 
 def test_names_that_are_not_in_the_file(file: Path) -> None:
     """The error says which are."""
-    with pytest.raises(UsageError, match="its clusters are: A, B"), connect(file, "C"):
-        pass
     with pytest.raises(UsageError, match="its flows are: A->B"), open_flow(file, "A->C"):
         pass
 

@@ -1,4 +1,4 @@
-"""twinlog for programs: where consumers go on, and which cluster is replicated from which (docs/client.md).
+"""twinlog for programs: where consumers go on (docs/client.md).
 
 Imports neither Spark nor Airflow.  Only reads.
 """
@@ -11,36 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinlog.client.group_positions import Groups
-from twinlog.client.mirror_client import (
-    Completeness,
-    MirrorClient,
-    RemoteOffset,
-    RemoteOffsets,
-    SourceAndTarget,
-)
 from twinlog.client.pairs import Answer, Ask, Basis, Reason
 from twinlog.client.translator import FlowTranslator, Translated, translate_groups, translate_time
 from twinlog.cluster.api import Clusters, open_clusters
-from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
-from twinlog.policy.replication import DefaultReplicationPolicy
 
 __all__ = [
     "Answer",
     "Ask",
     "Basis",
-    "Completeness",
     "FlowClient",
     "Groups",
-    "MirrorClient",
     "Reason",
-    "RemoteOffset",
-    "RemoteOffsets",
-    "SourceAndTarget",
     "Translated",
-    "connect",
     "open_flow",
 ]
 
@@ -67,21 +52,6 @@ class FlowClient:
     def translate_time(self, at_ms: int, topics: Iterable[str] | None = None) -> Translated:
         """Translate the first record at or after a time (epoch ms) in every partition."""
         return translate_time(self.flow, self.clusters, at_ms, None if topics is None else frozenset(topics))
-
-
-@contextmanager
-def connect(config: Path | str, alias: str) -> Iterator[MirrorClient]:
-    """Open one cluster of an mm2.properties file, with the replication policy of the flows that lead to it.
-
-    Raises ConfigError if the file cannot be used, UsageError if it has no such alias.
-    """
-    configuration = load(Path(config))
-    if alias not in configuration.clusters:
-        known = ", ".join(configuration.clusters)
-        raise UsageError(f"{config} has no cluster {alias}", hint=f"its clusters are: {known}", alias=alias)
-    policies = [flow.policy for flow in configuration.flows.values() if flow.target.alias == alias]
-    policy = policies[0] if policies else DefaultReplicationPolicy()
-    yield MirrorClient(KafkaCluster(configuration.clusters[alias]), policy)
 
 
 @contextmanager

@@ -79,26 +79,6 @@ def test_records_are_counted_where_pieces_overlap() -> None:
     assert (9, 2) == (known.upstream_records_between(0, 99), known.upstream_records_between(4, 7))
 
 
-@given(maps(), st.integers(1, 3))
-def test_pieces_that_follow_each_other_are_orderly(pieces, open_runs):
-    """However few are opened at a time."""
-    assert packed(pieces, open_runs).orderly()
-
-
-@pytest.mark.parametrize(
-    "second",
-    [
-        MapSegment(4, 8, (Extent(4, 60, 4),)),  # covers what the first one does
-        MapSegment(5, 8, (Extent(5, 3, 3),)),  # lies before it on the target
-        MapSegment(5, 8, (Extent(5, 30, 3),)),  # between two of its runs
-    ],
-)
-def test_pieces_that_do_not_follow_each_other_are_not(second):
-    """Upstream, downstream, and inside."""
-    first = MapSegment(0, 5, (Extent(0, 20, 3), Extent(3, 50, 2)))
-    assert [False, False] == [packed([first, second], open_runs).orderly() for open_runs in (1, 100)]
-
-
 def test_keys_are_sorted_by_partition_and_life():
     """Two lives of a topic have two maps."""
     records = [

@@ -189,22 +189,6 @@ class PackedMap:
         parts = self._parts(with_runs[max(0, int(low) - 1) : int(high)])
         return sum(_inside(offsets(part), part.length, start, end) for part in parts)
 
-    def orderly(self) -> bool:
-        """Say whether segments and extents follow each other on both sides; if not, `open` may still find no conflict.
-
-        Decodes the segments, a part at a time.  Raises UnreadableMap for a malformed one.
-        """
-        if self._overlapping:
-            return False
-        upstream = downstream = 0
-        for part in self._parts(np.flatnonzero(self.runs > 0)):
-            ends = np.concatenate(([upstream], part.upstream + part.length))
-            ends_there = np.concatenate(([downstream], part.downstream + part.length))
-            if (part.upstream < ends[:-1]).any() or (part.downstream < ends_there[:-1]).any():
-                return False
-            upstream, downstream = int(ends[-1]), int(ends_there[-1])
-        return True
-
     @property
     def _overlapping(self) -> bool:
         return bool((self.first[1:] < np.maximum.accumulate(self.end)[:-1]).any())
