@@ -87,6 +87,7 @@ def _skip_other_days(items: Iterable[pytest.Item]) -> None:
             )
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Divide tests by file between processes, which have clusters of their own; the one Airflow is in one of them."""
     from xdist.scheduler import LoadFileScheduling

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import twinlog
 from lab import Seen, create_topic, cycle, produce
 from twinlog.config.flow.load import load
 
@@ -51,10 +52,17 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which Python finds the unpacked wheel and what is installed beside it, but Airflow and GX."""
+def alone(
+    repository: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """An environment in which Python finds the unpacked wheel and what is installed beside it, but Airflow and GX.
+
+    If twinlog is installed from a wheel, as by .ci/cell, it is that one, with all that is there.
+    """
+    if not Path(twinlog.__file__).is_relative_to(repository):
+        return dict(os.environ)
     place = tmp_path_factory.mktemp("installed")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(request.getfixturevalue("wheel")) as archive:
         archive.extractall(place)
     (place / "sitecustomize.py").write_text(WITHOUT)
     return {

@@ -1,5 +1,6 @@
 """The Dag file as Airflow's Dag processor sees it."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,19 +37,9 @@ C.sasl.mechanism = PLAIN
 
 
 @pytest.fixture
-def read_dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def read_dags(bag_of):
     """`read_dags(text)` is the DagBag of this Dag file under a configuration file of that text."""
-
-    def read(text: str | None):
-        from airflow.dag_processing.dagbag import DagBag
-
-        config = tmp_path / "mm2.properties"
-        if text is not None:
-            config.write_text(text)
-        monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-        return DagBag(dag_folder=repository / "dags" / "replicate.py")
-
-    return read
+    return partial(bag_of, "replicate.py")
 
 
 def test_one_dag_per_enabled_flow(read_dags) -> None:

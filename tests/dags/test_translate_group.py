@@ -1,6 +1,6 @@
 """The Dag that translates groups, as Airflow's Dag processor sees it."""
 
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -16,18 +16,9 @@ B->A.enabled = true
 
 
 @pytest.fixture
-def read_dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def read_dags(bag_of):
     """`read_dags(text)` is the DagBag of the file under a configuration of that text."""
-
-    def read(text: str):
-        from airflow.dag_processing.dagbag import DagBag
-
-        config = tmp_path / "mm2.properties"
-        config.write_text(text)
-        monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-        return DagBag(dag_folder=repository / "dags" / "translate_group.py")
-
-    return read
+    return partial(bag_of, "translate_group.py")
 
 
 def test_one_task_with_a_form(read_dags) -> None:
