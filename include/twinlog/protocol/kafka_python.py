@@ -1,9 +1,10 @@
 """Wrap kafka-python: its protocol schemas and its SASL mechanisms.  No other module knows it.
 
-kafka-python's internals are not a stable interface, so its version is pinned.  Everything that twinlog needs of it
-passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers from 2.8 to 4.3 support the versions
-chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know, and
-`require` refuses a broker that is too old to read from, `require_target` one that is too old to write to.
+kafka-python's internals are not a stable interface, so its version is pinned, and tests/protocol/messages.txt holds
+what twinlog needs of them.  All of it passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers
+from 2.8 to 4.4 support the versions chosen here; if a broker offers less, `Connection.version_of` picks the highest
+version that both sides know, and `require` refuses a broker that is too old to read from, `require_target` one that is
+too old to write to.
 """
 
 from __future__ import annotations
