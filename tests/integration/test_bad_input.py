@@ -60,6 +60,21 @@ def some(count: int, start: int = 0) -> list[Seen]:
     return [Seen(b"%d" % n, b"value %d" % n, NOW + n) for n in range(start, start + count)]
 
 
+def test_without_the_kernel_the_copy_is_the_same(
+    tmp_path: Path, cluster_a: Any, cluster_b: Any, unique_topic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installation for another machine lacks the library: it copies small batches with numpy, and slower."""
+    topic, records = unique_topic("plain"), some(300)
+    create_topic(cluster_a, topic)
+    for record in records[:20]:
+        produce(cluster_a, topic, [record])
+    produce(cluster_a, topic, records[20:], linger_ms=0)
+    monkeypatch.setattr("twinlog.batches.plain.take.LIBRARY", None)
+
+    assert 300 == cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic])).records
+    assert records == read(cluster_b, f"A.{topic}")
+
+
 def delete_records(cluster: Any, topic: str, before: int, partition: int = 0) -> None:
     """Take away what lies before an offset, as retention would."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})

@@ -3,8 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.config.flow.tiers import GateSettings
+from twinlog.errors import UsageError
 from twinlog.fact import Unknown
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.jsonable import to_json
@@ -89,6 +92,16 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
         it.name for it in index.parent.iterdir()
     }
     assert "copy-not-cut-off (critical)" in index.read_text()
+
+
+def test_without_great_expectations_it_is_one_line(flow, clusters, orders, monkeypatch):
+    """Airflow's `validate` says what to install; without pages the same facts are judged all the same."""
+    monkeypatch.setattr("twinlog.checks.great_expectations.find_spec", {}.get)
+    facts = validate.see(FlowSnapshot(flow, clusters))
+    with pytest.raises(UsageError, match=r"is not installed.*pip install 'twinlog\[gate\]'") as error:
+        validate.judge_with_pages(flow, facts, "manual__1")
+    assert (2, "not-installed") == (error.value.exit_code, error.value.code)
+    assert validate.judge(flow, facts).checks
 
 
 def test_a_beat_that_has_yet_to_come_has_no_age():

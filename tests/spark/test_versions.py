@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from twinlog.cli.main import main
 from twinlog.errors import UsageError
 from twinlog.spark import versions
 
@@ -31,3 +32,13 @@ def test_which_pyspark_will_do(
         return
     with pytest.raises(UsageError, match=said):
         versions.require_spark(master)
+
+
+def test_the_command_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2, before anything is started."""
+    monkeypatch.setattr(versions, "_version", {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}.get)
+    assert 2 == main(["spark", "start"])
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("error: pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Final
 
 from packaging.version import Version
 
@@ -22,6 +23,19 @@ if not (3, 1) <= RELEASE < (4, 0):
         hint="pip install 'apache-airflow>=3.1,<4', with Airflow's constraints",
         code="airflow-version",
     )
+
+PROVIDERS: Final = {
+    "apache-airflow-providers-apache-spark": "5.3",
+    "apache-airflow-providers-standard": "1.8",
+}
+"""The lowest version of each: pip keeps to it, an image that was put together by hand may not."""
+for _name, _lowest in PROVIDERS.items():
+    if Version(version(_name)) < Version(_lowest):
+        raise UsageError(
+            f"{_name} {version(_name)} is installed, and twinlog's Dags need {_lowest} or later",
+            hint=f"pip install '{_name}>={_lowest}', with Airflow's constraints",
+            code="airflow-version",
+        )
 
 if RELEASE >= (3, 2):
     from airflow.sdk import CronDataIntervalTimetable, CronTriggerTimetable, DeltaDataIntervalTimetable

@@ -9,6 +9,7 @@ import pytest
 
 from twinlog.errors import TransientError
 from twinlog.lab.kafka.jars import (
+    _DIGESTS,
     JarSet,
     _module_description,
     _reason,
@@ -16,6 +17,7 @@ from twinlog.lab.kafka.jars import (
     class_path,
     ivy_jar,
     mirror_maker_jars,
+    tools_jars,
 )
 
 JARS = JarSet("some-1.0", (("org", "some", "1.0"),))
@@ -122,3 +124,8 @@ def test_a_broker_of_old_brings_what_it_lacks(version: str, broker: str, with_zo
 def test_sets_of_two_versions_do_not_share_a_folder():
     """A set's name tells the version."""
     assert "kafka-4.3.1" == broker_jars("4.3.1").name != broker_jars("3.9.2").name
+
+
+def test_what_the_demo_runs_is_known_jar_by_jar():
+    """Of the versions of today; those of another version would be taken as they arrive."""
+    assert {it.name for it in (broker_jars(), tools_jars(), mirror_maker_jars())} == set(_DIGESTS)

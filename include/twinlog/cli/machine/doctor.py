@@ -25,6 +25,8 @@ from twinlog.lab.kafka.java import version_of
 
 PACKAGES = (
     "apache-airflow",
+    "apache-airflow-providers-apache-spark",
+    "apache-airflow-providers-standard",
     "pyspark",
     "pyspark-client",
     "confluent-kafka",
@@ -34,6 +36,8 @@ PACKAGES = (
 
 EXTRAS = {
     "apache-airflow": "airflow",
+    "apache-airflow-providers-apache-spark": "airflow",
+    "apache-airflow-providers-standard": "airflow",
     "great-expectations": "gate",
     "pyspark": "spark",
     "pyspark-client": "airflow",

@@ -54,8 +54,8 @@ _ZOOKEEPER = ("org.apache.zookeeper", "zookeeper", "3.5.9")
 """The oldest whose client finds its server on Java 14 and newer (ZOOKEEPER-3779); Kafka before 2.4 comes with 3.4."""
 
 _DIGESTS = {
-    "kafka-4.3.1": "0fc5b5571f0bb5b2a4013dea666e2ea2fe03c1f452ab378496db8fe3b5199099",
-    "kafka-tools-4.3.1": "911d04c2c79f3c8f4d4ffc6b45f75b0a644a6633e6217d03249003226ad97643",
+    "kafka-4.4.0": "a74f29a9e5866225a98939e3a8e02539ef4001252b71a0fb3d3fbcf43c447de6",
+    "kafka-tools-4.4.0": "3b3d02262a1f5e803a668b0c6496a850741cc95b290f05107b361e6dfe228d86",
     "mirror-maker-4.3.1": "08ea12bad4e6c10ff1efc7b392db8cfb3d39de763f590cf11a715b542f955111",
 }
 """What the manifests of the sets that the demo runs are: of other sets, what arrives first counts."""
