@@ -447,6 +447,17 @@ def test_the_end_of_one_aborted_transaction_is_not_that_of_another() -> None:
     assert [(5, FIVE[1])] == content(cut_all(blocks, aborted=[(7, 0), (8, 1)]).outgoing)
 
 
+def test_a_marker_without_its_record_ends_nothing() -> None:
+    """Compaction leaves empty control batches behind: nobody knows which end it was, and what follows stays hidden."""
+    emptied = patch(with_gaps([], 1, 0), 21, ">h", 0x30)
+    blocks = [
+        encode(FIVE[:1], base_offset=0, transactional=True, producer_id=7),
+        patch(emptied, 43, ">q", 7),
+        encode(FIVE[1:2], base_offset=2, transactional=True, producer_id=7),
+    ]
+    assert [] == content(cut_all(blocks, aborted=[(7, 0)]).outgoing)
+
+
 def test_old_magic_is_refused_by_name_and_what_came_before_it_goes_out() -> None:
     """Message formats v0 and v1 have another layout."""
     old = encode(FIVE, base_offset=5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,3 +28,19 @@ def test_no_result_is_written_to_the_log_twice(dags_of, script: str) -> None:
     """The log has it line by line; Airflow's own line would be up to 48 KiB long."""
     tasks = [task for dag in dags_of(script).values() for task in dag.tasks]
     assert {False} >= {task.show_return_value_in_logs for task in tasks if hasattr(task, "python_callable")}
+
+
+def test_parsing_imports_nothing_heavy(dags_of, repository: Path) -> None:
+    """Dag files are parsed every few seconds."""
+    dags_of("replicate.py")  # a file of two flows is configured now
+    program = """
+import runpy, sys
+heavy = {"pyspark", "great_expectations", "pandas", "confluent_kafka", "pyarrow", "numpy"}
+for file in sys.argv[1:]:
+    runpy.run_path(f"dags/{file}")
+    if found := heavy.intersection(sys.modules):
+        sys.exit(f"{file} imports {found}")
+"""
+    command = [sys.executable, "-c", program, *FILES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=repository)
+    assert 0 == done.returncode, done.stderr

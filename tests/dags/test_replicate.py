@@ -136,20 +136,6 @@ def test_a_file_that_cannot_be_used_is_one_import_error(read_dags, text: str | N
     assert "include/twinlog/config" not in error
 
 
-def test_parsing_is_fast(read_dags) -> None:
-    """Dag files are parsed every few seconds: nothing heavy may be imported by them."""
-    import subprocess
-    import sys
-
-    heavy = ("pyspark", "great_expectations", "pandas", "confluent_kafka", "pyarrow")
-    code = f"import runpy, sys; runpy.run_path('dags/replicate.py'); print([n for n in {heavy} if n in sys.modules])"
-    read_dags(THREE_FLOWS)
-
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert "[]" == said.stdout.strip().splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("lines", "timetable", "runs", "copies"),
     [

@@ -306,3 +306,9 @@ def test_an_event_that_is_not_in_the_table_stops_the_lane(state: LaneState, even
         with pytest.raises(TransientError):
             lane.transaction.move(event)
         assert lane.transaction.state is LaneState.STOPPED
+
+
+def test_without_a_producer_id_nothing_is_written() -> None:
+    """Brokers take the id -1 of an unheard error, and write outside any transaction."""
+    with pytest.raises(ValueError, match="writes outside any transaction"):
+        Writer("twinlog-A->B-0", -1, 0)

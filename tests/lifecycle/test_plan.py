@@ -68,6 +68,7 @@ def test_nothing_has_happened(flow) -> None:
     ("last", "begins", "expected"),
     [
         (5, None, (6, 7)),
+        (6, None, (7, 7)),
         (7, None, None),
         (None, 3, (3, 7)),
         (None, None, None),

@@ -15,7 +15,7 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.lifecycle import sync_topics
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.plan_file import digest_of, parse_plan, plan_document
-from twinlog.metadata.read import Subject
+from twinlog.metadata.subjects import Subject
 from twinlog.state.ledger import read_ledger, write_ledger
 
 READ = AclBinding("TOPIC", "LITERAL", "A.orders", "User:jo", "*", "READ", "ALLOW")

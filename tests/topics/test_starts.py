@@ -20,6 +20,7 @@ from twinlog.monitoring import status
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.starts import start_of
 
 DAY_MS = 86_400_000
 
@@ -85,6 +86,14 @@ def test_it_is_noted_once(flow, clusters, aged, source) -> None:
     first = begun(begins, clusters)
     source.append(TopicPartition("aged", 1), key=None, value=b"x", timestamp=int(time.time() * 1000))
     assert first == begun(replace(flow, tiers=(Tier(start=parse_start("latest")),)), clusters)
+
+
+@pytest.mark.parametrize(("noted", "decides"), [("this", False), ("another", True)])
+def test_a_beginning_is_that_of_one_topic_alone(flow, noted: str, decides: bool) -> None:
+    """A topic that was recreated before its copy was made begins anew."""
+    topic: Any = SimpleNamespace(topic="aged", topic_id="this")
+    ledger: Any = SimpleNamespace(beginnings={"aged": SimpleNamespace(topic_id=noted)}, incarnations={})
+    assert decides == (start_of(starting(flow, "latest"), topic, ledger, ()) is not None)
 
 
 def test_topics_of_a_tier_have_a_start_of_their_own(flow, clusters, aged, source) -> None:

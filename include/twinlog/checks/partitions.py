@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from twinlog.checks.check import Cell, Row
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.fact import Unknown
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord
-from twinlog.offsets.segments import Extent, SegmentTable
+
+if TYPE_CHECKING:
+    from twinlog.offsets.segments import Extent, SegmentTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ def summarize_segments(table: SegmentTable) -> MapSummary:
     upstream_end, downstream_end = table.upstream + table.length, table.downstream + table.length
     apart = (table.upstream[1:] >= upstream_end[:-1]) & (table.downstream[1:] >= downstream_end[:-1])
     if not apart.all():
+        from twinlog.offsets.segments import Extent  # with numpy, and Dag files import this module
+
         columns = (table.upstream.tolist(), table.downstream.tolist(), table.length.tolist())
         return summarize([Extent(*row) for row in zip(*columns, strict=True)])
     if not len(table.length):

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
-from twinlog.metadata.read import Subject, intervals
+from twinlog.metadata.subjects import Subject, intervals
 
 
 class DutyState(StrEnum):

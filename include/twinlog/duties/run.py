@@ -26,7 +26,7 @@ from twinlog.duties.plan import (
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.metadata import sync
-from twinlog.metadata.read import Subject
+from twinlog.metadata.subjects import Subject
 from twinlog.monitoring import alarm
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.schemas import sync as schemas

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TypeVar
 
 from twinlog.cluster.admin.access_values import AclBinding, Quotas
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.recovery import DeniedWrite
@@ -17,6 +15,7 @@ from twinlog.metadata.acl_plan import AclState
 from twinlog.metadata.config_plan import TopicConfigState
 from twinlog.metadata.memory import another_source, copied_incarnations
 from twinlog.metadata.scram_plan import Users
+from twinlog.metadata.subjects import Subject
 from twinlog.metadata.values import ChangeKind
 from twinlog.state.ledger import Ledger, why_not_own
 from twinlog.topics.discovery import remote_name
@@ -24,15 +23,6 @@ from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import copied_names
 
 T = TypeVar("T")
-
-
-class Subject(StrEnum):
-    """A subject that can be synced by itself."""
-
-    CONFIGS = "configs"
-    ACLS = "acls"
-    QUOTAS = "quotas"
-    SCRAM = "scram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +55,6 @@ class MetadataState:
     refused: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[ChangeKind, ...] = ()
-
-
-def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
-    """Return what a flow syncs, by its settings; MM2 syncs neither quotas nor users."""
-    extended = flow.metadata.profile is not Profile.MM2
-    chosen = {
-        Subject.CONFIGS: flow.sync_topic_configs,
-        Subject.ACLS: flow.sync_topic_acls,
-        Subject.QUOTAS: flow.metadata.quotas and extended,
-        Subject.SCRAM: bool(flow.metadata.scram_users) and extended,
-    }
-    return frozenset(subject for subject, is_on in chosen.items() if is_on)
-
-
-def intervals(flow: FlowSettings) -> dict[Subject, int]:
-    """Return the seconds between two syncs of each subject that the flow syncs.
-
-    MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
-    """
-    configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
-    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls, Subject.SCRAM: acls}
-    return {subject: every[subject] for subject in sorted(subjects_of(flow))}
 
 
 def read_state(

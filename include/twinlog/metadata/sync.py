@@ -21,8 +21,9 @@ from twinlog.jsonable import to_json
 from twinlog.metadata.acl_plan import plan_acls
 from twinlog.metadata.config_plan import plan_topic_configs
 from twinlog.metadata.memory import after, intended_acls, with_acls
-from twinlog.metadata.read import MetadataState, Subject, read_state, subjects_of
+from twinlog.metadata.read import MetadataState, read_state
 from twinlog.metadata.scram_plan import given, plan_quotas, plan_scram, undeclared
+from twinlog.metadata.subjects import Subject, subjects_of
 from twinlog.metadata.values import (
     AclChange,
     ConfigChange,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from twinlog.checks.risk import seconds_since
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof
@@ -69,8 +70,6 @@ def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int,
     if most is None:
         return []
     passed = (it.at_ms for it in drills if it.state is DrillState.PASSED)
-    from twinlog.checks.risk import seconds_since  # it brings numpy, and Dag files import this module
-
     passed_ms = max((at_ms for at_ms in passed if seconds_since(at_ms, now_ms) is not None), default=None)
     due_ms = (passed_ms or 0) + most * 1000
     if now_ms < due_ms or (now_ms - due_ms) // DAY_MS == (since_ms - due_ms) // DAY_MS:

@@ -12,7 +12,7 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.metadata.read import Subject
+from twinlog.metadata.subjects import Subject
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

@@ -21,7 +21,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import syncs_every
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.jsonable import NOT_SHOWN, Json, to_json
-from twinlog.metadata.read import Subject, intervals
+from twinlog.metadata.subjects import Subject, intervals
 from twinlog.visible import and_more, visible
 
 if TYPE_CHECKING:

@@ -1,0 +1,39 @@
+"""What the metadata sync of a flow copies, and how often.  Pure: Dag files, which are parsed often, ask only this."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+
+
+class Subject(StrEnum):
+    """A subject that can be synced by itself."""
+
+    CONFIGS = "configs"
+    ACLS = "acls"
+    QUOTAS = "quotas"
+    SCRAM = "scram"
+
+
+def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
+    """Return what a flow syncs, by its settings; MM2 syncs neither quotas nor users."""
+    extended = flow.metadata.profile is not Profile.MM2
+    chosen = {
+        Subject.CONFIGS: flow.sync_topic_configs,
+        Subject.ACLS: flow.sync_topic_acls,
+        Subject.QUOTAS: flow.metadata.quotas and extended,
+        Subject.SCRAM: bool(flow.metadata.scram_users) and extended,
+    }
+    return frozenset(subject for subject, is_on in chosen.items() if is_on)
+
+
+def intervals(flow: FlowSettings) -> dict[Subject, int]:
+    """Return the seconds between two syncs of each subject that the flow syncs.
+
+    MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
+    """
+    configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
+    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls, Subject.SCRAM: acls}
+    return {subject: every[subject] for subject in sorted(subjects_of(flow))}
