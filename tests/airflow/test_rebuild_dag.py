@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 
@@ -85,13 +84,3 @@ def test_the_form_rebuilds_a_topic_and_its_groups_stay_where_they_were(
     assert (RebuildPhase.DONE, False) == (seen(flow, copied)[0].rebuilds[copied].phase, again.deleted)
     found = dict(read_with_offsets(cluster_a, remote))
     assert (RECORDS, b"14") == (list(found.values()), found[committed].value)
-
-
-def test_a_form_that_is_not_confirmed_deletes_nothing(scheduler, flow, copied) -> None:
-    """The run fails at once, and says what to write."""
-    _, before = seen(flow, copied)
-    run_id = scheduler.api.trigger(DAG, topic=copied, confirm=copied[:-1], dry_run=False)
-    assert {"plan": "failed", "do": "upstream_failed"} == scheduler.finish(DAG, run_id)
-    log = json.dumps(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/plan/logs/1"))
-    assert f"`confirm` does not say {copied}" in log
-    assert before == seen(flow, copied)[1]

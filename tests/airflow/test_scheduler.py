@@ -128,18 +128,6 @@ def test_dry_run_changes_nothing(scheduler, submitting, cluster_a, cluster_b, un
     assert f"west.{topic}" not in admin.list_topics(timeout=10).topics
 
 
-@pytest.mark.long
-def test_topic_the_flow_does_not_have_fails_at_once(scheduler, submitting) -> None:
-    """A terminal error: one try, and the reason in the log."""
-    run_id = scheduler.api.trigger(submitting, topics=["no-such-topic"])
-
-    assert "failed" == scheduler.finish(submitting, run_id)["discover"]
-    [discover] = [it for it in scheduler.api.tasks(submitting, run_id) if it["task_id"] == "discover"]
-    assert 1 == discover["try_number"]
-    path = f"dags/{submitting}/dagRuns/{run_id}/taskInstances/discover/logs/1"
-    assert "west->east does not replicate no-such-topic: no such topic" in json.dumps(scheduler.api.get(path))
-
-
 def test_a_key_that_the_form_does_not_have_is_refused(
     scheduler, submitting, cluster_b, unique_topic, write
 ) -> None:

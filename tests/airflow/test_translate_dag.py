@@ -13,7 +13,6 @@ from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.config.flow.load import load
 from twinlog.copying import copy
-from twinlog.errors import TerminalError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.copy_lane import copy_lane
 from twinlog.lane.spec import LaneReport, LaneSpec
@@ -76,9 +75,3 @@ def test_an_unknown_group_fails_once_with_the_reason(scheduler, group) -> None:
     assert 1 == task["try_number"]
     log = json.dumps(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/translate/logs/1"))
     assert "west has no group nobody-at-all" in log
-
-
-def test_the_form_refuses_a_flow_there_is_not(scheduler, group) -> None:
-    """Before a run exists."""
-    with pytest.raises(TerminalError, match="400"):
-        scheduler.api.trigger(DAG, flow="west->north", groups=[group])

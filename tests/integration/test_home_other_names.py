@@ -45,7 +45,7 @@ from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import HOME, Tail
-from twinlog.recovery.reverse import Way, as_noted, why_nothing_home
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.recovery.ways_home import way_home
 from twinlog.state.ledger import read_ledger
@@ -115,18 +115,6 @@ class Pair:
             ways = Way(self.there, there), Way(back, clusters)
             return home.run(*ways, home.Request("jo", tail, **changes), self.tools(answer), read)
 
-    def noted(self) -> FlowSettings:
-        """The flow that brings home, as its cycles know it."""
-        back = way_home(self.configuration, self.there)
-        with open_clusters(back) as clusters:
-            return as_noted(back, clusters.target)
-
-    def nothing_home(self) -> str:
-        """Why cycles have nothing to bring home; "" if they have."""
-        back = way_home(self.configuration, self.there)
-        with open_clusters(back) as clusters:
-            return why_nothing_home(back, read_ledger(back, clusters.target))
-
     def phase(self) -> FlowPhase:
         """The state of the flow."""
         with open_clusters(self.there) as there:
@@ -193,62 +181,6 @@ def test_the_way_home_with_other_names_loses_nothing_and_reads_nothing_twice(
     assert 0 == pair.cycle()
     assert (every, every) == pair.both()
     assert pair.equal()
-
-
-def test_cycles_bring_home_what_clients_write_while_the_way_home_waits(
-    cluster_a, cluster_b, tmp_path: Path
-) -> None:
-    """From `bring-home` on, until the next command; before that, and behind the end, cycles copy nothing."""
-    pair = Pair(tmp_path, cluster_a, cluster_b)
-    write(cluster_a, pair.topic, range(30))
-    pair.cycle()
-    pair.fail_over()
-    write(cluster_a, pair.topic, range(30, 33))
-    write(cluster_b, pair.copy, range(1000, 1010))
-    assert "bring-home" == ended_at(pair.home())  # A alone has records: a person decides first
-    assert "way home of" in pair.nothing_home()
-    assert 0 == pair.cycle(pair.noted())
-    assert "refused" == pair.home(Answer.NO, Tail.KEEP).state.value
-    for number in range(1010, 1030, 10):
-        write(cluster_b, pair.copy, range(number, number + 10))
-        assert "" == pair.nothing_home()
-        assert 10 == pair.cycle(pair.noted())
-        assert sorted([*range(33), *range(1000, number + 10)]) == numbers_in(cluster_a, pair.topic)
-    assert 0 == pair.cycle()
-    report = pair.home(tail=Tail.KEEP)
-    assert "following" == report.state.value, steps_of(report)
-    assert "no way home of" in pair.nothing_home()
-    every = sorted([*range(33), *range(1000, 1030)])
-    assert 0 == pair.cycle()
-    assert (every, every) == pair.both()
-    assert pair.equal()
-
-
-def test_home_and_over_again_although_nobody_wrote_to_some_partitions(
-    cluster_a, cluster_b, tmp_path: Path
-) -> None:
-    """On A to two of three, on B to the third: nothing forbids it, and no group reads a record again."""
-    pair = Pair(tmp_path, cluster_a, cluster_b)
-    for number in (0, 1):
-        produce(cluster_a, pair.topic, [seen(it) for it in range(number, 30, PARTITIONS)], number)
-        commit_group(cluster_a, pair.group, pair.topic, 10, number)
-    pair.cycle()
-    pair.fail_over()
-    write(cluster_b, pair.copy, range(1001, 1040, PARTITIONS))
-    on_b = Reader(cluster_b, pair.copy, pair.group)
-    on_b.wait_for(set(range(1001, 1040, PARTITIONS)))
-    on_b.stop()
-    report = pair.home()
-    assert "following" == report.state.value, steps_of(report)
-    assert [0] * PARTITIONS == [it.again for it in report.groups]
-    with open_clusters(pair.there) as clusters:
-        clusters.target.delete_groups([pair.group]).require()  # its place there is not to be found by its own
-    pair.cycle()
-    pair.fail_over()
-    over_again = Reader(cluster_b, pair.copy, pair.group)
-    time.sleep(3)
-    over_again.stop()
-    assert ([], len(range(1001, 1040, PARTITIONS))) == (over_again.read, len(on_b.read))
 
 
 @pytest.mark.long
@@ -429,34 +361,3 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         left, there = pair.both()
         assert sorted({*left, *range(1040, 1063)}) == there
         pair.fail_over()  # its audit knows that somebody answers for what never came home
-
-
-@pytest.mark.long
-def test_a_tail_that_is_kept(cluster_a, cluster_b, tmp_path: Path) -> None:
-    """Records that A alone has are exported, wait for a person, and are then on both sides once."""
-    pair = Pair(tmp_path, cluster_a, cluster_b)
-    write(cluster_a, pair.topic, range(60))
-    on_a = Reader(cluster_a, pair.topic, pair.group)
-    on_a.wait_for(set(range(60)))
-    on_a.stop()
-    pair.cycle()
-    pair.fail_over()
-    write(cluster_a, pair.topic, range(60, 70))
-    on_b = Reader(cluster_b, pair.copy, pair.group)
-    write(cluster_b, pair.copy, range(1000, 1020))
-    on_b.wait_for(set(range(1000, 1020)))
-    waits = pair.home()
-    assert ("waiting", "bring-home") == (waits.state.value, ended_at(waits)), steps_of(waits)
-    assert (10, 10) == (waits.only_on_source, sum(it.records for it in waits.exported))
-    no = pair.home(Answer.NO, Tail.KEEP)
-    assert "refused" == no.state.value, steps_of(no)
-    on_b.wait_for(set(range(60, 70)))
-    on_b.stop()
-    report = pair.home(tail=Tail.KEEP)
-    assert "following" == report.state.value, steps_of(report)
-    assert {0} == {it.again for it in report.groups}
-    every = sorted([*range(70), *range(1000, 1020)])
-    assert (every, every) == pair.both()
-    assert every == sorted(on_a.read + on_b.read)
-    assert 0 == pair.cycle()
-    assert pair.equal()
