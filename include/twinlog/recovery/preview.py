@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
@@ -12,6 +13,7 @@ from twinlog.copying import ranges
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
+from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import source_answers
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
@@ -31,6 +33,7 @@ from twinlog.recovery.report import (
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
+from twinlog.recovery.steps.forbidden import known_to_forbid
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
@@ -38,6 +41,7 @@ from twinlog.recovery.steps.source_writers import plan_denials
 from twinlog.recovery.transitions import open_run
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import listed
 
 
 def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> FailoverReport:
@@ -123,7 +127,21 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
     }
+    if forbidding := _forbidding(snapshot):
+        names = listed([it.name for it in forbidding])
+        texts[StepName.GATE] = (
+            f"says no already, before producers are stopped: {names}: {forbidding[0].message}"
+        )
     return topics, placed(rows), texts, None, ""
+
+
+def _forbidding(snapshot: FlowSnapshot) -> tuple[GateCheck, ...]:
+    """Return what forbids the failover already; of a flow that is promoted, nothing is asked."""
+    run = open_run(snapshot.ledger)
+    if run is None and snapshot.ledger.phase.out_of_service:
+        return ()
+    name = run.run if run is not None else ""
+    return known_to_forbid(replace(snapshot.flow, recovery_run=name), snapshot.clusters)
 
 
 def _source_dead(snapshot: FlowSnapshot) -> Seen:

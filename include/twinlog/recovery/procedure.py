@@ -116,8 +116,8 @@ PLANNED = (
     _BEGIN,
     Step(
         StepName.FENCE_PRODUCERS,
-        "copies what there is; denies WRITE on the source if it keeps ACLs; watches that the ends of its partitions"
-        " stand still",
+        "copies what there is; refuses if the gate already says no to what no step mends; denies WRITE on the source if"
+        " it keeps ACLs; watches that the ends of its partitions stand still",
         "nothing is written to the source any more",
         "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
     ),
@@ -232,7 +232,8 @@ HOME = (
     ),
     Step(
         StepName.FENCE_PRODUCERS,
-        "copies what there is; denies WRITE on B if it keeps ACLs; watches that the ends of its partitions stand still",
+        "copies what there is; refuses if the gate already says no to what no step mends; denies WRITE on B if it keeps"
+        " ACLs; watches that the ends of its partitions stand still",
         "nothing is written to B any more",
         "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
     ),

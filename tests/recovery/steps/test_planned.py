@@ -13,6 +13,7 @@ from twinlog.audit.verdict import AuditVerdict
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
@@ -160,3 +161,23 @@ class TestWhatIsNotSeenBeforeThePromotion:
             "at least 0 records are not on B now; one partition of orders could not be looked at"
         ) == said(report, "drain")
         assert "the positions of group secret are not told: grant DESCRIBE on it" in said(report, "groups")
+
+
+class TestWhatIsKnownToForbid:
+    """A refusal that is known before stops no producer."""
+
+    def test_no_producer_is_stopped_for_it(self, world: World) -> None:
+        """A lost range that nobody answers for: the step names it, and the source denies nobody anything."""
+        write_ledger(world.flow, world.clusters.target, [Gap("orders", 0, 1, 2, GapCause.RETENTION, 1, 2)])
+        report = world.fail_over()
+        assert State.REFUSED is report.state
+        assert said(report, "fence-producers").startswith("no producer was stopped: not ready, no-gaps: ")
+        assert set() == {it for it in world.clusters.source.acls if it.permission == "DENY"}
+
+    def test_a_dry_run_says_so(self, world: World) -> None:
+        """And a sound flow's does not."""
+        assert "says no already" not in said(world.fail_over(dry_run=True), "gate")
+        write_ledger(world.flow, world.clusters.target, [Gap("orders", 0, 1, 2, GapCause.RETENTION, 1, 2)])
+        assert "says no already, before producers are stopped: no-gaps" in said(
+            world.fail_over(dry_run=True), "gate"
+        )

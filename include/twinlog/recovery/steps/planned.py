@@ -45,6 +45,7 @@ from twinlog.recovery.report import (
     waiting,
 )
 from twinlog.recovery.steps import registries
+from twinlog.recovery.steps.forbidden import known_to_forbid
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     clear_up,
@@ -67,10 +68,14 @@ LOOK_SECONDS = 1.0
 def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     """Copy what there is while producers still write, so that little is left; then stop them, and watch.
 
-    The ledgers of `others` remember the denials too.
+    What the gate would refuse anyway is said before they are stopped.  The ledgers of `others` remember the denials
+    too.
     """
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
+    if forbidding := known_to_forbid(flow, scene.clusters):
+        names = listed([it.name for it in forbidding])
+        return failed(f"no producer was stopped: not ready, {names}: {forbidding[0].message}", refused=True)
     clear_up(source, (scene, *others))
     denials = sparing_readers(source, plan_denials(flow, source))
     refused = deny_writes(scene, others, denials.new)

@@ -1,0 +1,31 @@
+"""Find what already forbids a planned failover, before anything is stopped for it.
+
+The gate's step asks in full, once the steps before it have copied, placed and proved the rest.
+"""
+
+from __future__ import annotations
+
+from twinlog.cluster.api import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.gate import ask
+from twinlog.gate.answer import GateCheck
+from twinlog.gate.ask import GateRequest
+from twinlog.gate.suites.suites import Mode
+
+NO_STEP_MENDS = frozenset({
+    *("audit-equal", "no-gaps", "nothing-deleted-early", "nothing-expired-uncopied", "copy-not-cut-off"),
+    *("nothing-copied-twice", "downstream-counted-once", "map-whole", "map-known", "map-not-beyond-progress"),
+    *("progress-within-source", "progress-never-goes-back", "group-same-record", "group-not-ahead"),
+    *("replication-factor", "min-insync-replicas", "retention-time", "retention-size", "record-size"),
+    *("cleanup-policy", "principal-parity"),
+})
+"""Checks that neither copying, placing and proving nor a broker that comes back makes hold: they want a person."""
+
+
+def known_to_forbid(flow: FlowSettings, clusters: Clusters) -> tuple[GateCheck, ...]:
+    """Return the checks that fail already, whatever the steps before the gate do, and that nobody has waived.
+
+    Producers may write meanwhile.  Raises ClusterUnreachable and ClusterRefused.
+    """
+    result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True)).result
+    return tuple(it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS)
