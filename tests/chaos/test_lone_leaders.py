@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from faults.leaders import leader_of_the_copy
 from in_turn import in_turn
 from stage import SLOW, Stage, until
 from wired import MINUTES
 
-from lab import ThreadRunner
+from lab import Seen, ThreadRunner, create_topic, flow_of, produce, read, wait_until
 from twinlog.cluster.api import open_clusters
 from twinlog.follow import follow
 
@@ -118,3 +119,52 @@ def _follow(stage: Stage, stop: threading.Event) -> None:
 def _produce_until(stage: Stage, enough: threading.Event) -> None:
     while not enough.wait(0.05):
         stage.traffic(20)
+
+
+@pytest.mark.long
+def test_a_copy_without_a_leader_holds_up_no_other(
+    cluster_a: Any, three_brokers: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Its lane sets it aside; it used to wait for a leader for 30 s, and all its partitions with it."""
+    topic = create_topic(cluster_a, unique_topic("aside"), 3)
+    admin = AdminClient({"bootstrap.servers": three_brokers.bootstrap_servers})
+    copies = NewTopic(f"A.{topic}", 3, replica_assignment=[[1], [2], [3]], config={"retention.ms": "-1"})
+    admin.create_topics([copies])[copies.topic].result(30)
+    durable = {"offset__storage__replication__factor": "3", "twinlog__lanes": "1"}
+    flow = flow_of(tmp_path, cluster_a, three_brokers, [topic], **durable)
+    before, after = ([Seen(None, b"%d" % n, 1_700_000_000_000) for n in range(at, at + 5)] for at in (0, 5))
+
+    def written(records: list[Seen]) -> None:
+        for partition in range(3):
+            produce(cluster_a, topic, records, partition)
+
+    def copied(count: int, *partitions: int) -> bool:
+        return all(len(read(three_brokers, copies.topic, it)) == count for it in partitions)
+
+    def leaderless() -> bool:
+        found = admin.list_topics(copies.topic, timeout=10).topics[copies.topic]
+        return bool(found.partitions[0].leader == -1)
+
+    stop = threading.Event()
+    written(before)
+    with ThreadPoolExecutor(1) as pool, open_clusters(flow) as clusters:
+        followed = pool.submit(
+            follow.run, flow, clusters, ThreadRunner(), run_id=uuid.uuid4().hex, seconds=300, stop=stop
+        )
+        try:
+            wait_until(lambda: copied(5, 0, 1, 2), 90)
+            three_brokers.kill(1)
+            wait_until(leaderless, 60)
+            began = time.monotonic()
+            written(after)
+            wait_until(lambda: copied(10, 1, 2), 60)
+            took = time.monotonic() - began
+            three_brokers.start()
+            wait_until(lambda: copied(10, 0), 90)
+        finally:
+            three_brokers.start()
+            stop.set()
+            result = followed.result(120)
+    print(f"the others were copied after {took:.1f} s")
+    assert ("done", 30, True) == (result.state, result.records, took < 20)
+    assert [*before, *after] == read(three_brokers, copies.topic)

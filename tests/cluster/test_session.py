@@ -129,6 +129,22 @@ def test_a_question_that_a_lost_broker_keeps_is_asked_again_by_a_new_client(sile
     assert 2 == len(set(clients))
 
 
+def test_a_question_that_a_frozen_broker_keeps_is_asked_again(silent, monkeypatch):
+    """Its connection stays open, and nobody says that it is lost; a slow answer has twice the time."""
+    monkeypatch.setattr(session_module, "SILENT_SECONDS", 0.2)
+    clients, late = [], Future()
+
+    def send(admin):
+        clients.append(admin)
+        if len(clients) == 1:
+            return {"a": Future()}
+        threading.Timer(0.3, late.set_result, [1]).start()
+        return {"a": late}
+
+    assert {"a": 1} == silent.answers(send, asked).found
+    assert 2 == len(set(clients))
+
+
 def test_what_changes_something_is_sent_once(silent):
     """A broker may still hold the first request."""
     sent, late = [], Future()

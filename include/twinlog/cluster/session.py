@@ -8,6 +8,9 @@ If it has said that one broker is gone, the question is asked again by a new cli
 it knows, waits for it to come back, and learns of another one only with the next periodic metadata
 (topic.metadata.refresh.interval.ms, five minutes). To clients, brokers call any broker the controller, also one that
 has just died, until its session ends (nine seconds).
+
+A frozen broker keeps its connections and says nothing, and librdkafka may ask it until its session ends. So a question
+that was not answered for `SILENT_SECONDS` is asked again by a new client, which is given twice the time.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ V = TypeVar("V")
 Send = Callable[[AdminClient], Mapping[K, Future[V]]]
 REQUEST_SECONDS = 25.0
 GIVE_UP_SECONDS = 5.0
+SILENT_SECONDS = 8.0
 POLL_SECONDS = 0.02
 
 UNREACHABLE = frozenset({
@@ -185,22 +189,28 @@ class Session:
 
     def _ask(self, send: Send[K, V], *, changes: bool) -> Mapping[K, Future[V]]:
         """Send a request, and again by new clients for `REQUEST_SECONDS`; the last time it is waited for to its end."""
-        deadline = time.monotonic() + REQUEST_SECONDS
+        deadline, patience = time.monotonic() + REQUEST_SECONDS, SILENT_SECONDS
         while True:
             last, futures = time.monotonic() > deadline, send(self.admin)
-            done = self._wait(futures.values(), may_leave=not last and not changes)
+            done = self._wait(futures.values(), None if last or changes else patience)
             if last or (done and not any(map(_never_sent, futures.values()))):
                 return futures
             self._begin_anew()
+            patience *= 2
 
-    def _wait(self, futures: Iterable[Future[Any]], *, may_leave: bool) -> bool:
-        """Wait until all are done; return False if a broker is lost and a new client should rather ask."""
-        pending = list(futures)
+    def _wait(self, futures: Iterable[Future[Any]], patience: float | None) -> bool:
+        """Wait until all are done; return False if a new client should rather ask.
+
+        It should if a broker is lost, or after `patience` seconds; if that is None, all are waited for.
+        """
+        pending, began = list(futures), time.monotonic()
         while pending := [future for future in pending if not future.done()]:
             wait_for(pending[-1:], timeout=POLL_SECONDS)  # futures are answered in a row, as a rule
             self.admin.poll(0)
             self._stop_if_hopeless()
-            if may_leave and self._trouble_since is None and _too_long(self._broker_lost_since):
+            if patience is None or self._trouble_since is not None:
+                continue
+            if _too_long(self._broker_lost_since) or time.monotonic() - began > patience:
                 return False
         self._forget_trouble()
         return True
