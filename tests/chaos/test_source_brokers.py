@@ -240,7 +240,7 @@ def test_a_leader_that_freezes_is_left_by_a_lane_that_follows(
 
 
 _FROZEN_SECONDS = 150.0
-"""A frozen broker costs a start what it costs to ask it (docs/chaos.md), and a busy machine many times that."""
+"""A start may ask a frozen broker a few times, for 8 s each (docs/chaos.md); the rest is for a busy machine."""
 
 _IMPATIENT: Any = {"enable_idempotence": False, "socket_timeout_ms": 3000}
 """For a producer that may ask the frozen broker first."""
