@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 
 class TopicPartition(NamedTuple):
@@ -11,10 +11,6 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
-
-
-NO_PARTITION: Final = TopicPartition("", -1)
-"""Stands where it does not matter which partition it is."""
 
 
 class _Named(Protocol):

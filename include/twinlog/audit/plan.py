@@ -373,7 +373,6 @@ def _scopes(
             shared=shared,
             beyond=beyond,
             chain=copy.chain,
-            source=life.topic_partition,
             lost=tuple((it.start, it.end) for it in lost),
         )
         for low, high, first, last in whole

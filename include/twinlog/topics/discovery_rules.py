@@ -286,21 +286,18 @@ def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[
 
 
 def idle_rules(flow: FlowSettings, selected: Collection[str]) -> Iterator[Problem]:
-    """Report record rules, and a function, with a pattern that none of the `selected` topics matches.
+    """Report record rules with a pattern that none of the `selected` topics matches.
 
     A misspelt one would let through what is to be masked or dropped.
     """
-    chain = flow.transforms
-    rules = [(f"record rule {it.name}", it.topics) for it in chain.rules]
-    rules += [("twinlog.transform", chain.function.topics)] if chain.function is not None else []
-    for rule, patterns in rules:
-        filters = ((pattern, NameFilter((pattern,))) for pattern in patterns)
+    for rule in flow.transforms.rules:
+        filters = ((pattern, NameFilter((pattern,))) for pattern in rule.topics)
         idle = [pattern for pattern, it in filters if not any(map(it.includes, selected))]
         if idle:
             yield Problem(
                 ProblemCode.NO_SUCH_TOPIC,
                 listed(idle),
-                f"{rule}: no topic that {flow.name} copies matches {listed(idle)}",
+                f"record rule {rule.name}: no topic that {flow.name} copies matches {listed(idle)}",
                 "check its spelling: a topic that no pattern of the rule matches is copied as it is, unmasked",
             )
 

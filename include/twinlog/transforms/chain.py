@@ -1,9 +1,9 @@
-"""Define the chain of what is made of a record: Connect's transforms, record rules, a user's function.  Pure.
+"""Define the chain of what is made of a record: Connect's transforms, then record rules.  Pure.
 
 MM2's records have bytes as key, value and header values, so a transform of Connect sees three things of a record: the
 name of its topic on the target, whether its value is null, and the names of its headers.  It either drops the record or
-keeps some of its headers; key, value, timestamp and the order of headers stay.  Rules (rules.py) and the function
-(function.py) come after the transforms.
+keeps some of its headers; key, value, timestamp and the order of headers stay.  Rules (rules.py) come
+after the transforms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.policy.java_regex import compile_java
-from twinlog.transforms.function import Function
 from twinlog.transforms.rules import Rule
 
 
@@ -83,15 +82,14 @@ class Chain:
 
     steps: tuple[Step, ...] = ()
     rules: tuple[Rule, ...] = ()
-    function: Function | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.steps) or self.reads_contents
+        return bool(self.steps) or bool(self.rules)
 
     @property
     def reads_contents(self) -> bool:
-        """Say whether keys or values are read, by rules or by a function."""
-        return bool(self.rules) or self.function is not None
+        """Say whether keys or values are read."""
+        return bool(self.rules)
 
     @property
     def holds_secrets(self) -> bool:
@@ -101,11 +99,8 @@ class Chain:
     @property
     def drops(self) -> bool:
         """Say whether the chain can take a record out of the copy."""
-        return (
-            any(isinstance(step.transform, Filter) for step in self.steps)
-            or any(rule.drops for rule in self.rules)
-            or self.function is not None
-        )
+        filters = any(isinstance(step.transform, Filter) for step in self.steps)
+        return filters or any(rule.drops for rule in self.rules)
 
     @property
     def header_names(self) -> frozenset[str]:
@@ -124,16 +119,14 @@ class Chain:
         parts: list[object] = [_described(step) for step in self.steps]
         if self.rules:
             parts.append({"rules": [rule.description for rule in self.rules]})
-        if self.function is not None:
-            parts.append({"function": self.function.description})
         text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def of(self, topic: str, remote_topic: str, *, opaque: bool = False) -> Chain:
         """Return the chain of one topic: without what can never apply to it.
 
-        Connect's predicates go by its name on the target, rules and function by that on the source.  The records of an
-        `opaque` topic are not read by rules or function.
+        Connect's predicates go by its name on the target, rules by that on the source.  The records of an `opaque`
+        topic are not read by rules.
         """
         steps: list[Step] = []
         for step in self.steps:
@@ -147,9 +140,7 @@ class Chain:
                 return Chain(tuple(steps))  # nothing reaches what is behind it
         if opaque:
             return Chain(tuple(steps))
-        rules = tuple(rule for rule in self.rules if rule.concerns(topic))
-        function = self.function if self.function is not None and self.function.concerns(topic) else None
-        return Chain(tuple(steps), rules, function)
+        return Chain(tuple(steps), tuple(rule for rule in self.rules if rule.concerns(topic)))
 
     def kept(self, tombstone: bool, headers: Sequence[str]) -> tuple[int, ...] | None:
         """Return which headers the steps keep of a record, by their indices; None if they drop the record."""

@@ -14,7 +14,7 @@ from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError
 from twinlog.jsonable import to_json
-from twinlog.transforms.chain import NO_CHAIN, Chain
+from twinlog.transforms.chain import NO_CHAIN
 from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
 
 MINIMAL = """clusters = A, B
@@ -37,16 +37,6 @@ def read(tmp_path: Path) -> Reading:
         return load(path, strict=True, environ={"KEY": KEY, **environ}).flows["A->B"]
 
     return reading
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module with a function, importable; it would fail if it were imported."""
-    (tmp_path / "unread_transforms.py").write_text(
-        '__version__ = "7"\nraise RuntimeError\n\ndef clean(batch):\n    return batch\n\nNUMBER = 1\n'
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return "unread_transforms"
 
 
 def rule(**values: str) -> str:
@@ -129,8 +119,8 @@ def test_a_key_is_nowhere_shown_and_another_key_is_another_chain(read: Reading) 
         (rule(drop_if_field="x=a["), "drop.if.field: the regular expression 'a['"),
         ("twinlog.transform.rule.x.mask = a\n", "twinlog.transform.rule.x.mask: is unknown"),
         ("twinlog.transform.rules.x = a\n", "twinlog.transform.rules.x: is unknown"),
-        ("twinlog.transform = python:json.loads\n", "twinlog.transform: needs twinlog.transform.topics"),
-        ("twinlog.transform.topics = a\n", "twinlog.transform.topics: needs twinlog.transform"),
+        ("twinlog.transform = python:json.loads\n", "twinlog.transform: has left twinlog; remove the line"),
+        ("twinlog.transform.topics = a\n", "twinlog.transform.topics: has left twinlog; remove the line"),
     ],
 )
 def test_a_mistake_has_its_line(lines: str, says: str, read: Reading) -> None:
@@ -138,45 +128,6 @@ def test_a_mistake_has_its_line(lines: str, says: str, read: Reading) -> None:
     with pytest.raises(ConfigError) as refused:
         read(lines, SHORT="x" * 15)
     assert says in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        (
-            "unread_transforms.clean",
-            "'unread_transforms.clean' is no dotted name; write python:package.module.function",
-        ),
-        ("python:clean", "is no dotted name"),
-        ("python:nowhere.at.all", "nowhere.at cannot be found"),
-        ("python:nowhere.clean", "there is no Python source of nowhere; put its folder on PYTHONPATH"),
-        ("python:unread_transforms.NUMBER", "unread_transforms defines no function NUMBER"),
-        ("python:math.sqrt", "there is no Python source of math"),
-    ],
-)
-def test_a_function_that_is_not_there(name: str, says: str, read: Reading, module: str) -> None:
-    """One line; what the module does when it is imported does not matter here."""
-    del module
-    with pytest.raises(ConfigError) as refused:
-        read(f"twinlog.transform = {name}\ntwinlog.transform.topics = a\n")
-    assert says in str(refused.value)
-
-
-def test_a_function_is_read_without_being_imported(read: Reading, module: str) -> None:
-    """Its version is the digest of its source, and what the module declares."""
-    flow = read(f"twinlog.transform = python:{module}.clean\ntwinlog.transform.topics = orders.*, x\n")
-    function = flow.transforms.function
-    assert function is not None
-    assert (f"{module}.clean", "7", ("orders.*", "x"), 16) == (
-        function.name,
-        function.version,
-        function.topics,
-        len(function.digest),
-    )
-    assert (Chain(function=function), NO_CHAIN) == (
-        flow.chain_of("orders-1", "x"),
-        flow.chain_of("stock", "stock"),
-    )
 
 
 def test_heartbeats_are_never_read(read: Reading) -> None:
@@ -189,11 +140,8 @@ def test_heartbeats_are_never_read(read: Reading) -> None:
 
 
 def test_what_is_not_on_this_machine_is_no_mistake_for_explain(tmp_path: Path) -> None:
-    """Neither the key nor the module; both lines are listed."""
+    """The key of a rule; its line is listed."""
     path = tmp_path / "mm2.properties"
-    path.write_text(
-        f"{MINIMAL}{rule(hash='id', hash_key='${env:NOT_HERE}')}"
-        "twinlog.transform = python:not_here.clean\ntwinlog.transform.topics = a\n"
-    )
+    path.write_text(f"{MINIMAL}{rule(hash='id', hash_key='${env:NOT_HERE}')}")
     explanation = explain(resolve(path, strict=True, elsewhere=True))
-    assert 2 == len(explanation.unresolved), explanation.unresolved
+    assert 1 == len(explanation.unresolved), explanation.unresolved

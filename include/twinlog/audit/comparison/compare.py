@@ -47,7 +47,7 @@ class Transformed:
 
     def __init__(self, items: Iterable[Item], scope: Scope) -> None:
         self._items = items
-        self._transform = Transform(scope.chain, scope.source)
+        self._transform = Transform(scope.chain)
         self._start, self._end = scope.start, scope.end
         self._all = not scope.chain.reads_contents  # else records elsewhere were left out
         self._compacted = scope.compacted

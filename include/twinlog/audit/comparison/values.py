@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.formats.ledger.audit import DifferenceKind, UnprovedSpan
-from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.transforms.chain import NO_CHAIN, Chain
@@ -48,7 +47,6 @@ class Scope:
     beyond: Spans = field(default_factory=Spans)
     lost: tuple[tuple[int, int], ...] = ()
     chain: Chain = NO_CHAIN
-    source: TopicPartition = NO_PARTITION
 
     def has_no_copy(self, offset: int) -> bool:
         """Say whether an upstream offset was left out on purpose: the ledger tells of it, not the audit."""

@@ -1,7 +1,7 @@
 """Apply a chain (twinlog.transforms.chain) to records by column, and to whole batches.
 
 Few records have more than a handful of combinations of header names, so what Connect's transforms make of a
-combination is worked out once and kept.  Rules and a function get what the transforms leave.
+combination is worked out once and kept.  Rules get what the transforms leave.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
 from twinlog.batches.transform.fields import Fields, with_rests
-from twinlog.batches.transform.function import FunctionOnRecords
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.batches.transform.rules import apply_rules
 from twinlog.errors import FormatError
-from twinlog.kafka_types import NO_PARTITION, TopicPartition
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
 from twinlog.transforms.rules import Applied, applied
 
@@ -35,12 +33,10 @@ Names = tuple[bytes, ...]
 
 @dataclass(slots=True)
 class Transform:
-    """A chain as it is applied to the encoded records of one partition.  Single-threaded."""
+    """A chain as it is applied to encoded records.  Single-threaded."""
 
     chain: Chain
-    source: TopicPartition = NO_PARTITION
     _rules: Applied | None = None
-    _function: FunctionOnRecords | None = None
     _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
 
@@ -48,20 +44,16 @@ class Transform:
         self._names = tuple(name.encode() for name in self.chain.header_names)
         if self.chain.rules:
             self._rules = applied(self.chain.rules)
-        if self.chain.function is not None:
-            self._function = FunctionOnRecords(self.chain.function, self.source)
 
     def columns(self, records: Columns) -> Columns:
         """Return what the chain leaves of records, in order.
 
-        Raises FormatError for a record that cannot be read, or that rules or function cannot be applied to.
+        Raises FormatError for a record that cannot be read, or that rules cannot be applied to.
         """
         if self.chain.steps:
             records = self._connect(records)
         if self._rules is not None and len(records):
             records = apply_rules(records, self._rules)
-        if self._function is not None:
-            records = self._function.columns(records)
         return records
 
     def _connect(self, records: Columns) -> Columns:
@@ -129,7 +121,7 @@ class Transform:
     ) -> list[memoryview] | None:
         """Return batches with what the chain leaves of a batch, at the same offsets; None if that is all of it.
 
-        Of a dense batch they are dense; a batch with offset gaps stays one with gaps.  Rules and function get only
+        Of a dense batch they are dense; a batch with offset gaps stays one with gaps.  Rules get only
         records at offsets [start, end); the others are left out.
         """
         records = (

@@ -1,4 +1,4 @@
-"""Take records apart into key, value and headers by column, and put them together again, with numpy.
+"""Take records apart into key, value and headers by column, and give them other values, with numpy.
 
 A record's rest is `key length varint | key | value length varint | value | headers`; a null key or value has length -1.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twinlog.batches.build import varint_bytes, write_varints, zigzag
-from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, copy_pieces, read_varints
+from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, read_varints
 from twinlog.batches.transform.header_columns import bad_record
 
 
@@ -42,50 +42,6 @@ class Fields:
         if len(beyond):
             raise bad_record(int(records.offsets[beyond[0]]))
         return cls(keys, key_sizes, value_lengths, values, value_sizes, headers)
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """One piece of a buffer for each record; `null` is None if no piece stands for null."""
-
-    data: memoryview
-    starts: Int64s
-    sizes: Int64s
-    null: Any = None
-
-    @classmethod
-    def joined(cls, parts: Sequence[bytes]) -> Pieces:
-        """Lay parts one behind another."""
-        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-        return cls(memoryview(b"".join(parts)), np.cumsum(sizes) - sizes, sizes)
-
-
-def put_together(records: Columns, keys: Pieces, values: Pieces, headers: Pieces) -> Columns:
-    """Return the records with these keys, values and encoded headers."""
-    key_length, value_length = _lengths(keys), _lengths(values)
-    key_bytes, value_bytes = varint_bytes(key_length), varint_bytes(value_length)
-    sizes = key_bytes + keys.sizes + value_bytes + values.sizes + headers.sizes
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    data = memoryview(bytearray(int(ends[-1])))
-    out: Any = np.frombuffer(data, np.uint8)
-    write_varints(out, starts, key_length, key_bytes)
-    at = starts + key_bytes
-    _copy(keys, data, at)
-    at = at + keys.sizes
-    write_varints(out, at, value_length, value_bytes)
-    at = at + value_bytes
-    _copy(values, data, at)
-    _copy(headers, data, at + values.sizes)
-    return Columns(data, records.offsets, records.timestamps, starts, ends, records.batches)
-
-
-def _lengths(pieces: Pieces) -> Any:
-    return zigzag(pieces.sizes if pieces.null is None else np.where(pieces.null, -1, pieces.sizes))
-
-
-def _copy(pieces: Pieces, into: memoryview, at: Int64s) -> None:
-    copy_pieces(pieces.data, pieces.starts, pieces.starts + pieces.sizes, into, at)
 
 
 def with_rests(records: Columns, changed: Sequence[tuple[int, bytes]]) -> Columns:

@@ -73,6 +73,10 @@ LEFT: dict[str, str] = {
         f"twinlog.transform.rules.NAME.route.{it}": _NO_ROUTES
         for it in ("to", "partitioner", "if.key.matches", "if.field")
     },
+    **{
+        f"twinlog.transform{it}": "remove the line; record rules drop, mask and hash"
+        for it in ("", ".topics")
+    },
     "twinlog.guarantee": "remove the line: records are copied exactly once; if it said at_least_once, let a cycle of"
     " the release before end well first",
     "twinlog.transform.rules.NAME.commit.key": "remove the line; who has the hash.key of hashed fields can verify them",

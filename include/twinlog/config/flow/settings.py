@@ -271,7 +271,7 @@ class FlowSettings:
         return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
 
     def chain_of(self, topic: str, remote_topic: str) -> Chain:
-        """Return what is made of the records of a topic; rules and function never read heartbeats."""
+        """Return what is made of the records of a topic; rules never read heartbeats."""
         return self.transforms.of(topic, remote_topic, opaque=self.policy.is_heartbeats_topic(topic))
 
     def follows_group(self, group: str) -> bool:

@@ -1,4 +1,4 @@
-"""Declare and read the keys of transforms: Connect's, record rules, and the user's function."""
+"""Declare and read the keys of transforms: Connect's, and record rules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from typing import ClassVar
 from twinlog.config.file.keys import Key, Kind
 from twinlog.config.file.providers import REFERENCE
 from twinlog.config.flow.reader import Reader
-from twinlog.errors import ConfigError
 from twinlog.transforms.chain import NO_CHAIN, Chain, Step
 from twinlog.transforms.connect import PREDICATES, TRANSFORMS, read_steps
-from twinlog.transforms.function import Function, NoFunctionError, read_function
 from twinlog.transforms.rule_keys import KNOWN, LISTS, RULES, SECRET, Mistake, names_in, read_rules, split
 from twinlog.transforms.rules import Rule
-
-FUNCTION, FUNCTION_TOPICS = "twinlog.transform", "twinlog.transform.topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +37,11 @@ class TransformKeys:
     """the key of `hash`, by reference: `${env:...}`, `${file:...}`; at least 16 characters"""
     _not_json: ClassVar = Key(f"{RULES}NAME.not.json", Kind.STRING, "fail")
     """what the rule does with a value that is no JSON: `fail` (the partition stops in front of it), `pass` or `drop`"""
-    _function: ClassVar = Key(FUNCTION, Kind.STRING, None)
-    """`python:package.module.function`: a [function of yours](transforms.md#a-function-of-yours) that gets records as
-    Arrow batches and returns them; after all other transforms"""
-    _function_topics: ClassVar = Key(FUNCTION_TOPICS, Kind.LIST, None)
-    """source topics (names or regexes) whose records the function gets"""
 
 
 def read_transforms(read: Reader) -> Chain:
     """Read what a flow makes of its records; mistakes go to the reader's findings."""
-    return Chain(_steps(read), _rules(read), _function(read))
+    return Chain(_steps(read), _rules(read))
 
 
 def _steps(read: Reader) -> tuple[Step, ...]:
@@ -87,34 +78,6 @@ def _rules(read: Reader) -> tuple[Rule, ...]:
     rules, mistakes = read_rules(texts, lists)
     _report(read, mistakes)
     return rules
-
-
-def _function(read: Reader) -> Function | None:
-    for key in read:
-        if key.startswith(f"{FUNCTION}.") and key != FUNCTION_TOPICS and not key.startswith(RULES):
-            read.refuse(key, "is unknown", f"there are {FUNCTION}, {FUNCTION_TOPICS} and {RULES}NAME....")
-    name, topics = read.text(FUNCTION), read.names(FUNCTION_TOPICS)
-    written = [key for key in (FUNCTION, FUNCTION_TOPICS) if read.has(key)]
-    if not written:
-        return None
-    if _refers(read, written):
-        return None
-    if not name or not topics:
-        missing, there = (FUNCTION_TOPICS, FUNCTION) if name else (FUNCTION, FUNCTION_TOPICS)
-        read.refuse(there if there in written else missing, f"needs {missing}")
-        return None
-    try:
-        function = read_function(name, topics)
-        function.concerns("")
-    except NoFunctionError as error:
-        read.findings.unresolved(
-            read.origin(FUNCTION), ConfigError(str(error), hint=error.hint, elsewhere=error.absent)
-        )
-    except ConfigError as error:
-        read.refuse(FUNCTION_TOPICS, error.message, error.hint)
-    else:
-        return function
-    return None
 
 
 def _refers(read: Reader, keys: list[str] | tuple[str, ...]) -> bool:

@@ -119,7 +119,7 @@ class RangeCopy:
         """Start at the range's first offset; the batches that it builds lie in the lane's `arena`."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena, codec=codec)
         if spec.chain:
-            cutter.transform = Transform(spec.chain, spec.topic_partition)
+            cutter.transform = Transform(spec.chain)
         epoch = spec.leader_epoch
         piece = SegmentDraft.begin(spec.start)
         return cls(

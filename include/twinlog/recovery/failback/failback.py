@@ -204,7 +204,7 @@ def export_tails(work: Work) -> Outcome:
     read = [it for it in topics if _contents_read(flow, it)]
     if read:
         return failed(
-            f"{', '.join(read)}: {flow.target.alias} holds these topics through record rules or a function, and what"
+            f"{', '.join(read)}: {flow.target.alias} holds these topics through record rules, and what"
             f" {flow.source.alias} alone has would be written there as it is; to have it so, run this with a file"
             " without them"
         )
