@@ -360,6 +360,16 @@ class TestCleanUp:
         assert (DrillState.PASSED, {f"{LEFT}-billing"}) == (report.state, stage.clones)
         assert LEFT in report.steps[0].message
 
+    def test_a_drill_of_a_time_to_come_is_over(self, stage: Stage):
+        """Its clones would stay for ever."""
+        target = stage.world.clusters.target
+        target.commit(f"{LEFT}-billing", COPY, 1)
+        later = clock.now_ms() + 2 * clones.SILENT_MS
+        ahead = DrillRun(LEFT, DrillState.OPEN, "jo", later, later, clones=(f"{LEFT}-billing",))
+        write_ledger(stage.world.flow, target, [ahead])
+        stage.drill()
+        assert set() == stage.clones
+
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
     def test_the_next_try_of_a_killed_drill_leaves_nothing(
         self, make_stage: Callable[[], Stage], after: bool

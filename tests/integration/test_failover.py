@@ -31,6 +31,7 @@ from lab import (
     configure,
     create_topic,
     cycle,
+    delete_topic,
     produce,
     read_partitions,
 )
@@ -43,7 +44,8 @@ from twinlog.cluster.api import open_clusters
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.load import load
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
-from twinlog.errors import TransientError
+from twinlog.copying.ownership import Ownership
+from twinlog.errors import TransientError, TwinlogError
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
@@ -53,6 +55,7 @@ from twinlog.monitoring import heartbeats, publish
 from twinlog.recovery import failover
 from twinlog.recovery.report import FailoverReport
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.state.ledger import read_ledger
 
 PARTITIONS = 3
 IMPORTS_BESIDE = Path(__file__).parents[1] / "support" / "imports_beside.py"
@@ -486,3 +489,65 @@ def administrator(cluster: Any) -> KafkaCluster:
 def state_of(report: dict, step: str) -> str:
     """The state of one step of a JSON document."""
     return next(it["state"] for it in report["steps"] if it["name"] == step)
+
+
+def test_a_second_operator_is_told_who_is_busy(new_pair) -> None:
+    """He is not let in, in either mode, and what he asked for is not noted."""
+    pair = new_pair()
+    produce(pair.source, "orders", numbered(0, 20))
+    pair.cycle()
+    pair.audit()
+    seen = []
+
+    def asked(_: str) -> Answer:
+        for mode in Mode:
+            seen.append(pair.command("failover", "--mode", mode.value, "--yes"))
+            _, status = pair.command("recovery", "status")
+            seen.append(status)
+        return Answer.YES
+
+    report = pair.fail_over(Mode.PLANNED, asked)
+    for (code, refused), status in zip(seen[::2], seen[1::2], strict=True):
+        assert (1, "live-run") == (code, refused["error"]["code"])
+        assert "jo" in refused["error"]["message"]
+        assert "planned" == status["run"]["mode"]
+    assert "promoted" == report.state.value, steps_of(report)
+
+
+def test_a_ledger_that_is_gone_behind_the_fence_is_no_empty_one(new_pair, monkeypatch) -> None:
+    """The flow is paused, and only the ledger says so: whoever finds it gone there changes nothing."""
+    pair = new_pair()
+    produce(pair.source, "orders", numbered(0, 20))
+    pair.cycle()
+    code, _ = pair.command("pause", "--reason", "a look")
+    assert 0 == code
+    took = Ownership.take
+
+    def take(owned: Ownership, **terms: bool) -> Any:
+        grant = took(owned, **terms)
+        delete_topic(pair.target, pair.flow.ledger_topic)
+        return grant
+
+    monkeypatch.setattr(Ownership, "take", take)
+    code, refused = pair.command("failover", "--mode", "source-dead", "--yes")
+    assert (3, "unsettled") == (code, refused["error"]["code"])
+
+
+def test_a_ledger_is_never_empty_after_a_restart_of_its_broker(tmp_path: Path, cluster_a) -> None:
+    """Read from the first moment on: an error, or the pause that it holds."""
+    with EmbeddedKafka("west", tmp_path / "kafka") as target:
+        pair = Pair(tmp_path, cluster_a, target)
+        pair.cycle()
+        assert 0 == pair.command("pause", "--reason", "a look")[0]
+        for _ in range(3):
+            target.kill()
+            back, found = Thread(target=start_again, args=(target,)), []
+            back.start()
+            while back.is_alive() or not found:
+                try:
+                    with open_clusters(pair.flow) as clusters:
+                        found.append(read_ledger(pair.flow, clusters.target).phase.value)
+                except TwinlogError:
+                    continue
+            back.join()
+            assert {"paused"} == set(found)

@@ -361,3 +361,50 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         left, there = pair.both()
         assert sorted({*left, *range(1040, 1063)}) == there
         pair.fail_over()  # its audit knows that somebody answers for what never came home
+
+
+@pytest.mark.long
+def test_b_is_lost_before_a_way_home_has_begun(cluster_a, tmp_path: Path) -> None:
+    """Clients go back to A by hand; once B is back, the way home puts what they wrote there behind what A has since."""
+    with EmbeddedKafka("west", tmp_path / "kafka") as right:
+        pair = Pair(tmp_path, cluster_a, right)
+        home_again = f"{pair.there.target.alias}.home->{pair.there.source.alias}"
+        write(cluster_a, pair.topic, range(60))
+        on_a = Reader(cluster_a, pair.topic, pair.group)
+        on_a.wait_for(set(range(60)))
+        on_a.stop()
+        pair.cycle()
+        pair.fail_over()
+        write(right, pair.copy, range(1000, 1040))
+        on_b = Reader(right, pair.copy, pair.group)
+        on_b.wait_for(set(range(1000, 1040)))
+        on_b.stop()
+        right.kill()
+
+        code, refused = command(pair, "failover", "--mode", "source-dead", "--flow", home_again, "--yes")
+        assert (1, "no-failover") == (code, refused["error"]["code"]), refused
+        write(cluster_a, pair.topic, range(60, 90))
+        since = Reader(cluster_a, pair.topic, pair.group)
+        since.wait_for(set(range(60, 90)))
+        since.stop()
+        assert list(range(60, 90)) == sorted(since.read)
+
+        start_again(right)
+        report = pair.home()
+        assert ("waiting", "bring-home") == (report.state.value, ended_at(report)), steps_of(report)
+        report = pair.home(tail=Tail.KEEP)
+        assert "following" == report.state.value, steps_of(report)
+        every = sorted([*range(90), *range(1000, 1040)])
+        assert (every, every) == pair.both()
+        assert 40 == sum(it.again for it in report.groups)  # A does not know what the group has read on B
+        again = Reader(cluster_a, pair.topic, pair.group)
+        write(cluster_a, pair.topic, range(90, 96))
+        again.wait_for(set(range(90, 96)))
+        again.stop()
+        assert [*range(90, 96), *range(1000, 1040)] == sorted(again.read)
+        pair.cycle()
+        assert 0 == pair.cycle()
+        every = sorted([*every, *range(90, 96)])
+        assert (every, every) == pair.both()
+        assert pair.equal()
+        pair.fail_over()

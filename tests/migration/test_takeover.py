@@ -11,8 +11,9 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.admin.groups import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
-from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
@@ -26,7 +27,7 @@ from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.segments import Extent
 from twinlog.policy.replication import IdentityReplicationPolicy
-from twinlog.state.ledger import write_ledger
+from twinlog.state.ledger import Ledger, write_ledger
 
 MARK = FenceMark("run", 0, 0)
 NOWHERE = PartitionOffsets(0, 0, 0)
@@ -280,6 +281,18 @@ def test_a_flow_that_was_failed_over_is_left_alone(orders: Any) -> None:
     for step in (takeover, handover):
         with pytest.raises(TerminalError, match="promoted"):
             step.run(orders.flow, orders.clusters, orders.origin, run_id="r", dry_run=True, watch_seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("by", "records"), [("ann", 0), (HANDOVER, 1), (None, 1)], ids=["paused", "handed-over", "new"]
+)
+def test_what_a_person_paused_stays_paused(orders: Any, by: str | None, records: int) -> None:
+    """Who paused it lets it go on; a take-over ends what a hand-over began."""
+    paused = FlowState(FlowPhase.PAUSED, 1, by, "disks") if by else None
+    orders.target.add_topic(orders.flow.ledger_topic)
+    orders.target.add_topic(orders.flow.offset_map_topic)
+    state = state_topics(orders.flow, orders.clusters)
+    assert records == len(takeover.active_again(state, Ledger(flow_state=paused)))
 
 
 def test_a_name_that_is_not_replicated(orders: Any) -> None:

@@ -285,6 +285,36 @@ class TestAbort:
         assert BEFORE[1] == after(back, transitions.abort("B->A", back, ANN, "not today", 9)).flow_state
 
 
+class TestPaused:
+    """A flow that a person paused, or handed over to MM2, was failed over without its source."""
+
+    @pytest.mark.parametrize(
+        "pause", [it for it in BEFORE if it is not None and it.state is FlowPhase.PAUSED]
+    )
+    def test_it_stays_so_behind_the_promotion_and_the_way_home(self, pause: FlowState):
+        """Whichever way it comes back: else MM2 and the flow would both copy."""
+        ledger = Ledger(flow_state=pause)
+        dead = after(ledger, transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, JO, "run-1", 2))
+        over = promoted(dead)
+        away = after(over, homeward.set_out(FLOW, over, JO, "home-1", 7))
+        for back in (
+            after(over, transitions.follow(FLOW, over, ANN, "clients are back", 9)),
+            after(away, homeward.arrive(FLOW, away, JO, "home-1", ENTRY, nothing_lost=True)),
+            after(away, homeward.end_without(FLOW, away, JO, "home-1", "B is back", 9)),
+        ):
+            assert pause == back.flow_state
+
+
+class TestDenials:
+    @pytest.mark.parametrize(("at_ms", "waits"), [(0, True), (2 * transitions.STALLED_MS, False)])
+    def test_a_time_to_come_keeps_no_denials_for_ever(self, at_ms: int, waits: bool):
+        """A process that says that it makes them far in the future is dead, too."""
+        run = RecoveryRun("run-1", "planned", RunState.ABORTED, "jo", "p", 0, at_ms)
+        run = replace(run, denied=(DeniedWrite("orders", "User:*", "*"),), denying="p")
+        ledger = Ledger(recoveries=(run,))
+        assert waits is (transitions.without_denials(ledger, "run-1", 0) is None)
+
+
 class TestWayHome:
     def test_an_abort_leaves_the_failover_as_it_was(self):
         """With its time and its run: another way home may begin; also one that version 0.2 had set out on."""

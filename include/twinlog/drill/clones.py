@@ -55,7 +55,7 @@ def tidy(flow: FlowSettings, target: Cluster, now_ms: int, driver: str = "") -> 
     for run in read_ledger(flow, target).drills:
         opened = run.state is DrillState.OPEN
         tried_again = bool(driver) and run.driver == driver
-        if opened and not tried_again and now_ms - run.at_ms < SILENT_MS:
+        if opened and not tried_again and abs(now_ms - run.at_ms) < SILENT_MS:
             running.append(run.run)
         elif opened or run.clones:
             refused = delete(target, run)

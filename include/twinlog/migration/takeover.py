@@ -44,6 +44,7 @@ from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
 from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.discovery import Discovery
+from twinlog.topics.pauses import why_suspended
 from twinlog.visible import listed
 
 DEPTH = 10_000
@@ -120,8 +121,10 @@ def run(
     ledger = read_behind_fence(flow, clusters.target)
     kept = [noted(state, it) for it in _taken_over(known, ledger.taken_over, discovery, proved)]
     kept += [noted(state, it) for it in left_unmapped(known, maps, left, clock.now_ms())]
-    owned.write([*moved, *_map_records(state, known, maps, ledger), *kept, _active(state)])
-    return replace(report, state="done", positions_written=len(moved))
+    active = active_again(state, ledger)
+    owned.write([*moved, *_map_records(state, known, maps, ledger), *kept, *active])
+    paused = () if active else (f"it is still {why_suspended(ledger)}; `twinlog resume` lets it copy",)
+    return replace(report, state="done", positions_written=len(moved), notes=(*report.notes, *paused))
 
 
 def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[FlowPhase]) -> None:
@@ -352,7 +355,10 @@ def left_unmapped(
             yield MapHole(*incarnation, packed.end_upstream, last + 1, now_ms)
 
 
-def _active(state: StateTopics) -> StateRecord:
-    """Make the flow active again, also if it was paused by a migration to MM2."""
+def active_again(state: StateTopics, ledger: Ledger) -> list[StateRecord]:
+    """Make the flow active, also if a migration to MM2 paused it; what a person paused stays so."""
+    before = ledger.flow_state
+    if before is not None and before.state is FlowPhase.PAUSED and not before.handed_over:
+        return []
     now = clock.now_ms()
-    return noted(state, FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "migrated from MirrorMaker 2"))
+    return [noted(state, FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "migrated from MirrorMaker 2"))]

@@ -31,6 +31,7 @@ from twinlog.recovery.transitions import (
     forgotten_for_one,
     is_lent,
     open_run,
+    pause_before,
     refuse_paused,
     require_held,
     way_home,
@@ -152,8 +153,8 @@ def arrive(
     )
     failover = ledger.recovery(run.failover)
     returned = replace(failover, state=RunState.RETURNED, at_ms=entry.at_ms) if failover is not None else None
-    state = FlowState(FlowPhase.ACTIVE, entry.at_ms, actor.by, "after a failback", run_name)
-    return Move(arrived, state, ended=returned)
+    active = FlowState(FlowPhase.ACTIVE, entry.at_ms, actor.by, "after a failback", run_name)
+    return Move(arrived, pause_before(ledger) or active, ended=returned)
 
 
 def end_without(flow: str, ledger: Ledger, actor: Actor, run_name: str, reason: str, now_ms: int) -> Move:
@@ -169,8 +170,8 @@ def end_without(flow: str, ledger: Ledger, actor: Actor, run_name: str, reason: 
     failover = ledger.recovery(run.failover)
     returned = replace(failover, state=RunState.RETURNED, at_ms=now_ms) if failover is not None else None
     lost = flow.partition("->")[2]
-    state = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failback without {lost}: {reason}")
-    return Move(ended, state, ended=returned)
+    active = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failback without {lost}: {reason}")
+    return Move(ended, pause_before(ledger) or active, ended=returned)
 
 
 def promoted_without(flow: str, home: str, run: RecoveryRun) -> TerminalError:

@@ -13,7 +13,7 @@
 
 Each move is decided behind the flow's fence and written through its control lane, so what it was decided by still
 holds.  A move raises and changes nothing if the ledger does not allow it.  An abort goes back to the state before the
-run, exactly: a flow that was paused, or handed over, stays so.
+run, exactly.  A flow that was paused, or handed over, stays so, behind a promotion and the way home too.
 
 On the way home two ledgers move.  That of the promoted flow A->B has the state and the journal.  In that of B->A,
 which copies home, the flow is failing over for the same run (homeward.py).  It is written after that of A->B, at the
@@ -176,8 +176,8 @@ def promote(
         known=known,
         rpo_seconds=rpo_seconds,
     )
-    state = FlowState(FlowPhase.PROMOTED, entry.at_ms, actor.by, f"failover, {run.mode}", run.run)
-    return Move(promoted, state)
+    why, pause = f"failover, {run.mode}", pause_before(ledger)
+    return Move(promoted, FlowState(FlowPhase.PROMOTED, entry.at_ms, actor.by, why, run.run, before=pause))
 
 
 def clear(
@@ -255,7 +255,16 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
         )
     entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason, actor.host)
     returned = replace(with_entry(run, entry), state=RunState.RETURNED, holder=actor.holder)
-    return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}"))
+    active = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}")
+    return Move(returned, pause_before(ledger) or active)
+
+
+def pause_before(ledger: Ledger) -> FlowState | None:
+    """Return the pause of a flow that was failed over without its source: who made it ends it.  Pure."""
+    state = ledger.flow_state
+    while state is not None and state.state is not FlowPhase.PAUSED:
+        state = state.before
+    return state
 
 
 def goes_on_home(run: RecoveryRun) -> bool:
@@ -372,7 +381,7 @@ def without_denials(ledger: Ledger, run_name: str, now_ms: int) -> Move | None:
     run = ledger.recovery(run_name)
     if run is None or not run.denied:
         return None
-    if run.denying and now_ms - run.at_ms < STALLED_MS:
+    if run.denying and abs(now_ms - run.at_ms) < STALLED_MS:
         return None
     return Move(replace(run, denied=(), denying=""))
 

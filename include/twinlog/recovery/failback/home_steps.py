@@ -201,7 +201,7 @@ def promote(journey: Journey) -> Outcome:
     if why:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
     back.journal.move(lambda now: planned.still_mine(back, now))  # nobody has aborted the reverse flow alone
-    outcome = done(f"{there.flow.source.alias} is promoted; {there.flow.name} follows")
+    outcome = done(f"{there.flow.source.alias} is promoted; {_follows(there)}")
     nothing_lost = not planned.answering(there, back)
 
     def move(ledger: Ledger) -> transitions.Move:
@@ -211,6 +211,16 @@ def promote(journey: Journey) -> Outcome:
 
     there.journal.move(move)
     return outcome
+
+
+def _follows(scene: Scene) -> str:
+    """Say that a flow follows from now on, or who had paused it before it was failed over."""
+    pause = transitions.pause_before(read_ledger(scene.flow, scene.clusters.target))
+    return (
+        f"{scene.flow.name} is still paused by {pause.by}: {pause.reason}"
+        if pause
+        else f"{scene.flow.name} follows"
+    )
 
 
 def follow(journey: Journey) -> Outcome:
@@ -229,7 +239,7 @@ def follow(journey: Journey) -> Outcome:
     actor, run = back.journal.actor, back.run
     back.journal.move(lambda now: homeward.give_back(now, actor, run, clock.now_ms()))
     there.notes += notes
-    text = f"{there.flow.name} and {back.flow.name} follow"
+    text = f"{_follows(there)}; {_follows(back)}"
     if denied:
         text += f"; {denied:,} denials of WRITE removed from {there.flow.target.alias}"
     return done("; see to it: ".join([text, *notes]))
