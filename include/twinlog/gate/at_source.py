@@ -46,11 +46,12 @@ def moving_topics(
     partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
-    moving = moved(partitions, before, source.offsets(partitions))
-    # Of a topic that cannot be described, it is unknown whether it stands still.
+    after = source.offsets(partitions)
+    moving = moved(partitions, before, after)
+    unseen = {*(described.refused.keys() - described.absent), *_topics(after.refused)}
     return {
-        **{it: f"{it} (cannot be seen)" for it in described.refused.keys() - described.absent},
         **dict.fromkeys(_topics(moving), ""),
+        **{it: f"{it} (cannot be seen)" for it in unseen},
         **_writers(source, moving),
     }
 
