@@ -147,6 +147,9 @@ def test_a_partition_without_any_leader_is_left_and_its_neighbours_are_copied(
     result = copied()
     assert {0: "source-lost", 1: "", 2: ""} == runner.codes
     assert ("failed", True) == (result.state, result.transient)
+    with open_clusters(flow) as clusters:
+        (shown,) = status.run(flow, clusters).topics
+    assert (None, [1, 2]) == (shown.lag_records, [it.partition for it in shown.partitions])
     source.start()
     assert "done" == cycle(flow).state
     for partition in range(3):

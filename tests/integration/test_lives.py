@@ -568,15 +568,46 @@ def test_pauses_are_obeyed_and_shown(cluster_a, cluster_b, made) -> None:
 # --- truncation ---------------------------------------------------------------------------------------------
 
 
-def cut_log(folder: Path, topic: str, batches: int) -> None:
+def cut_log(folder: Path, topic: str, batches: int, partition: int = 0) -> None:
     """Leave only the first batches of a stopped broker's partition, as an unclean election leaves them."""
-    (segment,) = folder.rglob(f"{topic}-0/00000000000000000000.log")
+    (segment,) = folder.rglob(f"{topic}-{partition}/00000000000000000000.log")
     data, end = segment.read_bytes(), 0
     for _ in range(batches):
         end += 12 + int.from_bytes(data[end + 8 : end + 12], "big")
     segment.write_bytes(data[:end])
     for index in (*segment.parent.glob("*.index"), *segment.parent.glob("*.timeindex")):
         index.unlink()
+
+
+@pytest.mark.long
+def test_two_truncated_partitions_are_two_gaps(cluster_b, tmp_path) -> None:
+    """One log has grown again behind its copy, one ends before it; what the copy kept of both is not called extra."""
+    with EmbeddedKafka("cut", tmp_path / "kafka") as source:
+        topic = create_topic(source, f"lives-cut-two-{time.monotonic_ns() % 10**6}", 2)
+        for number in range(6):
+            for partition in (0, 1):
+                produce(source, topic, values(f"old{number}"), partition)
+        flow = flow_of(tmp_path, source, cluster_b, [topic], alias="two")
+        cycle(flow)
+        source.stop()
+        for partition in (0, 1):
+            cut_log(tmp_path / "kafka", topic, 4, partition)
+        source.start()
+        for number in range(4, 9):
+            produce(source, topic, values(f"new{number}"))
+        produce(source, topic, values("new4"), 1)
+        goes_on = replace(flow, lifecycle=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
+        assert ("done", 6) == ((result := cycle(goes_on)[1]).state, result.records)
+        with open_clusters(goes_on) as clusters:
+            gaps = status.run(goes_on, clusters).gaps
+            found = audit.run(goes_on, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+        places = [(it.partition, it.first_offset, it.last_offset) for it in gaps if it.topic == topic]
+        assert [(0, 4, 5), (1, 4, 5)] == places
+        assert (AuditVerdict.EQUAL, ()) == (found.verdict, found.differences)
+        produce(cluster_b, f"two.{topic}", values("foreign"), 1)
+        with open_clusters(goes_on) as clusters:
+            found = audit.run(goes_on, clusters, LocalAuditRunner(), AuditRequest(AuditMode.FULL))
+        assert [("extra", 1)] == [(it.kind.value, it.partition) for it in found.differences]
 
 
 @pytest.mark.long

@@ -90,3 +90,20 @@ def test_what_waiting_does_not_change_is_not_waited_for() -> None:
     """A refusal comes back at once."""
     code = Code.GROUP_AUTHORIZATION_FAILED
     assert ({}, {"secret": code}) == Coordinators({"secret": -code}).group_coordinators(["secret"])
+
+
+def test_an_address_that_gave_no_answer_is_asked_last_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lane finds its cluster anew, and a frozen broker held up each by ten seconds."""
+    asked = []
+
+    def connected(_: ConnectionSettings, host: str, port: int) -> str:
+        asked.append(host)
+        if host == "frozen":
+            raise ClusterUnreachable("it says nothing", cluster="A")
+        return host
+
+    monkeypatch.setattr(brokers, "_LOST", {})
+    monkeypatch.setattr(brokers, "Connection", connected)
+    settings = ConnectionSettings("A", (("frozen", 1), ("well", 2)))
+    assert ["well", "well"] == [Brokers(settings).any_broker() for _ in range(2)]
+    assert ["frozen", "well", "well"] == asked

@@ -55,6 +55,9 @@ _GROUP, _TRANSACTION = 0, 1
 
 _PATIENCE_SECONDS = 20.0
 
+_LOST: dict[str, float] = {}
+"""When addresses last gave no answer (monotonic).  A frozen broker costs ten seconds each time it is asked first."""
+
 UNSETTLED = "unsettled"
 """Code of the error for a question that the cluster cannot answer yet."""
 
@@ -108,7 +111,7 @@ class Brokers:
         self._bootstrap = None
 
     def any_broker(self) -> Connection:
-        """Return a connection to any broker, trying the bootstrap addresses in turn."""
+        """Return a connection to any broker, trying the bootstrap addresses in turn, those that were lost last."""
         if self._bootstrap is None:
             self._bootstrap = self._first_answering()
         return self._bootstrap
@@ -332,15 +335,18 @@ class Brokers:
             connection.keep_login()
             return connection.call(api, **fields)
         except ClusterUnreachable:
+            _LOST[connection.address] = time.monotonic()
             self.drop(connection)
             return self.any_broker().call(api, **fields)
 
     def _first_answering(self) -> Connection:
         failures = []
-        for host, port in dict.fromkeys((*self.settings.bootstrap, *self._addresses.values())):
+        known = dict.fromkeys((*self.settings.bootstrap, *self._addresses.values()))
+        for host, port in sorted(known, key=lambda it: _LOST.get(f"{it[0]}:{it[1]}", 0.0)):
             try:
                 return Connection(self.settings, host, port)
             except ClusterUnreachable as error:
+                _LOST[f"{host}:{port}"] = time.monotonic()
                 failures.append(error)
         if not failures:
             raise ClusterUnreachable(f"cluster {self.settings.alias} has no bootstrap address")
