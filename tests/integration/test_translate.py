@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from test_mirror_client import read_as_java
 
 from lab import (
     Seen,
@@ -34,11 +33,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.cli.main import main
-from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
-from twinlog.groups import checkpoints
-from twinlog.monitoring import heartbeats
-from twinlog.offset_sync import emit
 
 NOW = int(time.time() * 1000)
 
@@ -178,51 +173,8 @@ def test_a_right_that_is_missing_is_named(
         ["translate", f"{topic}:0:3"],
         ["takeover", "--dry-run"],
         ["groups"],
-        ["show", "offset-map"],
     ):
         code = main([*words, "--config", str(config)])
         said = capsys.readouterr().err
         assert 3 == code, words
         assert flow.offset_map_topic in said, words
-
-
-def test_lines_are_those_the_java_formatters_print(
-    cluster_a: Any,
-    cluster_b: Any,
-    unique_topic: Callable[[str], str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`twinlog show` beside MM2's own formatters, on what a cycle wrote."""
-    topic = create_topic(cluster_a, unique_topic("lines"))
-    alias = topic.replace("lines-", "L")
-    names = ("offset-syncs__topic__replication__factor", "checkpoints__topic__replication__factor")
-    config = configure(
-        tmp_path,
-        {alias: cluster_a, f"{alias}b": cluster_b},
-        [f"{alias}->{alias}b"],
-        topics=topic,
-        heartbeats__replication__enabled="false",
-        **dict.fromkeys((*names, "heartbeats__topic__replication__factor"), "1"),
-    )
-    flow = load(config).flows[f"{alias}->{alias}b"]
-    produce(cluster_a, topic, some(0, 250))
-    commit_group(cluster_a, f"g é {topic}", topic, 117)
-    assert 250 == cycle(flow).records
-    with open_clusters(flow) as clusters:
-        for step in (emit, checkpoints, heartbeats):
-            step.run(flow, clusters)
-    places = [
-        ("offset-syncs", cluster_a, f"mm2-offset-syncs.{alias}b.internal", "OffsetSyncFormatter"),
-        ("checkpoints", cluster_b, f"{alias}.checkpoints.internal", "CheckpointFormatter"),
-        ("heartbeats", cluster_b, "heartbeats", "HeartbeatFormatter"),
-    ]
-    arguments = [word for _, at, name, kind in places for word in (at.bootstrap_servers, name, kind)]
-    printed = read_as_java(cluster_b.bootstrap_servers, alias, "nobody", *arguments)
-    ours: list[str] = []
-    for kind, *_ in places:
-        capsys.readouterr()
-        assert 0 == main(["show", kind, "--config", str(config)])
-        ours += capsys.readouterr().out.splitlines()
-    assert [it for it in printed if "{" in it] == ours
-    assert len(ours) >= 4

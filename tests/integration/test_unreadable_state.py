@@ -179,10 +179,6 @@ def said_by(command: str, stage: Guarded, capsys: pytest.CaptureFixture[str]) ->
         "translate at": ["translate", *config, "--group", stage.group, "--at", "2026-01-01T00:00:00Z"],
         "groups": ["groups", *config],
         "takeover": ["takeover", *config, "--dry-run"],
-        "show heartbeats": ["show", "heartbeats", *config],
-        "show checkpoints": ["show", "checkpoints", *config],
-        "show offset-syncs": ["show", "offset-syncs", *config],
-        "show offset-map": ["show", "offset-map", *config],
     }
     capsys.readouterr()
     if command in commands:
@@ -211,13 +207,11 @@ def said_by(command: str, stage: Guarded, capsys: pytest.CaptureFixture[str]) ->
                 "translate group",
                 "translate offset",
                 "groups",
-                "show offset-map",
             ],
         ),
         ("ledger", ["copy", "checkpoints", "translate offset", "groups", "takeover"]),
-        ("checkpoints", ["checkpoints", "groups", "translate at", "show checkpoints"]),
-        ("syncs", ["syncs", "takeover", "show offset-syncs"]),
-        ("heartbeats", ["show heartbeats"]),
+        ("checkpoints", ["checkpoints", "groups", "translate at"]),
+        ("syncs", ["syncs", "takeover"]),
     ],
 )
 def test_without_read_on_an_internal_topic_nothing_is_guessed(

@@ -25,7 +25,6 @@ from twinlog.cli.inspection.check import check
 from twinlog.cli.inspection.explain import explain
 from twinlog.cli.inspection.groups import groups
 from twinlog.cli.inspection.plan import plan
-from twinlog.cli.inspection.show import show as show_topic
 from twinlog.cli.inspection.status import status
 from twinlog.cli.inspection.translate import translate
 from twinlog.cli.machine import airflow_files, kafka, spark
@@ -86,8 +85,8 @@ def twinlog(
         raise typer.Exit
 
 
-NAMES = {import_files: "import", show_topic: "show"}
-"""Commands whose functions cannot have their names: one is a word of Python, one shows documents."""
+NAMES = {import_files: "import"}
+"""Commands whose functions cannot have their names: this one is a word of Python."""
 
 COMMANDS: Mapping[str, tuple[Any, ...]] = {
     "Replicate": (
@@ -102,7 +101,7 @@ COMMANDS: Mapping[str, tuple[Any, ...]] = {
         quarantine.app,
     ),
     "Look, plan and prove": (
-        *(check, explain, plan, status, show_topic, groups, translate, audit),
+        *(check, explain, plan, status, groups, translate, audit),
         metadata.app,
         schemas.app,
     ),

@@ -112,8 +112,8 @@ def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterat
             continue
 
 
-def read_in_order(cluster: ClusterReader, topic: str, partition: int = 0) -> Iterator[ReadRecord]:
-    """Read every record of a partition; none if there is no such topic.
+def read_in_order(cluster: ClusterReader, topic: str) -> Iterator[ReadRecord]:
+    """Read every record of a topic with one partition; none if there is no such topic.
 
     Raises other refusals.
     """
@@ -122,7 +122,7 @@ def read_in_order(cluster: ClusterReader, topic: str, partition: int = 0) -> Ite
         if refused.code == NO_SUCH_TOPIC:
             return
         raise refused
-    it, start = TopicPartition(topic, partition), 0
+    it, start = TopicPartition(topic, 0), 0
     while found := cluster.read_records({it: start}, RECORDS_AT_ONCE)[it]:
         yield from found
         start = found[-1].offset + 1

@@ -12,7 +12,6 @@ from twinlog.cli.main import main
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import write_ledger
@@ -162,41 +161,11 @@ def test_negative_offsets_are_answered(copied: Any, capsys: pytest.CaptureFixtur
     assert (1, "negative") == (code, row["reason"])
 
 
-def test_lines_are_those_of_mm2s_formatters(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """MM2's formatters; deleted records and other versions apart."""
-    topics = {
-        "mm2-offset-syncs.B.internal": (copied.source, OffsetSync("orders", 0, 3, 8)),
-        "A.checkpoints.internal": (copied.target, Checkpoint("billing,é", "A.orders", 0, 4, 9, "meta")),
-        "heartbeats": (copied.target, Heartbeat("A", "B", 1234567890)),
-    }
-    for name, (cluster, record) in topics.items():
-        cluster.add_topic(name)
-        cluster.append(TopicPartition(name, 0), key=record.key(), value=record.value())
-        cluster.append(TopicPartition(name, 0), key=record.key() + b"x", value=None)
-    for kind, line in [
-        ("offset-syncs", "OffsetSync{topicPartition=orders-0, upstreamOffset=3, downstreamOffset=8}"),
-        (
-            "checkpoints",
-            "Checkpoint{consumerGroupId=billing,é, topicPartition=A.orders-0, upstreamOffset=4,"
-            " downstreamOffset=9, metadata=meta}",
-        ),
-        ("heartbeats", "Heartbeat{sourceClusterAlias=A, targetClusterAlias=B, timestamp=1234567890}"),
-    ]:
-        assert 0 == main(["show", kind, "--config", str(copied.file)])
-        assert f"{line}\n" == capsys.readouterr().out
-    assert 0 == main(["show", "offset-map", "--config", str(copied.file)])
-    assert "upstreamOffsets=0..10, runs=[0->5*10]}" in capsys.readouterr().out
-
-
 def test_what_cannot_be_read_is_said(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where it is and why, and exit code 1; the others are shown."""
+    """Why, and exit code 1."""
     at = TopicPartition("mm2-offset-map.A.internal", 0)
     key = copied.target.topics[at.topic].logs[0].records[0].key
     copied.target.append(at, key=b"\x09" + key[1:], value=b"\x01")
-    assert 1 == main(["show", "offset-map", "--config", str(copied.file)])
-    captured = capsys.readouterr()
-    assert "mm2-offset-map.A.internal-0, offset 1: offset map key has version 9" in captured.err
-    assert "runs=[0->5*10]" in captured.out
     assert 1 == main(["translate", "orders:0:1", "--config", str(copied.file)])
     assert "offset map key has version 9" in capsys.readouterr().err
 

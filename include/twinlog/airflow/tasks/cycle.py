@@ -131,7 +131,7 @@ def offset_syncs(flow_name: str) -> Json:
         result = step.run(flow, clusters, dry_run=_request().dry_run)
     if result.warning:
         log.warning(result.warning)
-    return shortened(shown(result), "`twinlog show offset-syncs`")
+    return shortened(shown(result), "the topic of offset-syncs")
 
 
 def checkpoints(flow_name: str, outlet_events: Any) -> Json:

@@ -10,7 +10,7 @@ from twinlog.errors import FormatError
 from twinlog.transforms.rules import DROPPED, Applied, RefusedValueError
 
 TRANSFORM_FAILED = "transform-failed"
-"""Error code of a record that the rules or the function of its topic cannot be applied to."""
+"""Error code of a record that the rules of its topic cannot be applied to."""
 
 
 def apply_rules(records: Columns, apply: Applied) -> Columns:
