@@ -175,15 +175,14 @@ def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
 
 
 def pins_of_twinlog() -> dict[str, str]:
-    """Read the requirements of the installed twinlog and its extras, as specifiers by distribution."""
+    """Read what the installed twinlog asks for, by distribution; of a package of EXTRAS, what that extra asks for."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in importlib.metadata.requires("twinlog") or ()]
     return {
         one.name: str(one.specifier)
         for one in requirements
-        for extra in ("", *EXTRAS.values())
-        if one.marker is None or one.marker.evaluate({"extra": extra})
+        if one.marker is None or one.marker.evaluate({"extra": EXTRAS.get(one.name, "")})
     }
 
 
