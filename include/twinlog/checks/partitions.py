@@ -84,6 +84,11 @@ class PartitionRow(OfPartition):
         """Count upstream offsets that are not on the target: those that lag, and those behind open transactions."""
         return max(0, self.lag_records) + self.undecided_records
 
+    @property
+    def copy_unseen(self) -> bool:
+        """Say whether the copy's end cannot be read, such as that of a partition without a leader."""
+        return self.target_stable_end is None and self.target_partitions is not None
+
 
 PLAIN_COLUMNS = (
     "topic",
@@ -109,7 +114,7 @@ def columns_of(row: PartitionRow) -> Row:
     columns: dict[str, Cell] = {name: getattr(row, name) for name in PLAIN_COLUMNS}
     if row.next_upstream is None and row.reported_next_upstream is not None:
         columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
-    if row.target_stable_end is None and row.target_partitions is not None:
+    if row.copy_unseen:
         columns["target_stable_end"] = Unknown("the copy's end cannot be read")
     return columns | mapped
 

@@ -118,8 +118,9 @@ class TestWhatIsNotSeenBeforeThePromotion:
             ("source", "offsets", "orders"),
             ("source", "describe_topics", "orders"),
             ("target", "describe_topics", "A.orders"),
+            ("target", "offsets", "A.orders"),
         ],
-        ids=["no leader on A", "no rights on A", "no DESCRIBE on B"],
+        ids=["no leader on A", "no rights on A", "no DESCRIBE on B", "no leader on B"],
     )
     def test_it_is_not_promoted_over_it(self, world: World, side: str, verb: str, name: str) -> None:
         """It went away after all was proved, while a person was asked; the report has it, and no number for it."""

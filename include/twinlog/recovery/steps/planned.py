@@ -236,6 +236,8 @@ def _partition_at_risk(number: int, row: PartitionRow | None) -> PartitionAtRisk
     if row is None:
         return PartitionAtRisk(number, None, None, 0, unseen=True)
     missing = row.missing_records
+    if row.copy_unseen:
+        return PartitionAtRisk(number, row.source_end, None, missing, unseen=True)
     return PartitionAtRisk(number, row.source_end, row.target_stable_end, missing, at_risk_records=missing)
 
 
