@@ -1,7 +1,10 @@
 """Duties over clusters in memory: what became of each is said as it is."""
 
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fake_cluster import FakeCluster
@@ -13,6 +16,7 @@ from twinlog.duties import run as module
 from twinlog.duties.plan import DutyName, DutyReport, DutyState, Outcome
 from twinlog.duties.run import Duties, audit_outcome
 from twinlog.errors import ClusterUnreachable
+from twinlog.follow import background
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.metadata.values import MetadataPlan
@@ -52,6 +56,33 @@ def planned(monkeypatch):
         return applied
 
     return plan
+
+
+def test_a_duty_that_met_a_cluster_that_is_away_has_its_next_turn_soon(
+    duties: Duties, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was repeated after its interval of ten minutes, and a run that ended before ended with exit code 1."""
+    ended, turns = threading.Event(), list[int]()
+    enough = threading.Timer(10, ended.set)
+    enough.start()
+
+    def step(_: DutyName) -> Any:
+        def away(_: Clusters) -> Outcome:
+            turns.append(1)
+            if len(turns) == 1:
+                raise ClusterUnreachable("B is away", cluster="B")
+            ended.set()
+            return Outcome(DutyState.DONE)
+
+        return away
+
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(background, "open_clusters", lambda _: nullcontext(clusters))
+    monkeypatch.setattr(Duties, "_step", lambda _, name: step(name))
+    (turn, *_) = background.duty_turns(duties)
+    background._keep_turns(duties.flow, [turn], lambda *_: None, ended, 0.0)
+    enough.cancel()
+    assert (2, DutyState.DONE) == (len(turns), duties.done[DutyName(turn.name)].state)
 
 
 def row(duties: Duties, name: DutyName) -> tuple[DutyState, str]:

@@ -23,7 +23,7 @@ from twinlog.duties.plan import (
     every,
     turned_off,
 )
-from twinlog.errors import TwinlogError
+from twinlog.errors import TransientError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.metadata import sync
 from twinlog.metadata.subjects import Subject
@@ -77,21 +77,25 @@ class Duties:
         for name in every(self.flow):
             self.do(name, clusters)
 
-    def do(self, name: DutyName, clusters: Clusters) -> None:
-        """Do one duty.  A failure is kept, told to `on_failure`, and raises nothing."""
-        began = time.monotonic()
+    def do(self, name: DutyName, clusters: Clusters) -> bool:
+        """Do one duty; return whether it failed by what may pass, such as a cluster that is away.
+
+        A failure is kept, told to `on_failure`, and raises nothing.
+        """
+        began, may_pass = time.monotonic(), False
         try:
             outcome = self._step(name)(clusters)
         except TwinlogError as error:
-            outcome = Outcome(DutyState.FAILED, error.message)
+            outcome, may_pass = Outcome(DutyState.FAILED, error.message), isinstance(error, TransientError)
         except Exception as error:  # noqa: BLE001 - a mistake in one duty is not the copy's end
             outcome = Outcome(DutyState.FAILED, f"{type(error).__name__}: {error}")
         if outcome is None:
-            return
+            return False
         if outcome.state is DutyState.FAILED:
             self.on_failure(name, outcome.message)
         seconds = round(time.monotonic() - began, 3)
         self.done[name] = DutyReport(name.value, outcome.state, seconds, outcome.message)
+        return may_pass
 
     def _step(self, name: DutyName) -> Callable[[Clusters], Outcome | None]:
         if name is DutyName.AUDIT:

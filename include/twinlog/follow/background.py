@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -38,6 +39,11 @@ DUTIES_HEAD_START_SECONDS = 5.0
 
 LAST_HEARTBEAT_SECONDS = 5.0
 """How long the end waits for a duty, and for a heartbeat to a cluster outside of the flow: neither loses anything."""
+
+AGAIN: Final = object()
+"""Returned by a task that failed by what may pass: its next turn is after `AGAIN_SECONDS`, not after its interval."""
+
+AGAIN_SECONDS = 30.0
 
 Step = Callable[[FlowSettings, Clusters], object]
 OnError = Callable[[str, TwinlogError], None]
@@ -103,7 +109,7 @@ def duty_turns(duties: Duties) -> tuple[Turn, ...]:
     """List the duties of a flow that are on, each at its own interval."""
 
     def step(name: DutyName) -> Step:
-        return lambda _, clusters: duties.do(name, clusters)
+        return lambda _, clusters: AGAIN if duties.do(name, clusters) else None
 
     return tuple(Turn(name.value, seconds, step(name)) for name, seconds in every(duties.flow).items())
 
@@ -169,7 +175,8 @@ def _keep_turns(
             for turn in due(listed, lambda it: it.every, last, time.monotonic()):
                 last[turn] = time.monotonic()
                 try:
-                    turn.step(flow, clusters)
+                    if turn.step(flow, clusters) is AGAIN:
+                        last[turn] -= max(0.0, turn.every - AGAIN_SECONDS)
                 except TwinlogError as error:
                     on_error(turn.name, error)
                 except Exception as error:  # noqa: BLE001 - one step's mistake, or a full disk, is not the others' end
