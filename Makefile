@@ -59,7 +59,7 @@ machinery: setup
 	.ci/prometheus
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
-	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py tests/batches/plain/test_guarded.py
+	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest --hypothesis-profile=thorough tests/batches tests/audit tests/logs tests/protocol/test_legacy.py
 	$(WITH_JAVA) TWINLOG_LONG=1 TWINLOG_KILLS=20 TWINLOG_SPARK_KILLS=20 TWINLOG_CHAOS_MINUTES=$${TWINLOG_CHAOS_MINUTES:-30} \
 		$(BIN)/pytest -s --timeout 0 tests/chaos
 

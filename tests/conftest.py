@@ -45,6 +45,7 @@ _ORDER = ("airflow", "browser", "integration", "mm2", "spark", "chaos")
 # How long an example takes says more about what else the machine does than about the code.  CI tries the same examples
 # each time, so that it fails by what was changed; by hand each run tries others.
 settings.register_profile("twinlog", deadline=None, derandomize="CI" in os.environ, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile("twinlog")
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.audit.comparison.map_ranges import sample
@@ -341,7 +341,6 @@ def test_nothing_copied_is_not_equal():
     assert ["nothing-copied"] == [it.code for it in plan(FLOW, empty, AuditRequest()).problems]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 50_000), st.integers(1, 200_000), st.floats(0.01, 1), st.text())
 def test_a_sample_has_its_share_and_repeats(start, length, share, seed):
     """Pieces within the range, in order, apart, and the same for the same seed."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import cramjam
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.batches import codec
 from twinlog.errors import FormatError
 
 
-@settings(max_examples=30)
 @given(st.sampled_from(sorted(codec.NAMES)), st.binary(max_size=300), st.integers(1, 600))
 def test_round_trip(number: int, piece: bytes, times: int) -> None:
     """Compressing and decompressing changes nothing, over several blocks too."""

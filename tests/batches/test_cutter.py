@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from crc32c import crc32c
 from fakes import still_hiding
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
@@ -266,7 +266,6 @@ def test_a_batch_that_has_to_be_read_is_not_passed_on_unread(bit: int) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=100, deadline=None)
 @given(log=logs(), data=st.data())
 def test_exactly_the_visible_records_of_the_range_go_out_in_order(
     way: str, log: Log, data: st.DataObject
@@ -292,7 +291,6 @@ def test_exactly_the_visible_records_of_the_range_go_out_in_order(
         assert cut.next_upstream == end
 
 
-@settings(max_examples=100, deadline=None)
 @given(logs(), st.integers(1, 120))
 def test_what_is_decompressed_at_once_makes_no_difference_to_what_goes_out(log: Log, room: int) -> None:
     """Runs of compressed batches are read some at a time, where they are larger than they look."""
@@ -305,7 +303,6 @@ def test_what_is_decompressed_at_once_makes_no_difference_to_what_goes_out(log: 
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=60, deadline=None)
 @given(log=logs(), size=st.integers(1, 400))
 def test_cutting_in_pieces_is_cutting_at_once(way: str, log: Log, size: int) -> None:
     """A fetch that ends anywhere, inside a batch too, is continued from the position it gave."""

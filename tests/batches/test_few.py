@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_columns import RECORDS, block_of
 
@@ -37,7 +37,6 @@ def by_columns(block: memoryview, begins: list[int], first: int, end: int, codec
     return Outgoing(buffer, BatchHeader.read(buffer), stretches, rewritten=True)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     GROUPS,
     st.sampled_from([0, 1, 2, 3, 4]),
@@ -55,7 +54,6 @@ def test_both_ways_make_the_same_bytes(
     assert (None if many else by_columns(block, begins, 7 + skip, 7 + skip + length, codec)) == few
 
 
-@settings(max_examples=150, deadline=None)
 @given(GROUPS, st.data())
 def test_both_ways_take_the_same_damage(groups: list[list[Rec]], data: st.DataObject) -> None:
     """Any bytes under a right checksum: what one refuses the other does not copy."""

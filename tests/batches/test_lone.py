@@ -9,7 +9,7 @@ from collections.abc import Callable
 import cramjam
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_cutter import content, cut_all, patch, with_gaps
 
@@ -61,7 +61,6 @@ def text(size: int) -> bytes:
     return b" ".join(chance.choices(words, k=size // 5))[:size]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from([0, *CODECS]), st.integers(700, 1000), st.integers(0, 2), st.booleans(), st.integers())
 def test_a_record_goes_out_if_its_batch_fits_without_compression(
     codec: int, size: int, before: int, quarantine: bool, seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, decode
@@ -41,7 +41,6 @@ RECORD = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(RECORD, st.integers(700, 4000))
 def test_the_parts_are_the_record(record: Rec, limit: int) -> None:
     """Key, value and headers can be put together again; each part fits, and says where it comes from."""

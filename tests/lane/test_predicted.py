@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from fakes import TOPIC_ID, Entry, FakeSource, FakeTarget
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_copy_lane import NOWHERE, STATE, agree, copy, source_of
 from test_cutter import Log, logs
@@ -42,7 +42,6 @@ class Crowded(FakeTarget):
         return [item for item in super().committed(partition) if item[0] not in theirs]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(st.integers(1, 5), max_size=4), st.booleans()), min_size=1, max_size=6))
 def test_what_is_foreseen_comes_true(transactions: list[tuple[list[int], bool]]) -> None:
     """Over commits and aborts, from the second answer on, whatever is on its way."""
@@ -76,7 +75,6 @@ def test_nothing_is_foreseen_behind_a_refused_batch() -> None:
     assert lane.predicted() is None
 
 
-@settings(max_examples=40, deadline=None)
 @given(logs(), st.lists(st.booleans(), max_size=30), st.integers(1, 2000))
 def test_a_stranger_in_the_copy_changes_neither_records_nor_map(
     log: Log, strangers: list[bool], size: int

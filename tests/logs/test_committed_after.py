@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from damage import TOPIC, DamagingBrokers, flipped
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_cutter import control
 from test_log_reader import wrote
@@ -63,7 +63,6 @@ def found(
     return first_committed_after(brokers, {PLACE: start}, {PLACE: len(log)}, OURS).get(PLACE)  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(0, 22))
 def test_what_was_committed_is_found_and_nothing_else(steps: list[tuple[int, str]], start: int) -> None:
     """A stranger's transaction may be open before, around and behind it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from damage import TOPIC, DamagingBrokers, flipped
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_cutter import control
 
@@ -43,7 +43,6 @@ CHECKED = [bit for bit in range(8 * 61) if not (bit < 64 or 96 <= bit < 128)]
 """Bits of a header that a checksum or a length guards: not base offset and leader epoch."""
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(LOG)), st.integers(0, len(LOG) - 1), st.data())
 def test_a_flipped_bit_is_an_error_and_what_is_read_when_it_is_mended_is_the_truth(
     before: int, index: int, data: st.DataObject
@@ -78,7 +77,6 @@ def test_damage_is_named_by_cluster_topic_partition_and_offset() -> None:
     ) == (raised.value.message, raised.value.code, raised.value.data)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("kl"), st.booleans(), st.integers(-1, 2)), max_size=12), st.data())
 def test_deleted_keys_are_forgotten_and_nobody_can_tell(
     plan: list[tuple[str, bool, int]], data: st.DataObject

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_cluster import FakeCluster
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.api import Clusters
@@ -69,7 +69,6 @@ def many(draw) -> list[MapSegment]:
     return result
 
 
-@settings(deadline=None, max_examples=60)
 @given(many(), st.integers(0, 200))
 def test_every_position_is_the_same_afterwards(pieces, log_start):
     """Held within the log, as every position is; the newest piece is untouched; running again changes nothing."""

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from test_cutter import Cutter, content
@@ -97,7 +97,6 @@ def sets(draw: st.DrawFn) -> Set:
     return result
 
 
-@settings(max_examples=150, deadline=None)
 @given(sets(), st.data())
 def test_consumers_see_the_same(old: Set, data: st.DataObject) -> None:
     """Offsets, keys, values and timestamps; from any position on; behind them a batch as it is today."""
@@ -109,7 +108,6 @@ def test_consumers_see_the_same(old: Set, data: st.DataObject) -> None:
     assert cut.next_upstream == max(start, old.end)
 
 
-@settings(max_examples=60, deadline=None)
 @given(sets(), st.integers(0, 400))
 def test_a_message_cut_off_is_left_for_the_next_fetch(old: Set, size: int) -> None:
     """Whatever is whole is there, in order, and nothing else."""
@@ -118,7 +116,6 @@ def test_a_message_cut_off_is_left_for_the_next_fetch(old: Set, size: int) -> No
     assert seen == old.visible[: len(seen)]
 
 
-@settings(max_examples=300, deadline=None)
 @given(sets(), st.data())
 def test_damage_is_refused_or_left_out_never_copied(old: Set, data: st.DataObject) -> None:
     """One byte changed: what comes out is what went in up to some message, or an error that names an offset."""

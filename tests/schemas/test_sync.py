@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from fake_registry import FakeRegistry
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.errors import ClusterRefused, TerminalError, TransientError
@@ -95,7 +95,6 @@ def done(registry: FakeRegistry, todo: list[tuple[str, ...]]) -> None:
 class TestLaws:
     """What holds whatever two registries hold."""
 
-    @settings(max_examples=60, deadline=None)
     @given(acts(), acts())
     def test_once_makes_equal_and_a_second_time_finds_nothing(self, before, since) -> None:
         """Also if the source goes on in between: ids, numbers, contents, deletions and levels are the source's."""
@@ -109,7 +108,6 @@ class TestLaws:
             assert dict.fromkeys(copied, "READONLY") == target.own_modes
             assert {n: v for n, v in source.levels.items() if n in copied} == target.levels
 
-    @settings(max_examples=60, deadline=None)
     @given(acts(), acts())
     def test_what_the_target_has_is_never_changed(self, ours, theirs) -> None:
         """Whatever is in the way: every id and version there stays what it was, and the rest is equal or named."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, encode
@@ -113,7 +113,6 @@ def found(result: Comparison) -> list[tuple[Kind, int | None, int | None]]:
 sizes = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 
 
-@settings(deadline=None)
 @given(
     copies(),
     sizes,
@@ -301,7 +300,6 @@ def pieces_from(start: int, end: int) -> list[MapSegment]:
     return [MapSegment(start, end, tuple(Extent(n, n + n // 7, 1) for n in range(start, end)))]
 
 
-@settings(deadline=None)
 @given(copies(st.binary(min_size=8, max_size=8).map(lambda it: Rec(it, it)), unique_by=repr), st.data())
 def test_what_either_side_lost_is_accounted_for_once(copy, data):
     """On one side or on both, for whatever reason: nothing differs, and what was not seen twice is not proved."""
@@ -321,7 +319,6 @@ def test_what_either_side_lost_is_accounted_for_once(copy, data):
     assert len(copy.source) - len(lost | expired) == result.equal_bytes + result.equal_records
 
 
-@settings(deadline=None)
 @given(copies(min_size=1), sizes, sizes, st.integers(0, 30), st.booleans())
 def test_a_stranger_among_copies_beyond_proof(copy, ours, theirs, gone, stranger):
     """The flow's own are passed over, wherever batches begin; a record between them is nobody's."""
@@ -368,7 +365,6 @@ def test_a_batch_of_the_target_that_cannot_be_read_is_missing():
 # --- damage of any kind, at random -------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
 @given(copies(min_size=1, max_size=30), st.randoms(use_true_random=False), sizes, st.integers(1, 5))
 def test_damage_of_any_kind_is_found(copy, chance, theirs, together):
     """One record changed, taken out, put in or exchanged, in place or in a log written anew."""
@@ -429,7 +425,6 @@ def compacted(log: Log, keep: Any, forget_tombstones: bool) -> Log:
     ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(copies(keyed, min_size=1, max_size=25), st.data())
 def test_compaction_of_either_side_never_alarms(copy, data):
     """Whatever each cleaner has removed rightly."""
@@ -441,7 +436,6 @@ def test_compaction_of_either_side_never_alarms(copy, data):
     assert [] == found(result)
 
 
-@settings(max_examples=300, deadline=None)
 @given(copies(keyed, min_size=1, max_size=25), st.integers(0, 3), st.data())
 def test_more_keys_than_are_remembered_are_not_proved(copy, most, data):
     """They are no differences; each record that a side still has is accounted for once."""
@@ -459,7 +453,6 @@ def test_more_keys_than_are_remembered_are_not_proved(copy, most, data):
     assert most or not result.superseded
 
 
-@settings(max_examples=300, deadline=None)
 @given(copies(keyed, min_size=1, max_size=25), st.data())
 def test_a_wrong_latest_value_of_a_compacted_topic_is_found(copy, data):
     """The latest value of a key was changed, or lost, or a key of nobody's added."""
@@ -534,7 +527,6 @@ def spans_of(log: Log) -> Spans:
     return Spans.downstream_of([OffsetMap.of(runs)])
 
 
-@settings(deadline=None)
 @given(shared_copies(), sizes, sizes, st.booleans())
 def test_others_records_are_left_out(shared, ours, theirs, both_ways):
     """Echoes are not missing, others' records not extra: they are counted, and each of the flow's own is proved."""
@@ -551,7 +543,6 @@ def test_others_records_are_left_out(shared, ours, theirs, both_ways):
     )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(shared_copies(), st.data())
 def test_damage_among_others_records_is_found(shared, data):
     """A record of the flow's own that was changed, or is missing, is named by both of its offsets."""
@@ -599,7 +590,6 @@ def made(log: Log) -> Log:
 
 class TestTransforms:
     @given(copies(), st.randoms(use_true_random=False), st.booleans())
-    @settings(max_examples=60, deadline=None)
     def test_a_good_copy_through_transforms_has_no_difference_and_damage_is_found(
         self, copy: Copy, chance: random.Random, compacted: bool
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_columns import RECORDS, block_of
 
@@ -16,7 +16,6 @@ GROUPS = st.lists(RECORDS, min_size=1, max_size=6)
 CODECS = st.sampled_from([0, 1, 2, 3, 4])
 
 
-@settings(max_examples=50, deadline=None)
 @given(GROUPS, CODECS, st.sampled_from([1, 60, 400, 1 << 20]), st.data())
 def test_however_records_are_cut_up_they_decode_to_the_same(
     groups: list[list[Rec]], codec: int, limit: int, data: st.DataObject
@@ -41,7 +40,6 @@ def test_however_records_are_cut_up_they_decode_to_the_same(
     assert [7 + number for number, keep in enumerate(kept) if keep] == offsets
 
 
-@settings(max_examples=25, deadline=None)
 @given(GROUPS, CODECS)
 def test_stretches_are_as_long_as_they_can_be(groups: list[list[Rec]], codec: int) -> None:
     """One for a whole piece without gaps, however its batches were cut."""

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, encode
@@ -53,7 +53,6 @@ def rows(read: Columns) -> list[tuple[int, int, bytes]]:
     return list(zip(read.offsets.tolist(), read.timestamps.tolist(), rests, strict=True))
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from([0, 1, 2, 3, 4]))
 def test_columns_are_the_records_one_by_one(groups: list[list[Rec]], codec: int) -> None:
     """Offsets, timestamps and rests, for every codec."""
@@ -67,7 +66,6 @@ def test_columns_are_the_records_one_by_one(groups: list[list[Rec]], codec: int)
     assert expected == rows(read)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from([1, 2, 3, 4]), st.integers(1, 1000))
 def test_compressed_batches_are_read_some_at_a_time(groups: list[list[Rec]], codec: int, room: int) -> None:
     """Each time at least one, no more than there is room for, and in the end the same records."""
@@ -83,7 +81,6 @@ def test_compressed_batches_are_read_some_at_a_time(groups: list[list[Rec]], cod
     assert rows(whole) == found
 
 
-@settings(max_examples=60, deadline=None)
 @given(RECORDS, st.data())
 def test_damage_is_an_error_and_nothing_else(records: list[Rec], data: st.DataObject) -> None:
     """Any bytes under a right checksum either read as records that ascend within the batch, or raise FormatError."""

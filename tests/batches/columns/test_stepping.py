@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.batches import columns
@@ -37,7 +37,6 @@ def found(block: bytearray, starts: list[int], ends: list[int], counts: list[int
             return "refused"
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(LENGTHS, min_size=1, max_size=8))
 def test_both_ways_find_every_record(batches: list[list[int]]) -> None:
     """Whatever their number and their lengths."""
@@ -52,7 +51,6 @@ def test_both_ways_find_every_record(batches: list[list[int]]) -> None:
     assert expected == found(block, starts, ends, counts, abreast=1 << 30)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(LENGTHS, min_size=2, max_size=4), st.data())
 def test_of_damaged_lengths_neither_way_reads_beyond_the_block(
     batches: list[list[int]], data: st.DataObject

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_cutter import control, patch, with_gaps
 
@@ -92,7 +92,6 @@ def agree(merged: Merged, block: bytes, position: int, end: int) -> None:
         assert expected == by_numpy(block[merged.single : merged.read], 0, EVER)
 
 
-@settings(max_examples=150, deadline=None)
 @given(blocks(), st.data())
 def test_it_makes_what_numpy_makes_to_the_byte(batches: list[bytearray], data: st.DataObject) -> None:
     """Of all that is not damaged, wherever the range begins and ends; and the block stays as it was."""
@@ -107,7 +106,6 @@ def test_it_makes_what_numpy_makes_to_the_byte(batches: list[bytearray], data: s
     assert not merged.no_room
 
 
-@settings(max_examples=150, deadline=None)
 @given(blocks(), st.integers(0, 30))
 def test_in_place_it_makes_the_same_as_far_as_it_comes(batches: list[bytearray], position: int) -> None:
     """It may lack room, but then it has not begun the batch for which it lacks it."""
@@ -126,7 +124,6 @@ def test_in_place_one_record_a_batch_always_has_room() -> None:
     assert ([((0, 15),)], False) == ([it.stretches for it in merged.outgoing], merged.no_room)
 
 
-@settings(max_examples=300, deadline=None)
 @given(blocks(), st.data())
 @example([encode([Rec(timestamp=2**62)]), encode([Rec(timestamp=-(2**62))], base_offset=1)], None)
 def test_it_takes_no_damage(batches: list[bytearray], data: st.DataObject | None) -> None:

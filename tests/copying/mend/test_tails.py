@@ -19,12 +19,13 @@ class Target:
     """A target whose copy ends at `end`, whoever leads it."""
 
     def __init__(self, end: int) -> None:
-        self.end = end
+        self.end, self.asked = end, 0
 
     def forget_leaders(self) -> None:
         pass
 
     def offsets(self, partitions: list[Any], _kind: int) -> dict[Any, int]:
+        self.asked += 1
         return dict.fromkeys(partitions, self.end)
 
 
@@ -44,3 +45,4 @@ def test_the_end_of_a_copy_is_compared_with_progress(
     target: Any = Target(end)
     found = tails.lost_tails(flow, clusters, target, [RANGE], {RANGE.remote: end}, GRANT)
     assert ([code] if code else []) == [it.code for it in found]
+    assert (code == tails.LOST_TAIL) == target.asked  # once more: a deposed leader knows less

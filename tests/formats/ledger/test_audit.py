@@ -1,7 +1,7 @@
 """The ledger's records of audits come back as they were written."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import int32s, names
@@ -60,7 +60,6 @@ def test_the_bytes_of_a_record_stay(record, key, value):
     assert parse_ledger(key.encode(), value.encode()) == record
 
 
-@settings(deadline=None)
 @given(records)
 def test_reading_undoes_writing(record):
     """Both kinds."""

@@ -53,7 +53,7 @@ def test_a_small_record_is_written_as_by_every_release():
     assert [(record.key(), record.value())] == written(record)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.sampled_from([10, 200_000, 400_000]), min_size=1, max_size=4))
 def test_wherever_a_reader_stops_it_sees_one_writing_whole(sizes):
     """At every place of the log: the last record that is named there, never a mixture."""

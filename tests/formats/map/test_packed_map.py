@@ -20,7 +20,6 @@ def packed(pieces: list[MapSegment], open_runs: int) -> PackedMap:
     )
 
 
-@settings(deadline=None, max_examples=40)
 @given(maps(), st.integers(1, 3))
 def test_opening_a_part_answers_as_the_whole(pieces, open_runs):
     """Both ways, at every offset, alone and together."""
@@ -41,7 +40,7 @@ def test_opening_a_part_answers_as_the_whole(pieces, open_runs):
     )
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(maps(), st.integers(1, 3))
 def test_records_between_two_offsets_are_counted(pieces, open_runs):
     """On either side."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import LOSE, TOPIC_ID, Appended, FakeSource, FakeTarget
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_cutter import Log, logs, with_gaps
 from test_legacy import Set, sets
@@ -177,7 +177,6 @@ def agree(target: FakeTarget, partition: int, log: Log) -> None:
         assert [item.offset for item in translated if item] == [offset for offset, _ in committed]
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(1, 2000), st.integers(1, 2000)
 )
@@ -235,7 +234,6 @@ def test_a_copy_that_is_shorter_than_progress_says_is_not_written_to() -> None:
     agree(target, 0, log)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(logs(), max_size=2), st.integers(1, 60), st.integers(1, 9000))
 def test_a_transaction_may_say_more_than_a_message_holds(
     partitions: list[Log], runs: int, bytes_: int
@@ -256,7 +254,6 @@ def test_a_transaction_may_say_more_than_a_message_holds(
         agree(target, number, log)
 
 
-@settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(150, 4000), st.integers(1, 9000))
 def test_a_target_that_takes_less_than_it_told_gets_smaller_batches(
     log: Log, limit: int, bytes_: int
@@ -315,7 +312,6 @@ MOVES = st.none() | ALIKE | st.dictionaries(st.sampled_from([("A.t", n) for n in
 """What may be answered to a request: the same for all of its partitions, or for some, where others are written."""
 
 
-@settings(max_examples=25, deadline=None)
 @given(sets(), logs(), st.integers(1, 2000), st.integers(1, 600))
 def test_old_messages_in_front_of_batches(old: Set, new: Log, bytes_: int, block: int) -> None:
     """A partition written since before Kafka 0.11 is copied whole, wherever fetches and transactions end."""
@@ -352,7 +348,6 @@ def test_a_leader_moves_while_many_requests_are_on_the_way(written: int) -> None
 FAULTS = st.lists(MOVES | st.just(LOSE), max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(1, 500), FAULTS, st.lists(st.sampled_from([LOSE, None]), max_size=6))
 def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
     log: Log, bytes_: int, produce_faults: list[object], commit_faults: list[object]
@@ -367,7 +362,6 @@ def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
     agree(target, 0, log)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 500), st.lists(MOVES, max_size=12))
 def test_moved_leaders_cost_no_fence(partitions: list[Log], bytes_: int, faults: list[object]) -> None:
     """Whether the batches of a refused request are in the log or not: one lane, one epoch, nothing lost or doubled."""
@@ -447,7 +441,6 @@ def test_one_set_aside_for_too_long_is_tried_and_so_ends(monkeypatch: pytest.Mon
     assert both == transaction.choose(both)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(logs(), min_size=2, max_size=3), st.integers(1, 500), st.lists(st.integers(0, 8), max_size=4))
 def test_what_is_set_aside_is_neither_lost_nor_doubled(
     partitions: list[Log], bytes_: int, gone_after: list[int]
@@ -470,7 +463,6 @@ def test_what_is_set_aside_is_neither_lost_nor_doubled(
         agree(target, number, log)
 
 
-@settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(1, 500), st.lists(st.integers(0, 8), max_size=4))
 def test_no_batch_left_open_by_a_leader_that_went_away_comes_to_count(
     log: Log, bytes_: int, gone_after: list[int]
@@ -590,7 +582,6 @@ def test_more_refused_batches_than_may_be_on_their_way() -> None:
     assert (report.state, report.ranges[0].quarantined) == ("done", tuple(range(2, 12)))
 
 
-@settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(1, 500))
 def test_quarantine_copies_everything_but_the_refused_records(log: Log, bytes_: int) -> None:
     """The target refuses some records by index; they are left out, told, and in the ledger."""
@@ -631,7 +622,6 @@ def test_a_record_that_cannot_be_written_aside_ends_its_partition() -> None:
     agree(target, 1, small)
 
 
-@settings(max_examples=25, deadline=None)
 @given(logs(), logs())
 def test_a_refused_partition_does_not_stop_its_neighbour(first: Log, second: Log) -> None:
     """Under `fail` the partition ends before the refused record, the other one is copied whole."""
@@ -663,7 +653,6 @@ def test_a_log_that_ends_before_the_range_is_truncation() -> None:
     assert copy(source, target, {0: 5}, {0: 10}).ranges[0].error_code == "truncation"
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(0, 12))
 def test_a_source_that_dies_takes_nothing_with_it(partitions: list[Log], bytes_: int, requests: int) -> None:
     """What it gave is committed, progress says no more than that, and the next copy goes on from there."""
@@ -680,7 +669,6 @@ def test_a_source_that_dies_takes_nothing_with_it(partitions: list[Log], bytes_:
         agree(target, number, log)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.sets(st.integers(0, 8)))
 def test_a_lost_connection_is_made_again_and_nothing_else_changes(
     partitions: list[Log], bytes_: int, cut_at: set[int]
@@ -708,7 +696,6 @@ def test_a_partition_that_nobody_leads_for_long_is_left_to_the_next_cycle(
     assert "t-0: no leader for 0 s: nobody is elected" == report.ranges[0].error
 
 
-@settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(1, 500))
 def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> None:
     """Leaders asked by id do not read it; with others the topic's id is asked for before each commit."""
