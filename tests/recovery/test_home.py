@@ -25,7 +25,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
-from twinlog.recovery.failback import export, failback
+from twinlog.recovery.failback import failback
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedure import HOME, Tail
 from twinlog.recovery.report import State
@@ -36,27 +36,6 @@ from twinlog.topics import pauses
 from twinlog.topics.other_writers import other_writers
 
 HOMEWARD = [it.name.value for it in HOME]
-
-
-@pytest.fixture(params=[True, False], ids=["same-names", "other-names"])
-def keeps_names(request: pytest.FixtureRequest) -> bool:
-    """Whether `orders` is called the same on B, or `A.orders`."""
-    return request.param
-
-
-@pytest.fixture
-def make_promoted(
-    flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool
-) -> Callable[[], BothWays]:
-    """`make_promoted()` is a flow that was failed over; clients have written four records to B, and read three."""
-    monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
-
-    def make() -> BothWays:
-        world = promoted_world(flow, tmp_path, monkeypatch, keeps_names=keeps_names)
-        world.b.commit("billing", world.copied, world.position(world.b) + 3)
-        return world
-
-    return make
 
 
 @pytest.fixture
@@ -128,9 +107,9 @@ class TestHome:
             == world.questions[-1]
         )
 
-    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_promoted, nobody_busy):
+    def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_promoted, changes, nobody_busy):
         """The process dies after each change that it makes; another one ends the way home."""
-        for at in range(1, 120):
+        for at in changes:
             world = make_promoted()
             world.blows = Blows(at)
             try:
@@ -606,9 +585,9 @@ class TestTwoOperators:
             world.home(meanwhile)
         assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == phases(world)
 
-    def test_one_that_comes_between_reading_and_taking(self, make_promoted, nobody_busy):
+    def test_one_that_comes_between_reading_and_taking(self, make_promoted, changes, nobody_busy):
         """In front of every copy and ledger record of the first, another one ends it: the first does no more."""
-        for at in range(1, 60):
+        for at in changes:
             world = make_promoted()
             came = interrupt(world, at)
             try:

@@ -5,41 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from home_world import WRITTEN_ON_B, BothWays, denied, lose, now_ms, promoted_world
+from home_world import WRITTEN_ON_B, BothWays, denied, lose, now_ms
 from recovery_world import WRITES, Blows, Killed
 
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import abort, history
-from twinlog.recovery.failback import export
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import write_ledger
 
 READ = set(range(8))
 """What the group has read, on A before the failover or on B behind it."""
-
-
-@pytest.fixture(params=[True, False], ids=["same-names", "other-names"])
-def make_promoted(
-    request: pytest.FixtureRequest, flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[], BothWays]:
-    """`make_promoted()` is a flow that was failed over; clients have written four records to B, and read three."""
-    monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
-
-    def make() -> BothWays:
-        world = promoted_world(flow, tmp_path, monkeypatch, keeps_names=request.param)
-        world.b.commit("billing", world.copied, world.position(world.b) + 3)
-        return world
-
-    return make
 
 
 @pytest.fixture
@@ -107,10 +89,10 @@ def known(world: BothWays) -> tuple[RecoveryRun, ...]:
 
 
 class TestKilled:
-    def test_b_is_lost_at_every_change_of_the_way_home(self, make_promoted):
+    def test_b_is_lost_at_every_change_of_the_way_home(self, make_promoted, changes):
         """A can be promoted as soon as its ledger knows of the way home, and only then."""
         refused, promoted = 0, []
-        for at in range(1, 120):
+        for at in changes:
             world = make_promoted()
             world.blows = Blows(at)
             try:
@@ -135,9 +117,9 @@ class TestKilled:
             require_together(world, home)
         assert (True, {0, WRITTEN_ON_B}) == (refused < 10 < len(promoted), set(promoted))
 
-    def test_killed_at_every_change_the_next_command_promotes_a(self, make_promoted):
+    def test_killed_at_every_change_the_next_command_promotes_a(self, make_promoted, changes):
         """It asks again, and does every step itself."""
-        for at in range(1, 60):
+        for at in changes:
             world = make_promoted()
             world.home(Answer.NO)
             lose(world.b)
@@ -158,9 +140,9 @@ class TestKilled:
             assert not denied(world.a)
         assert at > 8
 
-    def test_killed_at_every_change_the_next_command_lets_both_follow(self, make_promoted):
+    def test_killed_at_every_change_the_next_command_lets_both_follow(self, make_promoted, changes):
         """No denial is left on either side."""
-        for at in range(1, 30):
+        for at in changes:
             world = make_promoted()
             world.home(Answer.NO)
             again = lose(world.b)

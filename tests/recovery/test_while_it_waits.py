@@ -6,28 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from home_world import BothWays, lose, new_world, promoted_world, replace_what_needs_brokers
+from home_world import BothWays, lose, new_world, replace_what_needs_brokers
 from recovery_world import Blows, Killed
 
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery.failback import export
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import State
 from twinlog.recovery.reverse import as_noted, why_nothing_home
 from twinlog.recovery.steps.scene import Answer
 from twinlog.topics.snapshot import FlowSnapshot
-
-
-@pytest.fixture(params=[True, False], ids=["same-names", "other-names"])
-def make_promoted(
-    request: pytest.FixtureRequest, flow: FlowSettings, tmp_path: Path, monkeypatch
-) -> Callable[[], BothWays]:
-    """`make_promoted()` is a flow that was failed over; clients have written four records to B."""
-    monkeypatch.setattr(export, "PAUSE_SECONDS", 0)
-    return lambda: promoted_world(flow, tmp_path, monkeypatch, keeps_names=request.param)
 
 
 @pytest.fixture
@@ -128,10 +118,12 @@ def test_b_that_is_lost_while_it_waits(world: BothWays) -> None:
     assert 0 == cycle(world)
 
 
-def test_killed_at_every_change_each_record_comes_home_once(make_promoted: Callable[[], BothWays]) -> None:
+def test_killed_at_every_change_each_record_comes_home_once(
+    make_promoted: Callable[[], BothWays], changes: range
+) -> None:
     """A cycle runs before the second command, when it was killed, and behind it: both sides are equal in the end."""
     held = 0
-    for at in range(1, 120):
+    for at in changes:
         world = make_promoted()
         world.home(Answer.NO)
         world.b.acls = set()
