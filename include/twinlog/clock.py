@@ -36,9 +36,20 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def seconds_since(at_ms: int, now_ms: int) -> float:
+def seconds_between(at_ms: int, now_ms: int) -> float:
     """Return the seconds from `at_ms` to `now_ms`; 0 if `at_ms` is later, by the fast clock of another machine."""
     return max(0, now_ms - at_ms) / 1000
+
+
+CLOCKS_APART_MS = 60_000
+"""Milliseconds that a time may lie in the future and still count as now: its clock is ahead of ours."""
+
+
+def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
+    """Return the seconds from a time to now, both epoch ms; None if there is no such time, or it has yet to come."""
+    if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
+        return None
+    return seconds_between(at_ms, now_ms)
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twinlog.checks.risk import CLOCKS_APART_MS, seconds_since
+from twinlog.clock import CLOCKS_APART_MS, seconds_since
 
 NOW = 1_800_000_000_000
 

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
+from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy, knowing
 from twinlog.policy.state_topics import is_known_heartbeats
 
-DOTS, DASHES, IDENTITY = (
-    DefaultReplicationPolicy(),
-    DefaultReplicationPolicy("-"),
-    IdentityReplicationPolicy(),
-)
 KNOWN = ("A", "B", "eu.west")
+DOTS, DASHES, IDENTITY = (
+    knowing(policy, KNOWN)
+    for policy in (DefaultReplicationPolicy(), DefaultReplicationPolicy("-"), IdentityReplicationPolicy())
+)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlog.checks.map_holes import bounds_of
-from twinlog.checks.risk import CLOCKS_APART_MS
+from twinlog.clock import CLOCKS_APART_MS
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.config.flow.settings import FlowSettings

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from twinlog.checks.risk import seconds_since
+from twinlog.clock import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped

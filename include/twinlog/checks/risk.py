@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog import clock
 from twinlog.checks.partitions import PartitionRow
+from twinlog.clock import CLOCKS_APART_MS
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.kafka_types import TopicPartition
 
@@ -100,17 +100,6 @@ def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSam
     """Return the samples of the last day, oldest first; a flow that stood still has not overwritten older ones."""
     young = (it for it in samples if -CLOCKS_APART_MS <= now_ms - it.at_ms < SLOT_MS * SLOTS)
     return tuple(sorted(young, key=lambda it: it.at_ms))
-
-
-CLOCKS_APART_MS = 60_000
-"""Milliseconds that a time may lie in the future and still count as now: its clock is ahead of ours."""
-
-
-def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
-    """Return the seconds from a time to now, both epoch ms; None if there is no such time, or it has yet to come."""
-    if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
-        return None
-    return clock.seconds_since(at_ms, now_ms)
 
 
 def greatest(ages: Iterable[float | None], within: float) -> float | None:

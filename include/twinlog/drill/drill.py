@@ -23,11 +23,11 @@ from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
 from twinlog.gate.evidence import Seal
+from twinlog.gate.record import keep_run
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
-from twinlog.recovery import evidence
 from twinlog.recovery.report import (
     Outcome,
     StepReport,
@@ -131,7 +131,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
         state, message = _verdict(work) if ended else (DrillState.FAILED, "it was broken off")
         _do(work, DrillStep.CLEAN_UP, lambda it: _clean_up(it, state, message))
     report = _report(work)
-    path, _ = evidence.write(flow, report.run, report.document, tools.seal)
+    path, _ = keep_run(flow, report.run, report.document, tools.seal)
     return replace(report, evidence=path)
 
 

@@ -15,7 +15,8 @@ from twinlog.checks.check import CheckResult, Row, Suite
 from twinlog.checks.coverage import coverage, total
 from twinlog.checks.evaluate import with_lines
 from twinlog.checks.great_expectations import Validated, validate_plainly
-from twinlog.checks.risk import TopicAtRisk, seconds_since
+from twinlog.checks.risk import TopicAtRisk
+from twinlog.clock import seconds_since
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError

@@ -11,8 +11,8 @@ from twinlog.checks.check import Row
 from twinlog.checks.coverage import PartitionCoverage, by_topic, total
 from twinlog.checks.gaps import GapReport, open_gaps
 from twinlog.checks.partitions import PartitionRow, columns_of
-from twinlog.checks.risk import seconds_since
 from twinlog.checks.topics import FOREVER, Side, TopicSide, topic_columns
+from twinlog.clock import seconds_since
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings

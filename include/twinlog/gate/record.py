@@ -1,20 +1,25 @@
-"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger."""
+"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger.
+
+Evidence of a failover, a failback or a drill tells what was done and found, of which file, by which versions.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, Template
 
+from twinlog import clock
 from twinlog.checks.check import NOT_APPLICABLE, Severity
 from twinlog.checks.coverage import told
 from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
-from twinlog.clock import iso
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -62,7 +67,7 @@ def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:
 
 def moment(milliseconds: int) -> str:
     """Write a time."""
-    return iso(milliseconds).replace("T", " ").replace("+00:00", " UTC")
+    return clock.iso(milliseconds).replace("T", " ").replace("+00:00", " UTC")
 
 
 def duration(seconds: float | None) -> str:
@@ -117,29 +122,46 @@ def keep(
     """
     result = answer.result
     text = seal.document(result.at_ms, gate=to_json(result))
-    try:
+    with into_reports("the gate's report"):
         folder = new_report(flow, "gate", result.mode.value, result.at_ms)
-        evidence, digest = write_document(flow, folder.name, text)
+        evidence, digest = _write_document(flow, folder.name, text)
         docs = ""
         if answer.validated:
-            title = f"{flow.name}, gate {result.mode.value}, {iso(result.at_ms)}"
+            title = f"{flow.name}, gate {result.mode.value}, {clock.iso(result.at_ms)}"
             docs = write_data_docs(folder / "data-docs", title, answer.validated).name
         page = folder / "gate.html"
         shown = page_of(
             result, evidence=evidence.name, signed_by=seal.signed_by, data_docs=docs and f"data-docs/{docs}"
         )
         page.write_text(shown, encoding="utf-8")
-    except OSError as error:
-        raise TerminalError(
-            f"the gate's report cannot be written: {error}",
-            hint="set twinlog.reports.folder to a folder that can be written to",
-            code="reports",
-        ) from None
     note(flow, target, answer, digest)
     return Kept(str(evidence), str(page), digest, seal.signed_by)
 
 
-def write_document(flow: FlowSettings, name: str, text: str) -> tuple[Path, str]:
+def keep_run(flow: FlowSettings, name: str, recovery: Mapping[str, Any], seal: Seal) -> tuple[str, str]:
+    """Write the evidence of a failover, a failback or a drill, sealed; return its path and its digest.
+
+    Raises TerminalError `reports` if the folder of the reports cannot be written to.
+    """
+    with into_reports("the evidence"):
+        path, digest = _write_document(flow, name, seal.document(clock.now_ms(), recovery=recovery))
+    return str(path), digest
+
+
+@contextmanager
+def into_reports(what: str) -> Iterator[None]:
+    """Raise TerminalError `reports` if a file cannot be written: into the folder of the reports it was to go."""
+    try:
+        yield
+    except OSError as error:
+        raise TerminalError(
+            f"{what} cannot be written: {error}",
+            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
+            code="reports",
+        ) from None
+
+
+def _write_document(flow: FlowSettings, name: str, text: str) -> tuple[Path, str]:
     """Write evidence by this name into the reports folder; return its path and digest, hexadecimal.  Raises OSError."""
     path = reports_folder(flow, "evidence") / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

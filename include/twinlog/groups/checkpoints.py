@@ -197,7 +197,7 @@ def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
         at_ms = seen.at_ms if key in fresh else seen.checkpoints[key].at_ms
         oldest[key.group] = min(oldest.get(key.group, at_ms), at_ms)
     for group, at_ms in sorted(oldest.items()):
-        yield CheckpointAge(group, at_ms, round(clock.seconds_since(at_ms, seen.at_ms), 3))
+        yield CheckpointAge(group, at_ms, round(clock.seconds_between(at_ms, seen.at_ms), 3))
 
 
 def counts(result: CheckpointsResult) -> Mapping[str, int]:

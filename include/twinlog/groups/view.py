@@ -195,7 +195,7 @@ def _missing(
         if key.group not in known:
             newest[key.group] = max(newest.get(key.group, 0), it.at_ms)
     missing = {group for group in newest if flow.follows_group(group)}
-    young = {group for group in missing if clock.seconds_since(newest[group], at_ms) < ASKED_SECONDS}
+    young = {group for group in missing if clock.seconds_between(newest[group], at_ms) < ASKED_SECONDS}
     long_gone = missing - young
     if long_gone and not source.lists_every_group():
         young, long_gone = missing, set()

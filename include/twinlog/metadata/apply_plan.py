@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.checks.risk import seconds_since
+from twinlog.clock import seconds_since
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigSource, ConfigValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twinlog.checks.risk import seconds_since
+from twinlog.clock import seconds_since
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from twinlog.checks.check import Row
 from twinlog.checks.partitions import PartitionRow
-from twinlog.checks.risk import TopicAtRisk, bytes_at_risk, newly_copied, sample, seconds_since
+from twinlog.checks.risk import TopicAtRisk, bytes_at_risk, newly_copied, sample
 from twinlog.checks.topics import drift_of
+from twinlog.clock import seconds_since
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog import clock
-from twinlog.checks.risk import CLOCKS_APART_MS
+from twinlog.clock import CLOCKS_APART_MS
 from twinlog.cluster.api import Cluster, ClusterReader, Clusters, open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from twinlog.checks.check import CheckResult
 from twinlog.checks.evaluate import with_lines
 from twinlog.checks.partitions import PartitionRow
-from twinlog.checks.risk import seconds_since
-from twinlog.clock import iso
+from twinlog.clock import iso, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers

@@ -161,7 +161,7 @@ def make_report(
         problems=seen.discovery.problems,
         lag_records=seen.lag_records,
         rpo_seconds=seen.rpo_seconds(flow),
-        seconds=round(clock.seconds_since(started_ms, seen.at_ms), 3),
+        seconds=round(clock.seconds_between(started_ms, seen.at_ms), 3),
         at_ms=seen.at_ms,
         stopped_not_shown=not_shown,
         stopped_partitions=len({TopicPartition(it.topic, it.partition) for it in stopped} | ended)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.partitions import PartitionRow
-from twinlog.checks.risk import TopicAtRisk, of_the_last_day, seconds_since
-from twinlog.clock import iso
+from twinlog.checks.risk import TopicAtRisk, of_the_last_day
+from twinlog.clock import iso, seconds_since
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings

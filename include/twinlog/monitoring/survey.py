@@ -16,7 +16,8 @@ from twinlog.checks.check import Row
 from twinlog.checks.gaps import GapReport, gap_reports, keeps_ms
 from twinlog.checks.map_holes import bounds_of, lost_in
 from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_segments, waiting_from
-from twinlog.checks.risk import greatest, seconds_since
+from twinlog.checks.risk import greatest
+from twinlog.clock import seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets

@@ -18,8 +18,8 @@ from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.checks.evaluate import NAMED_IN_MESSAGE
 from twinlog.checks.gaps import open_gaps
 from twinlog.checks.partitions import PartitionRow, columns_of
-from twinlog.checks.risk import seconds_since
 from twinlog.checks.topics import Side, TopicSide, topic_columns
+from twinlog.clock import seconds_since
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import TopicDescription
 from twinlog.config.flow.settings import FlowSettings

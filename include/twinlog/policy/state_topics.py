@@ -8,7 +8,7 @@ MM2.  An exemption from a check needs certainty.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container
 
 from twinlog.policy.replication import ReplicationPolicy
 
@@ -46,30 +46,13 @@ def source_of_offset_map(topic: str) -> str | None:
     return named[1] if named else None
 
 
-def is_known_heartbeats(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> bool:
+def is_known_heartbeats(policy: ReplicationPolicy, aliases: Container[str], topic: str) -> bool:
     """Say whether a topic holds heartbeats that came only over known clusters, hop by hop, or over none."""
-    known = tuple(aliases)
     while topic != policy.heartbeats_topic():
-        before = _before_a_hop(policy, known, topic)
-        if before is None:
+        source, before = policy.topic_source(topic), policy.upstream_topic(topic)
+        if source is None or source not in aliases or before is None or len(before) >= len(topic):
+            return False
+        if policy.format_remote_topic(source, before) != topic:
             return False
         topic = before
     return True
-
-
-def _before_a_hop(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> str | None:
-    """Return a topic's name before its last hop, from one of some clusters; None if it came from none of them.
-
-    An alias may contain the separator: then the policy takes only the beginning of the alias for the cluster.
-    """
-    for alias in aliases:
-        start = policy.format_remote_topic(alias, policy.heartbeats_topic()).removesuffix(
-            policy.heartbeats_topic()
-        )
-        guesses = [topic.removeprefix(start)]
-        if policy.topic_source(topic) == alias and (upstream := policy.upstream_topic(topic)) is not None:
-            guesses.append(upstream)
-        for before in guesses:
-            if len(before) < len(topic) and policy.format_remote_topic(alias, before) == topic:
-                return before
-    return None

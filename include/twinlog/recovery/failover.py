@@ -256,7 +256,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | Non
 def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
     if run is None:
         return None
-    return clock.seconds_since(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
+    return clock.seconds_between(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
 
 
 def _next(

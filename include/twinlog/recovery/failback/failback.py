@@ -17,7 +17,8 @@ from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.gate.evidence import Seal
-from twinlog.recovery import evidence, lost_target, transitions
+from twinlog.gate.record import keep_run
+from twinlog.recovery import lost_target, transitions
 from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.one_sided import files
@@ -255,7 +256,7 @@ def write_tail_files(work: Work) -> Outcome:
 
 def _write_evidence(work: Work) -> Outcome:
     request = work.request
-    work.evidence, _ = evidence.write(
+    work.evidence, _ = keep_run(
         work.flow,
         work.name,
         report_of(work).document,

@@ -16,9 +16,10 @@ from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
+from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
 from twinlog.metadata import sync
-from twinlog.recovery import evidence, homeward, transitions
+from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback import failback, homes, standby
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failover import done_before
@@ -280,7 +281,7 @@ def write_evidence(journey: Journey) -> Outcome:
         "journal": to_json(run.journal) if run is not None else [],
         "notes": [*there.notes, *journey.back.notes],
     }
-    path, digest = evidence.write(there.flow, there.run, recovery, tools.seal)
+    path, digest = keep_run(there.flow, there.run, recovery, tools.seal)
     return ending.end(there, path, digest, began)
 
 
@@ -319,7 +320,7 @@ def report(journey: Journey, last: Outcome | None) -> FailbackReport:
         state=_state(last, arrived=arrived),
         steps=(*work.steps, *not_done),
         groups=journey.back.groups,
-        rto_seconds=clock.seconds_since(run.started_ms, until) if run is not None and arrived else None,
+        rto_seconds=clock.seconds_between(run.started_ms, until) if run is not None and arrived else None,
         rpo_seconds=run.rpo_seconds if run is not None else None,
         evidence=run.evidence if run is not None else "",
         exported=exported,
@@ -341,7 +342,7 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
         state=State.FOLLOWING,
         dry_run=False,
         steps=tuple(done_before(run)),
-        rto_seconds=clock.seconds_since(run.started_ms, until),
+        rto_seconds=clock.seconds_between(run.started_ms, until),
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
         by=run.by,

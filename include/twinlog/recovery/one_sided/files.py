@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import key_value_headers
-from twinlog.errors import TerminalError
+from twinlog.gate.record import into_reports
 from twinlog.logs.partition_reader import Lost
 from twinlog.recovery.one_sided.read import Stretch
 
@@ -41,7 +41,7 @@ def write(
     """
     path = folder / stretch.side.value / f"{stretch.place}.parquet"
     draft = path.with_name(f".{path.name}.draft")
-    try:
+    with into_reports(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.parent.chmod(0o700)
         draft.unlink(missing_ok=True)
@@ -52,12 +52,6 @@ def write(
         with draft.open("rb") as made:
             digest = hashlib.file_digest(made, "sha256").hexdigest()
         draft.replace(path)
-    except OSError as error:
-        raise TerminalError(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
-            code="reports",
-        ) from None
     return WrittenFile(str(path), stretch.topic, stretch.partition, count, digest)
 
 

@@ -11,10 +11,10 @@ from twinlog.formats.ledger.gate import counting
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest, source_answers
-from twinlog.gate.record import keep
+from twinlog.gate.record import keep, keep_run
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
-from twinlog.recovery import evidence, transitions
+from twinlog.recovery import transitions
 from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import Outcome, done, failed, skipped, skips, waiting
 from twinlog.recovery.steps import canary
@@ -171,4 +171,4 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
         "groups": to_json(scene.groups),
         "notes": list(scene.notes),
     }
-    return evidence.write(scene.flow, scene.run, recovery, scene.tools.seal)
+    return keep_run(scene.flow, scene.run, recovery, scene.tools.seal)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlog import clock
-from twinlog.checks.risk import seconds_since
-from twinlog.clock import iso
+from twinlog.clock import iso, seconds_since
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
