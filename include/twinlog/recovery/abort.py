@@ -17,11 +17,11 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
-from twinlog.metadata import sync
 from twinlog.recovery import lost_target, transitions
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import Actor, StepName
 from twinlog.recovery.reverse import Way
+from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.recovery.transitions import Move
 from twinlog.schemas import sync as schemas
@@ -162,7 +162,7 @@ def follow(
     journal = _journal(flow, clusters, by, RunState.RETURNED)
     ended = lost_target.end(journal, reverse, reason.strip())
     if ended is not None:
-        left = (*lost_target.denials(journal, ended), *_rights(flow, clusters))
+        left = (*lost_target.denials(journal, ended), *own_rights(flow, clusters))
         result = AbortResult(flow.name, ended.run, RunState.RETURNED.value, left)
     else:
         result = _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
@@ -186,7 +186,7 @@ def _end(
     left = still_denied(clusters.source, journal, ended)
     suspended = why_suspended(ledger)
     if not suspended or _approved(ended):
-        left += _rights(flow, clusters)
+        left += own_rights(flow, clusters)
     return AbortResult(flow.name, ended.run, state.value, tuple(left), suspended)
 
 
@@ -199,19 +199,6 @@ def half_ended(runs: tuple[RecoveryRun, ...], state: RunState) -> RecoveryRun | 
     """Return the newest run that ended in a state with its denials not removed; None if there is none.  Pure."""
     found = [it for it in runs if it.state is state and it.denied]
     return found[-1] if found else None
-
-
-def _rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
-    """Take producers' rights on the target away again, by the flow's own profile; one that brings home gave none."""
-    if flow.homes is not None:
-        return []
-    try:
-        refused = sync.run(flow, clusters).refused
-    except TwinlogError as error:
-        return [
-            f"rights on {flow.target.alias} are as the failover left them: {error.message}; metadata apply"
-        ]
-    return [f"{it.name}: {it.message}" for it in refused]
 
 
 def _schemas(flow: FlowSettings, clusters: Clusters) -> list[str]:

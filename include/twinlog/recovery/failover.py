@@ -21,7 +21,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import preview, report, transitions
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import StepName, left, names_of
-from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport
+from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, seconds_of, stopped_in
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
 from twinlog.recovery.steps.scene import Scene, Tools
@@ -149,8 +149,8 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
 def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
     """Do the steps in their order, until one ends it."""
     deeds = {name: deed for (mode, name), deed in _DEEDS.items() if mode is scene.mode}
-    last = walk_noted(scene, todo, lambda name: deeds[name](scene), steps)
-    return _report(scene, steps, last)
+    stopped = walk_noted(scene, todo, lambda name: deeds[name](scene), steps)
+    return _report(scene, steps, stopped)
 
 
 def walk_noted(
@@ -209,7 +209,7 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
         state=State.PROMOTED,
         dry_run=False,
         steps=tuple(done_before(run)),
-        rto_seconds=_rto(run, run.at_ms),
+        rto_seconds=seconds_of(run, run.at_ms),
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
         by=run.by,
@@ -217,54 +217,42 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
     )
 
 
-def _report(scene: Scene, steps: list[StepReport[StepName]], last: Outcome | None) -> FailoverReport:
+def _report(scene: Scene, steps: list[StepReport[StepName]], stopped: Outcome | None) -> FailoverReport:
     run: RecoveryRun | None = None
     promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
     with suppress(TwinlogError):
         run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
     if run is not None:  # also if the answer to the promotion was lost
         promoted = run.promoted_ms is not None
-    ended = last is not None and last.ends
     seen = {it.name for it in steps}
     not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in names_of(scene.mode) if it not in seen]
-    state = State.PROMOTED
-    if not promoted:
-        refused = last is not None and last.refused
-        waits = last is not None and last.state is StepState.WAITING
-        state = State.WAITING if waits else State.REFUSED if refused else State.FAILED
     now_ms = clock.now_ms()
     return FailoverReport(
         flow=scene.flow.name,
         run=scene.run,
         mode=scene.mode,
-        state=state,
+        state=State.PROMOTED if promoted else stopped_in(stopped),
         dry_run=False,
         steps=(*steps, *not_done),
         topics=scene.topics,
         groups=scene.groups,
-        rto_seconds=_rto(run, now_ms) if promoted else None,
+        rto_seconds=seconds_of(run, now_ms) if run is not None and promoted else None,
         rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
         evidence=run.evidence if run is not None else "",
         by=scene.journal.actor.by,
-        next=_next(scene.flow, scene.mode, last, run, promoted=promoted),
+        next=_next(scene.flow, scene.mode, stopped, run, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
-        exit_code=last.exit_code if ended and last is not None else ExitCode.DONE,
-        transient=ended and last is not None and last.transient,
+        exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
+        transient=stopped is not None and stopped.transient,
     )
 
 
-def _rto(run: RecoveryRun | None, now_ms: int) -> float | None:
-    if run is None:
-        return None
-    return clock.seconds_between(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)
-
-
 def _next(
-    flow: FlowSettings, mode: Mode, last: Outcome | None, run: RecoveryRun | None, *, promoted: bool
+    flow: FlowSettings, mode: Mode, stopped: Outcome | None, run: RecoveryRun | None, *, promoted: bool
 ) -> str:
     """Say what can be done now."""
     again = f"twinlog failover --mode {mode.value} --flow '{flow.name}'"
-    if last is not None and last.ends:
+    if stopped is not None:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
         back = f"; twinlog recovery abort --flow '{flow.name}' --reason ... {taken_back(run)}" if run else ""

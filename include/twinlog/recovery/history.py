@@ -15,7 +15,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.recovery import lost_target
 from twinlog.recovery.procedure import left
-from twinlog.recovery.report import TopicAtRisk
+from twinlog.recovery.report import TopicAtRisk, seconds_of
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps.planned import seen_topics
 from twinlog.recovery.transitions import open_run, taken_back, way_home
@@ -139,16 +139,15 @@ def history(flow: FlowSettings, clusters: Clusters) -> tuple[RunStatus, ...]:
 
 def status_of(run: RecoveryRun) -> RunStatus:
     """Show a run.  Pure but for the clock, if it is still under way."""
-    until = run.ended_ms if run.ended_ms is not None else clock.now_ms()
-    promoted = run.state is RunState.PROMOTED
+    seconds, promoted = seconds_of(run, clock.now_ms()), run.state is RunState.PROMOTED
     return RunStatus(
         run=run.run,
         mode=run.mode,
         state=run.state,
         by=run.by,
         started_ms=run.started_ms,
-        seconds=clock.seconds_between(run.started_ms, until),
-        rto_seconds=clock.seconds_between(run.started_ms, until) if promoted and run.cleared else None,
+        seconds=seconds,
+        rto_seconds=seconds if promoted and run.cleared else None,
         rpo_seconds=run.rpo_seconds,
         at_risk_records=run.at_risk_records,
         known=run.known if run.known is not None else run.at_risk_records,

@@ -9,8 +9,9 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from twinlog import clock
 from twinlog.errors import ExitCode, TransientError, TwinlogError
-from twinlog.formats.ledger.recovery import StepState
+from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
 from twinlog.recovery.procedure import StepName
@@ -258,11 +259,22 @@ def walk(
     told: Told[Name],
     note: Callable[[StepReport[Name], Outcome], None],
 ) -> Outcome | None:
-    """Do the steps in their order, until one ends it, and note each; return the last outcome."""
-    last: Outcome | None = None
+    """Do the steps in their order, and note each; return the outcome of the one that ended it, None if all are done."""
     for name in todo:
-        last, row = timed(name, partial(do, name), told)
-        note(row, last)
-        if last.ends:
-            break
-    return last
+        outcome, row = timed(name, partial(do, name), told)
+        note(row, outcome)
+        if outcome.ends:
+            return outcome
+    return None
+
+
+def stopped_in(stopped: Outcome | None) -> State:
+    """Say where a procedure stands that a step has ended before its promotion.  Pure."""
+    if stopped is not None and stopped.state is StepState.WAITING:
+        return State.WAITING
+    return State.REFUSED if stopped is not None and stopped.refused else State.FAILED
+
+
+def seconds_of(run: RecoveryRun, now_ms: int) -> float:
+    """Return how long a run took, or has taken until now.  Pure."""
+    return clock.seconds_between(run.started_ms, run.ended_ms if run.ended_ms is not None else now_ms)

@@ -156,10 +156,10 @@ def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
         failover.note(there, steps[0])
         tools.told(StepName.BEGIN, outcome)
     todo = left(FAILBACK, taken)
-    last = failover.walk_noted(there, todo, lambda name: home_steps.DEEDS[name](journey), steps)
-    if last is not None and last.ends:
+    stopped = failover.walk_noted(there, todo, lambda name: home_steps.DEEDS[name](journey), steps)
+    if stopped is not None:
         home_steps.let_cycles(journey)
-    return home_steps.report(journey, last)
+    return home_steps.report(journey, stopped)
 
 
 def _preview(

@@ -18,16 +18,26 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
-from twinlog.metadata import sync
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback import failback, homes, standby
 from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failover import done_before
 from twinlog.recovery.procedure import HOME, StepName, Tail
-from twinlog.recovery.report import Outcome, State, StepReport, done, failed, skips, waiting
+from twinlog.recovery.report import (
+    Outcome,
+    State,
+    StepReport,
+    done,
+    failed,
+    seconds_of,
+    skips,
+    stopped_in,
+    waiting,
+)
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import canary, ending, planned, registries
-from twinlog.recovery.steps.scene import Answer, Scene
+from twinlog.recovery.steps.rights import own_rights
+from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
@@ -185,14 +195,7 @@ def approve(journey: Journey) -> Outcome:
         f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
         f" {least}{again:,} records are read again"
     )
-    match journey.there.tools.approve(question):
-        case Answer.YES:
-            return done(f"yes, by {journey.there.journal.actor.by}; {lost}")
-        case Answer.NO:
-            return failed(
-                "no: clients stay where they are; run it again, or `twinlog recovery abort`", refused=True
-            )
-    return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
+    return ending.answered(journey.there, question, lost, "clients stay where they are")
 
 
 def promote(journey: Journey) -> Outcome:
@@ -231,7 +234,7 @@ def follow(journey: Journey) -> Outcome:
     follows: it would bring them to A, as it does with every ACL of B.
     """
     there, back, mine = journey.there, journey.back, journey.run
-    notes = _rights(there)
+    notes = own_rights(there.flow, there.clusters)
     denied = len(mine.denied) if mine is not None else 0
     if mine is not None and (refused := forget_denials(there.clusters.target, there.journal, mine)):
         return failed(
@@ -244,14 +247,6 @@ def follow(journey: Journey) -> Outcome:
     if denied:
         text += f"; {denied:,} denials of WRITE removed from {there.flow.target.alias}"
     return done("; see to it: ".join([text, *notes]))
-
-
-def _rights(there: Scene) -> list[str]:
-    """Give the target's rights back the flow's own profile; return what could not be done."""
-    try:
-        return [f"{it.name}: {it.message}" for it in sync.run(there.flow, there.clusters).refused]
-    except TwinlogError as error:
-        return [f"rights on {there.flow.target.alias} are as the failover left them: {error.message}"]
 
 
 def switch_clients(journey: Journey) -> Outcome:
@@ -305,36 +300,33 @@ DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
 }
 
 
-def report(journey: Journey, last: Outcome | None) -> FailbackReport:
-    """Return what was done, by the ledger as it is now; `last` is the outcome that ended it, if one did."""
+def report(journey: Journey, stopped: Outcome | None) -> FailbackReport:
+    """Return what was done, by the ledger as it is now; `stopped` is the outcome that ended it, if one did."""
     there, run, work = journey.there, journey.run, journey.work
     arrived = run is not None and run.promoted_ms is not None
-    ended = last is not None and last.ends
     seen = {it.name for it in work.steps}
     not_done = [StepReport(it.name, StepState.PLANNED, 0.0, "") for it in HOME if it.name not in seen]
-    until = run.ended_ms if run is not None and run.ended_ms is not None else clock.now_ms()
     tails = read_ledger(there.flow, there.clusters.target).tails
     exported = tuple(it for it in tails if it.run == work.failover)
     return replace(
         failback.report_of(work),
-        state=_state(last, arrived=arrived),
+        state=State.FOLLOWING if arrived else stopped_in(stopped),
         steps=(*work.steps, *not_done),
         groups=journey.back.groups,
-        rto_seconds=clock.seconds_between(run.started_ms, until) if run is not None and arrived else None,
+        rto_seconds=seconds_of(run, clock.now_ms()) if run is not None and arrived else None,
         rpo_seconds=run.rpo_seconds if run is not None else None,
         evidence=run.evidence if run is not None else "",
         exported=exported,
         tail_topics=tuple(sorted({there.flow.tail_topic(it.topic) for it in exported})),
-        next=_next(there.flow, arrived=arrived, ended=ended),
-        exit_code=last.exit_code if last is not None and last.ends else ExitCode.DONE,
-        transient=last is not None and last.ends and last.transient,
+        next=_next(there.flow, arrived=arrived, ended=stopped is not None),
+        exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
+        transient=stopped is not None and stopped.transient,
     )
 
 
 def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackReport:
     """Return the report of a way home that is over, as the ledger tells it: without what was compared.  Pure."""
     exported = tuple(it for it in ledger.tails if it.run == run.failover)
-    until = run.ended_ms if run.ended_ms is not None else run.at_ms
     return FailbackReport(
         flow=flow.name,
         run=run.run,
@@ -342,7 +334,7 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
         state=State.FOLLOWING,
         dry_run=False,
         steps=tuple(done_before(run)),
-        rto_seconds=clock.seconds_between(run.started_ms, until),
+        rto_seconds=seconds_of(run, run.at_ms),
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
         by=run.by,
@@ -351,14 +343,6 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
         exported=exported,
         tail_topics=tuple(sorted({flow.tail_topic(it.topic) for it in exported})),
     )
-
-
-def _state(last: Outcome | None, *, arrived: bool) -> State:
-    if arrived:
-        return State.FOLLOWING
-    if last is not None and last.state is StepState.WAITING:
-        return State.WAITING
-    return State.REFUSED if last is not None and last.refused else State.FAILED
 
 
 def _next(flow: FlowSettings, *, arrived: bool, ended: bool) -> str:

@@ -61,11 +61,16 @@ def approve(scene: Scene) -> Outcome:
         if scene.groups
         else f"{flow.name}: promote {flow.target.alias}? {cost}"
     )
+    return answered(scene, question, cost, "nothing is promoted")
+
+
+def answered(scene: Scene, question: str, cost: str, stays: str) -> Outcome:
+    """Put the question to a person: a yes is to what it costs, after a no all `stays` as it is."""
     match scene.tools.approve(question):
         case Answer.YES:
             return done(f"yes, by {scene.journal.actor.by}; {cost}")
         case Answer.NO:
-            return failed("no: nothing is promoted; run it again, or `twinlog recovery abort`", refused=True)
+            return failed(f"no: {stays}; run it again, or `twinlog recovery abort`", refused=True)
     return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlog.clock import iso
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
 from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
@@ -85,6 +87,22 @@ def _as_kept(scene: Scene) -> Outcome:
         return done(text)
     scene.notes.append(text)
     return done(f"{text}; see to it: twinlog metadata plan --profile promoted")
+
+
+def own_rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
+    """Give the target's rights back the flow's own profile; return what could not be done.
+
+    A flow that only brings home has given none.
+    """
+    if flow.homes is not None:
+        return []
+    try:
+        refused = sync.run(flow, clusters).refused
+    except TwinlogError as error:
+        return [
+            f"rights on {flow.target.alias} are as the failover left them: {error.message}; metadata apply"
+        ]
+    return [f"{it.name}: {it.message}" for it in refused]
 
 
 def _apply(
