@@ -27,7 +27,7 @@ def fired(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[Any, int]:
 
     left = list(answers)
 
-    def look(*_asked: object) -> Any:
+    def look(**_asked: object) -> Any:
         time.sleep(0.2)
         answer = left.pop(0)
         if isinstance(answer, Exception):

@@ -7,6 +7,7 @@ judges without Great Expectations, with the same verdicts.  It keeps nothing: th
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,38 +18,29 @@ from twinlog.errors import TransientError, TwinlogError
 
 
 class ReadinessTrigger(BaseTrigger):  # type: ignore[misc]
-    """Fire if the gate says yes, or if it cannot be asked for a reason that will not go away by itself."""
+    """Fire if the gate says yes, or if it cannot be asked for a reason that will not go away by itself.
 
-    def __init__(
-        self, *, flow: str, failover_mode: str, producers_stopped: bool, canary: bool, poke_interval: float
-    ) -> None:
+    `asked` is what `look` takes.
+    """
+
+    def __init__(self, *, poke_interval: float, **asked: Any) -> None:
         super().__init__()
-        self.flow = flow
-        self.failover_mode = failover_mode
-        self.producers_stopped = producers_stopped
-        self.canary = canary
         self.poke_interval = poke_interval
+        self.asked = asked
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what another triggerer makes the same trigger of."""
-        arguments = {
-            "flow": self.flow,
-            "failover_mode": self.failover_mode,
-            "producers_stopped": self.producers_stopped,
-            "canary": self.canary,
-            "poke_interval": self.poke_interval,
-        }
+        arguments = {"poke_interval": self.poke_interval, **self.asked}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Ask every `poke_interval` seconds; the worker has asked just before."""
-        asked = (self.flow, self.failover_mode, self.producers_stopped, self.canary)
         while True:
             await asyncio.sleep(self.poke_interval)
             try:
-                seen = await asyncio.to_thread(look, *asked)
+                seen = await asyncio.to_thread(functools.partial(look, **self.asked))
             except TransientError as error:
-                self.log.warning("%s cannot be asked now: %s", self.flow, error)
+                self.log.warning("%s cannot be asked now: %s", self.asked["flow"], error)
             except TwinlogError as error:
                 yield TriggerEvent({"seen": str(error)})
                 return
@@ -69,7 +61,7 @@ class Seen:
     why_not: Sequence[str]
 
 
-def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bool) -> Seen:
+def look(*, flow: str, failover_mode: str, producers_stopped: bool, canary: bool) -> Seen:
     """Ask the gate; keep nothing."""
     from twinlog.airflow.flows import read_configuration
     from twinlog.airflow.secrets import ask_airflow
@@ -79,7 +71,7 @@ def look(flow_name: str, failover_mode: str, producers_stopped: bool, canary: bo
     from twinlog.gate import ask as gate
 
     request = gate_request(failover_mode, producers_stopped, canary)
-    flow = enabled_flow(read_configuration(ask_airflow), flow_name)
-    with open_clusters(flow) as clusters:
-        result = gate.run(flow, clusters, request).result
+    settings = enabled_flow(read_configuration(ask_airflow), flow)
+    with open_clusters(settings) as clusters:
+        result = gate.run(settings, clusters, request).result
     return Seen(result.ready, result.headline, why_not(result))

@@ -7,6 +7,8 @@ abort, and it does not cover a loss that is larger than the one that was shown.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import Clusters
@@ -67,14 +69,24 @@ def run(
 
     asked = failover.Request(mode, approval.by, driver=approval.driver)
     try:
-        return failover.run(flow, clusters, asked, replace(tools, approve=approve))
-    except (FencedError, TerminalError) as error:
-        if error.code == "relieved":
-            raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
+        with relieved_for_good():
+            return failover.run(flow, clusters, asked, replace(tools, approve=approve))
+    except TerminalError as error:
         ended = read_ledger(flow, clusters.target).present_recovery if error.code == "promoted" else None
         if ended is None or not (ended.cleared and Actor(ended.by, ended.holder).works_for(approval.driver)):
             raise
         return failover.report_of(flow, ended)
+
+
+@contextmanager
+def relieved_for_good() -> Iterator[None]:
+    """Raise TerminalError if another process has taken over: a second try would take it back from a person."""
+    try:
+        yield
+    except FencedError as error:
+        if error.code != "relieved":
+            raise
+        raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
 
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.api import awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ExitCode, FencedError, TerminalError
+from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import failover, homeward, preview, report, transitions
+from twinlog.recovery.approved import relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
@@ -96,7 +97,8 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         rights.require_to_save(flow, clusters, [it.topic for it in saved])
         copies, denied = [it.remote_topic for it in going], failover.denied if failover is not None else ()
         rights.require_to_go_home(back, copies, denied)
-    work = Work(flow, clusters, _of_failback(request, back, tools), read, begun.failover, name)
+    saving = failback.Request(request.by, tools.seal, request.dry_run, back.flow, tools.told)
+    work = Work(flow, clusters, saving, read, begun.failover, name)
     if request.dry_run:
         return _preview(there, back, work, request, under_way)
     journey = _set_out(there, back, work, request, tools, actor)
@@ -117,16 +119,6 @@ def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[Discov
                 flow=flow.name,
                 topic=it.topic,
             )
-
-
-def _of_failback(request: Request, back: Way, tools: Tools) -> failback.Request:
-    return failback.Request(
-        request.by,
-        tools.seal,
-        request.dry_run,
-        back.flow,
-        tools.told,
-    )
 
 
 def _set_out(there: Way, back: Way, work: Work, request: Request, tools: Tools, actor: Actor) -> Journey:
@@ -248,12 +240,8 @@ def run_approved(there: Way, back: Way, approval: Approval, tools: Tools, read: 
         return home_steps.report_of(flow, ledger, ended)
     _require_valid(flow, ledger, approval)
     request = Request(approval.by, approval.tail, driver=approval.driver)
-    try:
+    with relieved_for_good():
         return run(there, back, request, replace(tools, approve=lambda _question: Answer.YES), read)
-    except (FencedError, TerminalError) as error:
-        if error.code == "relieved":
-            raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
-        raise
 
 
 def _ended(ledger: Ledger, approval: Approval) -> RecoveryRun | None:
