@@ -70,9 +70,9 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobod
 
             return failover.run(configuration, flow, request, master, on_start)
         case FailbackRequest():
-            from twinlog.spark.steps import failback
+            from twinlog.spark.steps import failover
 
-            return failback.run(configuration, flow, request, master, on_start)
+            return failover.run_home(configuration, flow, request, master, on_start)
         case _:
             return _apply_rules(flow, master)
 

@@ -1,4 +1,4 @@
-"""A failover as a Spark application: what it copies and audits runs where the application runs."""
+"""A failover, or the way home, as a Spark application: what it copies and audits runs where the application runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
-from twinlog.recovery.procedure import StepName
+from twinlog.recovery.failback import home
+from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.one_sided.read import opened_logs
+from twinlog.recovery.procedure import StepName, Tail
 from twinlog.recovery.report import FailoverReport, Outcome
 from twinlog.recovery.reverse import Way, opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.ways_home import way_home
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.request import FailoverRequest, OnStart
+from twinlog.spark.request import FailbackRequest, FailoverRequest, OnStart
 from twinlog.spark.runner import open_runner
 
 log = logging.getLogger(__name__)
@@ -42,6 +46,23 @@ def run(
         opened_tools(configuration, flow, master, on_start, reverse) as tools,
     ):
         return approved.run(flow, clusters, Mode(request.mode), approval, tools)
+
+
+def run_home(
+    configuration: Configuration, flow: FlowSettings, request: FailbackRequest, master: str, on_start: OnStart
+) -> FailbackReport:
+    """Go home; a session is opened once there is something to copy."""
+    back = way_home(configuration, flow)
+    require_safe_way(master, (back.transforms,))  # it copies, too, between the same clusters
+    tail = Tail(request.tail) if request.tail is not None else None
+    approval = home.Approval(request.by, request.failover, request.last_turned_back, tail, request.driver)
+    with (
+        open_clusters(flow) as clusters,
+        open_clusters(back) as reversed_ones,
+        opened_logs(flow) as read,
+        opened_tools(configuration, flow, master, on_start) as tools,
+    ):
+        return home.run_approved(Way(flow, clusters), Way(back, reversed_ones), approval, tools, read)
 
 
 @contextmanager
