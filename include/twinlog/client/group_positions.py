@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from twinlog.client.pairs import Ask
 from twinlog.cluster.admin.groups import GroupState
-from twinlog.cluster.api import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.grouped import grouped
-from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
@@ -47,17 +46,6 @@ class Standing:
     notes: tuple[str, ...] = ()
     as_of_ms: tuple[int | None, ...] = ()
     back: bool = False
-
-
-@dataclass(slots=True)
-class _Notes:
-    lines: list[str] = field(default_factory=list)
-    not_replicated: set[tuple[str, str]] = field(default_factory=set)
-
-    def all(self, flow: FlowSettings) -> tuple[str, ...]:
-        for group, topics in grouped(sorted(self.not_replicated)).items():
-            self.lines.append(f"{group} also reads what {flow.name} does not replicate: {', '.join(topics)}")
-        return tuple(self.lines)
 
 
 def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
@@ -112,14 +100,8 @@ def records_at(
             f"{flow.target.alias} has no copy of {missing[0] if missing else 'any topic of flow ' + flow.name}",
             hint="--topics takes source topics",
         )
-    described = clusters.target.describe_topics(copies).require()
-    partitions = all_partitions(described.values())
-    found = clusters.target.offsets_at(partitions, at_ms).require()
-    ends = clusters.target.offsets(partitions).require()
-    asks = [_first(it, found[it], ends[it].stable_end) for it in partitions]
-    return Standing(
-        tuple(asks), (f"{flow.source.alias} is out of reach: times are those of the copies",), back=True
-    )
+    note = f"{flow.source.alias} is out of reach: times are those of the copies"
+    return Standing(_firsts(clusters.target, copies, at_ms), (note,), back=True)
 
 
 def _records_at(
@@ -135,25 +117,27 @@ def _records_at(
         raise UsageError(
             f"flow {flow.name} does not replicate topic {unknown[0]}", hint="--topics takes source topics"
         )
-    partitions = all_partitions(clusters.source.describe_topics(names).require().values())
-    found = clusters.source.offsets_at(partitions, at_ms).require()
-    ends = clusters.source.offsets(partitions).require()
-    return Standing(tuple(_first(it, found[it], ends[it].stable_end) for it in partitions))
+    return Standing(_firsts(clusters.source, names, at_ms))
 
 
-def _first(it: TopicPartition, offset: int | None, end: int) -> Ask:
-    return Ask(it.topic, it.partition, end if offset is None else offset)
+def _firsts(cluster: ClusterReader, topics: Iterable[str], at_ms: int) -> tuple[Ask, ...]:
+    """Return the first record at or after a time in every partition, its end if there is none."""
+    partitions = all_partitions(cluster.describe_topics(topics).require().values())
+    found, ends = cluster.offsets_at(partitions, at_ms).require(), cluster.offsets(partitions).require()
+    first = {it: ends[it].stable_end if (at := found[it]) is None else at for it in partitions}
+    return tuple(Ask(*it, offset) for it, offset in first.items())
 
 
 def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
-    notes = _Notes()
+    notes: list[str] = []
+    not_replicated: set[tuple[str, str]] = set()
     names = list(groups.names)
     for it in clusters.source.groups() if groups.pattern else ():
         if groups.accepts(it.group) and it.group not in names:
             if it.type.commits_offsets:
                 names.append(it.group)
             else:
-                notes.lines.append(f"{it.group} is a {it.type.value} group: it has no offsets to translate")
+                notes.append(f"{it.group} is a {it.type.value} group: it has no offsets to translate")
     if not names:
         raise UsageError(
             f"{flow.source.alias} has no consumer group that matches {groups.pattern!r}",
@@ -165,19 +149,21 @@ def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standi
     for name in sorted(names):
         for at, position in sorted(committed[name].items()):
             if flow.why_left_out(at.topic) is not None:
-                notes.not_replicated.add((name, at.topic))
+                not_replicated.add((name, at.topic))
             else:
                 asks.append(Ask(at.topic, at.partition, position.offset, name))
     known = {it.group for it in asks}
     missing = [name for name in groups.names if name not in known]
     if missing or not known:
-        others = sorted(topic for group, topic in notes.not_replicated if group in (missing or names))
+        others = sorted(topic for group, topic in not_replicated if group in (missing or names))
         only = f", only in {listed(others)}" if others else ""
         raise UsageError(
             f"{listed(missing or sorted(names))}: no position in a topic that {flow.name} replicates{only}",
             hint="`twinlog explain` says why topics are left out",
         )
-    return Standing(tuple(asks), notes.all(flow))
+    for group, topics in grouped(sorted(not_replicated)).items():
+        notes.append(f"{group} also reads what {flow.name} does not replicate: {', '.join(topics)}")
+    return Standing(tuple(asks), tuple(notes))
 
 
 def _require_known(flow: FlowSettings, clusters: Clusters, names: Sequence[str]) -> None:

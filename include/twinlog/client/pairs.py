@@ -126,23 +126,15 @@ class Impossible:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
 class Pairing:
     """Pairs the partitions of one flow by its ledger and its policy; by the map if the source cannot be asked."""
 
-    def __init__(
-        self,
-        flow: FlowSettings,
-        clusters: Clusters,
-        ledger: Ledger,
-        packed: Maps[PackedMap],
-        *,
-        source_reachable: bool,
-    ) -> None:
-        self._flow = flow
-        self._clusters = clusters
-        self._ledger = ledger
-        self._packed = packed
-        self._source_reachable = source_reachable
+    flow: FlowSettings
+    clusters: Clusters
+    ledger: Ledger
+    packed: Maps[PackedMap]
+    source_reachable: bool
 
     def find(
         self, places: Iterable[TopicPartition], *, back: bool
@@ -154,13 +146,13 @@ class Pairing:
         wanted = {it: self._names(it.topic, back=back) for it in places}
         sources = {names[0] for names in wanted.values()} - {""}
         remotes = {names[1] for names in wanted.values()} - {""}
-        described = self._clusters.target.describe_topics(sorted(remotes))
+        described = self.clusters.target.describe_topics(sorted(remotes))
         here = self._source_topics(sorted(sources))
         view = _View(
             incarnations=here,
             remotes=described,
-            target=self._clusters.target.offsets(all_partitions(described.found.values())).found,
-            source=self._clusters.source.offsets(all_partitions(here.found.values())).found
+            target=self.clusters.target.offsets(all_partitions(described.found.values())).found,
+            source=self.clusters.source.offsets(all_partitions(here.found.values())).found
             if here.found
             else {},
         )
@@ -169,18 +161,18 @@ class Pairing:
     def _names(self, topic: str, *, back: bool) -> tuple[str, str]:
         """Return the topic's names on the source and on the target; "" for a name that cannot be formed."""
         if not back:
-            known = self._ledger.incarnations.get(topic)
-            remote = self._flow.policy.format_remote_topic(self._flow.source.alias, topic)
+            known = self.ledger.incarnations.get(topic)
+            remote = self.flow.policy.format_remote_topic(self.flow.source.alias, topic)
             return topic, known.remote_topic if known is not None else remote
-        return copied_from(self._flow, self._ledger, topic) or "", topic
+        return copied_from(self.flow, self.ledger, topic) or "", topic
 
     def _source_topics(self, topics: Sequence[str]) -> Answers[str, TopicDescription]:
-        return self._clusters.source.describe_topics(topics) if self._source_reachable else Answers({})
+        return self.clusters.source.describe_topics(topics) if self.source_reachable else Answers({})
 
     def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
         if not source:
             return Impossible(
-                "", remote, Reason.UNKNOWN_TOPIC, f"{remote} is no copy of flow {self._flow.name}"
+                "", remote, Reason.UNKNOWN_TOPIC, f"{remote} is no copy of flow {self.flow.name}"
             )
         problem = self._trouble(it, source, remote, view)
         if problem is not None:
@@ -203,46 +195,46 @@ class Pairing:
         if error is not None and error.code != NO_SUCH_TOPIC:
             raise error
         if source in view.incarnations.refused:
-            return Reason.UNKNOWN_TOPIC, f"{self._flow.source.alias} has no topic {source}"
+            return Reason.UNKNOWN_TOPIC, f"{self.flow.source.alias} has no topic {source}"
         if remote in view.remotes.refused:
-            return Reason.NOT_COPIED_YET, f"{self._flow.target.alias} has no topic {remote}"
+            return Reason.NOT_COPIED_YET, f"{self.flow.target.alias} has no topic {remote}"
         life = view.incarnations.found.get(source)
         if life is not None and TopicPartition(source, it.partition) not in view.source:
             return (
                 Reason.UNKNOWN_PARTITION,
-                f"{source} on {self._flow.source.alias} has no partition {it.partition}",
+                f"{source} on {self.flow.source.alias} has no partition {it.partition}",
             )
         if TopicPartition(remote, it.partition) not in view.target:
             return (
                 Reason.UNKNOWN_PARTITION,
-                f"{remote} on {self._flow.target.alias} has no partition {it.partition}",
+                f"{remote} on {self.flow.target.alias} has no partition {it.partition}",
             )
         return self._another_life(source, remote, view)
 
     def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
         """Say which side is not the incarnation that the map covers."""
-        known = self._ledger.incarnations.get(source)
+        known = self.ledger.incarnations.get(source)
         life, copy = view.incarnations.found.get(source), view.remotes.found.get(remote)
         if life is not None and known is not None and known.topic_id != life.topic_id:
             return (
                 Reason.RECREATED,
-                f"{source} was deleted and created again on {self._flow.source.alias}: its offsets are others now",
+                f"{source} was deleted and created again on {self.flow.source.alias}: its offsets are others now",
             )
         if copy is not None and known is not None and differ(known.remote_topic_id, copy.topic_id):
             return (
                 Reason.RECREATED,
-                f"{remote} was deleted and created again on {self._flow.target.alias}: it is not what was copied",
+                f"{remote} was deleted and created again on {self.flow.target.alias}: it is not what was copied",
             )
         return None
 
     def _last_life(self, topic: str, partition: int) -> str:
         """Return the topic id of the copied incarnation, if the source cannot be asked."""
-        known = self._ledger.incarnations.get(topic)
+        known = self.ledger.incarnations.get(topic)
         if known is not None:
             return known.topic_id
         ids = {
             life.topic_id
-            for life in [*self._packed, *self._packed.broken]
+            for life in [*self.packed, *self.packed.broken]
             if life.topic_partition == (topic, partition)
         }
         return ids.pop() if len(ids) == 1 else ""
