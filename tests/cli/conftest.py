@@ -10,6 +10,7 @@ from fake_cluster import FakeCluster
 from json_documents import documents_are_those_of_the_page
 
 from twinlog.cluster.api import Clusters
+from twinlog.config.flow.load import LENIENT, STRICT
 from twinlog.config.flow.settings import FlowSettings
 
 __all__ = ["documents_are_those_of_the_page"]
@@ -22,6 +23,14 @@ class World:
     file: Path
     source: FakeCluster
     target: FakeCluster
+
+
+@pytest.fixture(autouse=True)
+def words_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `--lenient` and `--strict` leave in the environment ends with the test."""
+    for name in (LENIENT, STRICT):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

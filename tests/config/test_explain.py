@@ -210,12 +210,13 @@ twinlog.alert.url = ${env:URL}
 
 
 def test_what_a_value_names_need_not_be_on_this_machine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is a finding with its line, shown as unresolved, also under --strict; a command that needs them stops."""
     path = tmp_path / "mm2.properties"
     path.write_text(ELSEWHERE)
-    command(path, topics="orders", strict=True, output=Output.JSON)
+    monkeypatch.setenv("TWINLOG_STRICT", "1")
+    command(path, topics="orders", output=Output.JSON)
     printed = capsys.readouterr().out
     document = json.loads(printed)
     lines = [2, 6, 8, 9, 10, 13, 15, 16, 17]

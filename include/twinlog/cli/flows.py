@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import Configuration, FlowSettings
 
 
-def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False) -> tuple[FlowSettings, ...]:
+def load_flows(path: Path, names: Sequence[str] | None) -> tuple[FlowSettings, ...]:
     """Read the file, print its warnings on stderr, and return the requested flows.
 
     Raises ConfigError if the file cannot be used, and UsageError if it has no such flow.
     """
-    return select_flows(read_configuration(path, strict=strict), names)
+    return select_flows(read_configuration(path), names)
 
 
-def read_configuration(path: Path, *, strict: bool) -> Configuration:
+def read_configuration(path: Path) -> Configuration:
     """Read the file, and print its warnings on stderr.  Raises ConfigError if it cannot be used."""
     from twinlog.config.flow.load import load
 
-    configuration = load(path, strict=strict)
+    configuration = load(path)
     for line in configuration.warnings:
         warn(line)
     return configuration
@@ -104,14 +104,12 @@ def _named(configuration: Configuration, name: str) -> FlowSettings:
     )
 
 
-def load_one_flow(
-    path: Path, name: str | None, *, strict: bool = False
-) -> tuple[Configuration, FlowSettings]:
+def load_one_flow(path: Path, name: str | None) -> tuple[Configuration, FlowSettings]:
     """Read the file, print its warnings, and return the flow.
 
     Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
     """
-    configuration = read_configuration(path, strict=strict)
+    configuration = read_configuration(path)
     flows = select_flows(configuration, None if name is None else [name])
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)
@@ -121,24 +119,20 @@ def load_one_flow(
     return configuration, flows[0]
 
 
-def load_flow_or_way_home(
-    path: Path, name: str | None, *, strict: bool = False
-) -> tuple[Configuration, FlowSettings]:
+def load_flow_or_way_home(path: Path, name: str | None) -> tuple[Configuration, FlowSettings]:
     """Return the flow as `load_one_flow`; `B.home->A` names the one by which `A->B` goes home with other names.
 
     Raises TerminalError `no-way-home` if there is no such flow, and as `load_one_flow`.
     """
     if name is None or HOME not in name:
-        return load_one_flow(path, name, strict=strict)
-    configuration = read_configuration(path, strict=strict)
+        return load_one_flow(path, name)
+    configuration = read_configuration(path)
     return configuration, _way_home(configuration, _tidy(name))
 
 
-def load_flows_and_ways_home(
-    path: Path, names: Sequence[str] | None, *, strict: bool = False
-) -> tuple[FlowSettings, ...]:
+def load_flows_and_ways_home(path: Path, names: Sequence[str] | None) -> tuple[FlowSettings, ...]:
     """Return the flows as `load_flows`; a name may be a way home's, as for `load_flow_or_way_home`."""
-    configuration = read_configuration(path, strict=strict)
+    configuration = read_configuration(path)
     if not names:
         return select_flows(configuration, names)
     return tuple(_way_home(configuration, name) for name in dict.fromkeys(map(_tidy, names)))

@@ -45,7 +45,7 @@ from twinlog.cli.replication.forget import forget
 from twinlog.cli.replication.pause import pause, resume
 from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
-from twinlog.config.flow.load import LENIENT
+from twinlog.config.flow.load import LENIENT, STRICT
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely
 from twinlog.shipped import commit
@@ -76,9 +76,16 @@ def twinlog(
             "--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line."
         ),
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Fail on everything the file would otherwise be warned about; may stand anywhere on the line.",
+        ),
+    ] = False,
 ) -> None:
     """Take what stands before the command."""
-    del debug, lenient  # main() has removed them from the line, wherever they stood
+    del debug, lenient, strict  # main() has removed them from the line, wherever they stood
     if version:
         built_from = commit()
         typer.echo(f"twinlog {__version__}" + (f" (commit {built_from})" if built_from else ""))
@@ -129,9 +136,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As on stderr: a name that the terminal cannot show is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
-    if "--lenient" in words:
-        os.environ[LENIENT] = "1"  # the Spark job and its like read the file, too
-    words = [word for word in words if word not in {"--debug", "--lenient"}]
+    for word, variable in {"--lenient": LENIENT, "--strict": STRICT}.items():
+        if word in words:
+            os.environ[variable] = "1"  # the Spark job and its like read the file, too
+    words = [word for word in words if word not in {"--debug", "--lenient", "--strict"}]
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
         return int(answer or ExitCode.DONE)

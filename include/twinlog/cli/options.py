@@ -45,10 +45,6 @@ OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="table for people, json for one document on stdout.")
 ]
 
-StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Fail on everything the file would otherwise be warned about.")
-]
-
 TopicsOption = Annotated[
     str | None,
     typer.Option(

@@ -281,7 +281,7 @@ def test_what_works_and_protects_nothing_is_told(tmp_path: Path, lines: str, pla
     assert (True, True) == (warning.startswith(place), part in warning), warning
     assert 'secret"' not in warning
     with pytest.raises(ConfigError, match=r"in clear|passes for a broker"):
-        resolve(tmp_path / "f", strict=True, environ={})
+        resolve(tmp_path / "f", environ={"TWINLOG_STRICT": "1"})
 
 
 @pytest.mark.parametrize(

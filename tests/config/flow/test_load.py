@@ -55,7 +55,7 @@ def loaded(tmp_path: Path) -> Loader:
     def write_and_load(text: str, *, strict: bool = False, **environ: str) -> Configuration:
         path = tmp_path / "mm2.properties"
         path.write_text(text, encoding="latin-1")
-        return load(path, strict=strict, environ=environ)
+        return load(path, environ={**environ, **({"TWINLOG_STRICT": "1"} if strict else {})})
 
     return write_and_load
 

@@ -34,7 +34,7 @@ def read(tmp_path: Path) -> Reading:
     def reading(lines: str, **environ: str) -> FlowSettings:
         path = tmp_path / "mm2.properties"
         path.write_text(MINIMAL + lines)
-        return load(path, strict=True, environ={"KEY": KEY, **environ}).flows["A->B"]
+        return load(path, environ={"TWINLOG_STRICT": "1", "KEY": KEY, **environ}).flows["A->B"]
 
     return reading
 
@@ -143,5 +143,5 @@ def test_what_is_not_on_this_machine_is_no_mistake_for_explain(tmp_path: Path) -
     """The key of a rule; its line is listed."""
     path = tmp_path / "mm2.properties"
     path.write_text(f"{MINIMAL}{rule(hash='id', hash_key='${env:NOT_HERE}')}")
-    explanation = explain(resolve(path, strict=True, elsewhere=True))
+    explanation = explain(resolve(path, elsewhere=True, environ={"TWINLOG_STRICT": "1"}))
     assert 1 == len(explanation.unresolved), explanation.unresolved

@@ -75,7 +75,7 @@ def equivalent(files: list[Path], offsets: str = "") -> EquivalentFile:
 def imported(tmp_path: Path, *documents: Any, offsets: str = "connect-offsets") -> FlowSettings:
     files = [write(tmp_path, f"{index}.json", document) for index, document in enumerate(documents)]
     path = write(tmp_path, "mm2.properties", equivalent(files, offsets).text)
-    return load(path, strict=True, environ={}).flows["us-east->us-west"]
+    return load(path, environ={"TWINLOG_STRICT": "1"}).flows["us-east->us-west"]
 
 
 POSTED = [

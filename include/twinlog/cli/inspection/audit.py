@@ -41,7 +41,6 @@ def audit(
     seed: SeedOption = 0,
     topics: options.TopicsOption = None,
     master: MasterOption = None,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.
@@ -49,7 +48,7 @@ def audit(
     Exit 0: everything compared is equal. 1: it is not, nothing could be compared, or something could not be audited.
     3: a cluster, such as a dead source, cannot be reached; then no record was compared.
     """
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     asked = _request(full, sample, seed, topics)
     done = ask_each(flows, lambda one: audit_of(one, asked, master))
     unknown = {"equal": False, "proved": False, "differences": [], "partitions": []}

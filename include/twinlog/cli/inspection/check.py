@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
@@ -73,11 +73,10 @@ def check(
     *,
     config: ConfigOption,
     flow: FlowOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Try a configuration's clusters and every permission its flows need, and name what is missing."""
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     names = SecondNames()
     done = each_flow(
         flows,

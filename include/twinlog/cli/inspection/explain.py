@@ -21,7 +21,6 @@ def explain(
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     topics: options.TopicsOption = None,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> None:
     """Say what the configuration comes to, value by value, and what becomes of each topic.
@@ -33,7 +32,7 @@ def explain(
     from twinlog.config.explain import explain as explained
     from twinlog.config.flow.load import resolve
 
-    resolution = resolve(config, strict=strict, elsewhere=True)
+    resolution = resolve(config, elsewhere=True)
     _refuse_unknown_checks(resolution)
     named = options.parse_topics(topics)
     explanation = explained(resolution, flow or (), sorted(named or ()))

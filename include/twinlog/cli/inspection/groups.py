@@ -21,7 +21,6 @@ def groups(
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     pattern: options.GroupsOption = "",
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced."""
@@ -38,7 +37,7 @@ def groups(
         return document
 
     done = each_flow(
-        load_flows(config, flow, strict=strict),
+        load_flows(config, flow),
         shown,
         lambda one, failure: {"flow": one.name, "error": to_json(failure)},
     )

@@ -10,7 +10,7 @@ import typer
 
 from twinlog import clock
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Diff, document, refuse_unwritable, say, show, written
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
@@ -50,7 +50,6 @@ def plan(
     flow: OneFlowOption = None,
     profile: ProfileOption = None,
     save: SaveOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
@@ -59,7 +58,7 @@ def plan(
     from twinlog.metadata.sync import make_plan
     from twinlog.state.own_clusters import open_own_clusters
 
-    chosen = _flow(config, flow, profile, strict=strict)
+    chosen = _flow(config, flow, profile)
     refuse_unwritable(save, "--save")
     with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: comparing {chosen.source.alias} and {chosen.target.alias}")
@@ -82,7 +81,6 @@ def apply(
     flow: OneFlowOption = None,
     profile: ProfileOption = None,
     plan: PlanOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
@@ -91,7 +89,7 @@ def apply(
     from twinlog.state.own_clusters import open_own_clusters
 
     saved = None if plan is None else _read(plan, profile)
-    chosen = _flow(config, flow or (saved.flow if saved else None), profile, strict=strict)
+    chosen = _flow(config, flow or (saved.flow if saved else None), profile)
     with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
         result = apply_plan.run(chosen, clusters, saved) if saved else sync.run(chosen, clusters)
@@ -99,10 +97,10 @@ def apply(
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 
 
-def _flow(config: Path, name: str | None, profile: Profile | None, *, strict: bool) -> FlowSettings:
+def _flow(config: Path, name: str | None, profile: Profile | None) -> FlowSettings:
     from twinlog.metadata.apply_plan import with_profile
 
-    _, one = load_one_flow(config, name, strict=strict)
+    _, one = load_one_flow(config, name)
     return one if profile is None else with_profile(one, profile)
 
 

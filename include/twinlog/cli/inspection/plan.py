@@ -79,7 +79,6 @@ def plan(
     flow: options.FlowOption = None,
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
@@ -90,7 +89,7 @@ def plan(
     """
     chosen = options.parse_topics(topics)
     until_ms = options.parse_moment(until) if until else None
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     names = SecondNames()
     done = each_flow(
         flows,

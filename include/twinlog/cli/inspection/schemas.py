@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, say, show
 from twinlog.errors import ExitCode, TerminalError
 
@@ -30,7 +30,6 @@ def plan(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Read both registries in full and show what differs; nothing is changed.
@@ -40,7 +39,7 @@ def plan(
     from twinlog.schemas import sync
     from twinlog.state.own_clusters import open_own_clusters
 
-    _, chosen = load_one_flow(config, flow, strict=strict)
+    _, chosen = load_one_flow(config, flow)
     with open_own_clusters(chosen) as clusters:
         say(
             f"{chosen.name}: comparing the schema registries of {chosen.source.alias} and {chosen.target.alias}"
@@ -55,7 +54,6 @@ def apply(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Plan anew, make the changes on the target's registry, and show what was made.
@@ -65,7 +63,7 @@ def apply(
     from twinlog.schemas import sync
     from twinlog.state.own_clusters import open_own_clusters
 
-    _, chosen = load_one_flow(config, flow, strict=strict)
+    _, chosen = load_one_flow(config, flow)
     with open_own_clusters(chosen) as clusters:
         _require_following(chosen, clusters.target)
         say(f"{chosen.name}: changing the schema registry of {chosen.target.alias}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.flows import ask_each, load_flows_and_ways_home
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, parts, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
@@ -31,14 +31,13 @@ def status(
     *,
     config: ConfigOption,
     flow: FlowOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show lag in records and seconds, gaps and the state of each flow.
 
     Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.
     """
-    done = ask_each(load_flows_and_ways_home(config, flow, strict=strict), status_of)
+    done = ask_each(load_flows_and_ways_home(config, flow), status_of)
     seen = [it.found for it in done.results if it.found is not None]
     documents = [it.document(**_UNKNOWN) for it in done.results]
     show({"flows": documents}, output, (g for it in seen for g in _grids(it)))

@@ -70,12 +70,11 @@ def translate(
     reverse: ReverseOption = False,
     at: AtOption = None,
     topics: options.TopicsOption = None,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation."""
     _check(offsets, group, groups, offsets_file, write, at, topics, reverse=reverse)
-    _, one = load_one_flow(config, flow, strict=strict)
+    _, one = load_one_flow(config, flow)
     document = _read(offsets_file) if offsets_file else None
     refuse_unwritable(write, "--write")
     at_ms = None if at is None else _past(at)

@@ -71,7 +71,6 @@ def takeover(
     topics: options.TopicsOption = None,
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there."""
@@ -89,7 +88,7 @@ def takeover(
         copier = SourceGroup(source_group) if source_group else Origin.of(one, *names)
         return step.run(one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
 
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     return _each(flows, (*names, source_group), depth, work, output)
 
 
@@ -102,7 +101,6 @@ def handover(
     worker_group: WorkerGroupOption = "",
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
@@ -115,7 +113,7 @@ def handover(
         origin = Origin.of(one, *names)
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
 
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     return _each(flows, names, depth, work, output)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, login, say, say_step, show, steps_grid
 from twinlog.jsonable import to_json
 
@@ -35,7 +35,6 @@ def drill(
     flow: OneFlowOption = None,
     pattern: GroupsOption = ".*",
     most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Clone groups on the target, really read with them there, and say whether each went on at the right record.
@@ -49,7 +48,7 @@ def drill(
     from twinlog.gate.evidence import Seal
     from twinlog.policy.selection import NameFilter
 
-    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    configuration, chosen = load_one_flow(config, flow)
     if what is What.HISTORY:
         return _history(chosen, output)
     request = drilling.Request(login(), NameFilter((pattern,)), most)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_one_flow
-from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.recovery.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
@@ -39,7 +39,6 @@ def failback(
     yes: YesOption = False,
     master: MasterOption = None,
     sign_with: SignOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Count what is on one side alone after a failover, and export what was never copied. The flow stays promoted.
@@ -52,7 +51,7 @@ def failback(
     refuses, or another process goes on with the way home.
     """
     if home:
-        return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes, strict=strict)
+        return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes)
     if tail is not None:
         raise UsageError("--tail is about the way home", hint="add --home")
     from twinlog.gate.evidence import Seal
@@ -60,7 +59,7 @@ def failback(
     from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.ways_home import reverse_of
 
-    configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
+    configuration, chosen = load_flow_or_way_home(config, flow)
     request = recovery.Request(
         by=login(),
         seal=Seal.of(configuration, None if dry_run else chosen, sign_with),
@@ -85,7 +84,6 @@ def _home(
     *,
     dry_run: bool,
     yes: bool,
-    strict: bool,
 ) -> int:
     from twinlog.cluster.api import open_clusters
     from twinlog.gate.evidence import Seal
@@ -94,7 +92,7 @@ def _home(
     from twinlog.recovery.reverse import Way, opened_reverse
     from twinlog.recovery.ways_home import way_home
 
-    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    configuration, chosen = load_one_flow(config, flow)
     seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     back = way_home(configuration, chosen)
     with (

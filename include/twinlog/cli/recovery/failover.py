@@ -42,7 +42,6 @@ def failover(
     yes: YesOption = False,
     sign_with: SignOption = None,
     master: MasterOption = None,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Promote the target of a flow, so that clients can work there; run again, it goes on where it stopped.
@@ -55,7 +54,7 @@ def failover(
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
 
-    configuration, chosen = load_flow_or_way_home(config, flow, strict=strict)
+    configuration, chosen = load_flow_or_way_home(config, flow)
     seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     with (
         open_clusters(chosen) as clusters,

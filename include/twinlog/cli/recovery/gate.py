@@ -10,7 +10,7 @@ import typer
 
 from twinlog.checks.check import NOT_APPLICABLE
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.recovery.waiver import grid as waivers_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
@@ -52,7 +52,6 @@ def gate(
     canary: CanaryOption = False,
     sign_with: SignOption = None,
     evidence: EvidenceOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Say whether a failover may begin, and why not."""
@@ -66,7 +65,7 @@ def gate(
     from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
 
-    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    configuration, chosen = load_one_flow(config, flow)
     seal = Seal.of(configuration, chosen, sign_with)
     refuse_unwritable(evidence, "--evidence")
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, ReasonOption, StrictOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, ReasonOption
 from twinlog.cli.render import Grid, login, say, show, warn
 from twinlog.errors import TerminalError
 
@@ -21,14 +21,13 @@ def claim(
     config: ConfigOption,
     reason: ReasonOption,
     flow: OneFlowOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Take over progress, map and ledger under this flow's name, between the clusters that answer now."""
     from twinlog.cluster.api import open_clusters
     from twinlog.copying import claim as claiming
 
-    _, one = load_one_flow(config, flow, strict=strict)
+    _, one = load_one_flow(config, flow)
     with open_clusters(one) as clusters:
         done = claiming.run(one, clusters, by=login(), reason=reason)
     if not done.changed:

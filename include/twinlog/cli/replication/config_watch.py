@@ -27,14 +27,13 @@ class ConfigWatch:
 
     path: Path
     read: Mapping[str, str]
-    strict: bool = False
     _told: str = ""
     _next: float = field(default_factory=lambda: time.monotonic() + LOOK_SECONDS)
 
     @classmethod
-    def of(cls, path: Path, *, strict: bool = False) -> ConfigWatch:
+    def of(cls, path: Path) -> ConfigWatch:
         """Remember what the file says now.  Raises ConfigError if it cannot be read."""
-        return cls(path, values_of(path), strict)
+        return cls(path, values_of(path))
 
     def news(self) -> str:
         """Return a line if it is time to look and the file says something new; "" otherwise."""
@@ -53,7 +52,7 @@ class ConfigWatch:
             now = values_of(self.path)
             changed = changed_keys(self.read, now)
             if changed:
-                load(self.path, strict=self.strict)
+                load(self.path)
         except TwinlogError as error:
             first = error.message.splitlines()[0]
             goes_on = "so this process goes on with what it has read"

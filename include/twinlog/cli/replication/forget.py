@@ -21,7 +21,6 @@ def forget(
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete the state of a topic that was deleted on both clusters.
@@ -31,7 +30,7 @@ def forget(
     from twinlog.lifecycle import forget as step
     from twinlog.state.own_clusters import open_own_clusters
 
-    _, one = load_one_flow(config, flow, strict=strict)
+    _, one = load_one_flow(config, flow)
     with open_own_clusters(one) as clusters:
         done = step.run(one, clusters, topic, dry_run=True)
         if not dry_run:

@@ -10,7 +10,7 @@ import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, login, say, show
 
 if TYPE_CHECKING:
@@ -43,11 +43,10 @@ def pause(
     reason: ReasonOption,
     flow: FlowOption = None,
     topic: TopicOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     return _each(flows, lambda one: _changed(one, topic, reason, resume=False), output)
 
 
@@ -57,11 +56,10 @@ def resume(
     reason: ReasonOption = "",
     flow: FlowOption = None,
     topic: TopicOption = None,
-    strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Let paused flows, or some topics of them, go on from where they are."""
-    flows = load_flows(config, flow, strict=strict)
+    flows = load_flows(config, flow)
     return _each(flows, lambda one: _changed(one, topic, reason, resume=True), output)
 
 

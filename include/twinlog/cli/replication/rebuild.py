@@ -28,7 +28,6 @@ def rebuild(
     reason: options.ReasonOption = "by hand",
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
@@ -36,7 +35,7 @@ def rebuild(
     from twinlog.lifecycle import rebuild_plan
     from twinlog.state.own_clusters import open_own_clusters
 
-    _, one = load_one_flow(config, flow, strict=strict)
+    _, one = load_one_flow(config, flow)
     with open_own_clusters(one) as clusters:
         todo = rebuild_plan.plan(one, clusters, topic)
         for note in todo.notes:

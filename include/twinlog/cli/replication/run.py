@@ -61,7 +61,6 @@ def run(
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
     master: MasterOption = None,
-    strict: options.StrictOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
@@ -77,14 +76,14 @@ def run(
     asked = Request(
         new_run_id(), options.parse_topics(topics), options.parse_moment(until) if until else None
     )
-    configuration = read_configuration(config, strict=strict)
+    configuration = read_configuration(config)
     flows = select_flows(configuration, flow)
     if clusters:
         flows = to_clusters(configuration, flows, clusters)
     asked = replace(asked, config=configuration.sha256)
     with WarmSpark() as spark:
         done = (
-            follow_flows(flows, asked, spark, master, seconds, ConfigWatch.of(config, strict=strict))
+            follow_flows(flows, asked, spark, master, seconds, ConfigWatch.of(config))
             if seconds
             else run_once(flows, asked, spark, master)
         )

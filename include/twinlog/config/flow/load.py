@@ -154,28 +154,28 @@ class Resolution:
 
 LENIENT = "TWINLOG_LENIENT"
 """Set in the environment (by `--lenient`), a key of a flow or of `twinlog.` that nobody knows is only warned of."""
+STRICT = "TWINLOG_STRICT"
+"""Set in the environment (by `--strict`), warnings are mistakes too."""
 
 
 def load(
     path: Path,
     *,
-    strict: bool = False,
     environ: Mapping[str, str] = os.environ,
     airflow: AirflowResolver | None = None,
 ) -> Configuration:
     """Read a configuration file.
 
     `environ` answers `${env:NAME}`; `airflow`, given inside Airflow only, answers `${airflow:conn_id}` and
-    `${airflow:conn_id:field}`.  Raises one ConfigError that lists every mistake with file, line and key; under
-    `strict` warnings are mistakes too.  No cluster is contacted.
+    `${airflow:conn_id:field}`.  Raises one ConfigError that lists every mistake with file, line and key.  No cluster is
+    contacted.
     """
-    return resolve(path, strict=strict, environ=environ, airflow=airflow).configuration
+    return resolve(path, environ=environ, airflow=airflow).configuration
 
 
 def resolve(
     path: Path,
     *,
-    strict: bool = False,
     environ: Mapping[str, str] = os.environ,
     airflow: AirflowResolver | None = None,
     elsewhere: bool = False,
@@ -187,7 +187,7 @@ def resolve(
     """
     findings = Findings(path.name, elsewhere=elsewhere, lenient=LENIENT in environ)
     file = properties_file.read(path, findings)
-    return _resolution(file, findings, strict=strict, environ=environ, airflow=airflow)
+    return _resolution(file, findings, environ=environ, airflow=airflow)
 
 
 def resolve_text(text: str, path: Path) -> Resolution:
@@ -195,14 +195,13 @@ def resolve_text(text: str, path: Path) -> Resolution:
     findings = Findings(path.name, elsewhere=True)
     properties = properties_file.parse(text.encode("latin-1"), path.name, findings)
     file = properties_file.PropertiesFile(path, "", properties)
-    return _resolution(file, findings, strict=False, environ={}, airflow=None)
+    return _resolution(file, findings, environ={}, airflow=None)
 
 
 def _resolution(
     file: properties_file.PropertiesFile,
     findings: Findings,
     *,
-    strict: bool,
     environ: Mapping[str, str],
     airflow: AirflowResolver | None,
 ) -> Resolution:
@@ -219,7 +218,7 @@ def _resolution(
     ]
     settings = tuple(flow.settings for flow in resolved)
     lint(raw, aliases, settings, findings)
-    findings.raise_if_unusable(strict=strict)
+    findings.raise_if_unusable(strict=STRICT in environ)
     flows = {flow.settings.name: flow for flow in resolved}
     configuration = Configuration(
         path=file.path,
