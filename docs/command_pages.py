@@ -16,9 +16,9 @@ PAGE = Path(__file__).with_name("cli.md")
 HEAD = """# Commands
 
 Every command of `twinlog`. Three words may stand anywhere on the line: `--debug` shows tracebacks, `--lenient` only
-warns of keys that nobody knows, `--strict` fails on everything the file would otherwise be warned about. The environment
-variable `TWINLOG_CONFIG` replaces `--config`. [Quick start](quick-start.md) has the order in which one uses them, and
-the exit codes.
+warns of keys that nobody knows, `--strict` fails on everything the file would otherwise be warned about. The
+environment variable `TWINLOG_CONFIG` replaces `--config`. [Quick start](quick-start.md) has the order in which one uses
+them, and the exit codes.
 """
 
 

@@ -4,6 +4,9 @@ The way home is rolled back too: then the flow is promoted as before, and the re
 
 Both write the flow's state, remove the denials on the source, and give the target's rights back their profile.  Each
 part may be repeated: if the process was killed in the middle, the next call does the rest.
+
+If the target was lost, and the source promoted without it, the ledger there still says that the flow is promoted, or on
+its way home, once the target is back.  That of the flow home, on the source, says who has promoted it.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ExitCode, TwinlogError, UsageError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
-from twinlog.recovery import lost_target, transitions
+from twinlog.policy.state_topics import HOME, ledger_topic
+from twinlog.recovery import homeward, transitions
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import Actor, StepName
 from twinlog.recovery.reverse import Way
@@ -25,7 +29,7 @@ from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import still_denied
 from twinlog.recovery.transitions import Move
 from twinlog.schemas import sync as schemas
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 from twinlog.topics.pauses import why_suspended
 
 Decide = Callable[[str, Ledger, Actor, str, int], Move]
@@ -110,7 +114,7 @@ def turn_back(
     if not here and not half:
         return None
     _require_reason(reason, "not today")
-    lost_target.require_not_promoted(flow, reverse, runs[-1])
+    require_not_promoted(flow, reverse, runs[-1])
     journal = _journal(flow, clusters, by, RunState.ABORTED)
     if here:
         _decided(journal, transitions.abort, reason.strip())
@@ -160,9 +164,9 @@ def follow(
     """
     _require_reason(reason, "clients are back on A")
     journal = _journal(flow, clusters, by, RunState.RETURNED)
-    ended = lost_target.end(journal, reverse, reason.strip())
+    ended = end_without_target(journal, reverse, reason.strip())
     if ended is not None:
-        left = (*lost_target.denials(journal, ended), *own_rights(flow, clusters))
+        left = (*denials(journal, ended), *own_rights(flow, clusters))
         result = AbortResult(flow.name, ended.run, RunState.RETURNED.value, left)
     else:
         result = _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
@@ -212,3 +216,85 @@ def _schemas(flow: FlowSettings, clusters: Clusters) -> list[str]:
             f"subjects are READWRITE on the wrong side: {error.message}; docs/schema-registry.md says how to set them"
         ]
     return [f"{it.subject}: {it.message}" for it in plan.conflicts]
+
+
+def promoted_without(flow: str, reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
+    """Return the failover by which the source was promoted on this way home, or before it was told of it; else None.
+
+    Raises errors of the source.
+    """
+    if reverse is None or reverse.clusters.target.describe_topics([reverse.flow.ledger_topic]).refused:
+        return None
+    ledger = read_ledger(reverse.flow, reverse.clusters.target)
+    found = ledger.recovery(run.run)
+    if found is not None and found.promoted_ms is not None:
+        return found
+    return _clients_there(ledger, flow)
+
+
+def _clients_there(ledger: Ledger, home: str) -> RecoveryRun | None:
+    """Return the failover by which the source of the flow `home` is promoted now, by the ledger of the flow home."""
+    run = ledger.present_recovery
+    promoted = ledger.phase is FlowPhase.PROMOTED and run is not None and run.home == home
+    return run if promoted else None
+
+
+def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryRun) -> None:
+    """Raise TerminalError `promoted` if clients work on the source; one that does not answer has not told."""
+    try:
+        found = promoted_without(flow.name, reverse, run)
+    except ClusterUnreachable:
+        return
+    if found is not None and reverse is not None:
+        raise homeward.promoted_without(reverse.flow.name, flow.name, found)
+
+
+def require_clients_there(flow: FlowSettings, clusters: Clusters) -> None:
+    """Raise TerminalError `promoted` if the source was promoted without the target, by the flow home with other names.
+
+    Raises errors of the source.
+    """
+    back = f"{flow.target.alias}{HOME}"
+    try:
+        ledger = ledger_in(clusters.source, ledger_topic(back))
+    except ClusterRefused:  # whoever may not read it was never told
+        return
+    if (run := _clients_there(ledger, flow.name)) is not None:
+        raise homeward.promoted_without(f"{back}->{flow.source.alias}", flow.name, run)
+
+
+def end_without_target(journal: Journal, reverse: Way | None, reason: str) -> RecoveryRun | None:
+    """Let the flow follow, and return its way home; also one that was ended so, and whose denials are left.
+
+    The result is None if the flow is not on its way home.  Raises TerminalError `failing-back` if its source was not
+    promoted without the target, and errors of both clusters.
+    """
+    flow = journal.flow.name
+    ledger = read_ledger(journal.flow, journal.clusters.target)
+    if ledger.phase is FlowPhase.ACTIVE:
+        ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
+        half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])
+        return ended[0] if half else None
+    run = transitions.way_home(ledger)
+    if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
+        return None
+    if promoted_without(flow, reverse, run) is None:
+        raise transitions.on_its_way_home(flow, ledger)
+    return journal.move(
+        lambda now: homeward.end_without(flow, now, journal.actor, run.run, reason, clock.now_ms())
+    )
+
+
+def _denied(ledger: Ledger, run: RecoveryRun) -> bool:
+    failover = ledger.recovery(run.failover)
+    return bool(run.denied or (failover is not None and failover.denied))
+
+
+def denials(journal: Journal, run: RecoveryRun) -> list[str]:
+    """Remove those of the way home from the target, and those of its failover from the source; say what stays."""
+    flow, clusters = journal.flow, journal.clusters
+    left = still_denied(clusters.target, journal, run)
+    failover = read_ledger(flow, clusters.target).recovery(run.failover)
+    if failover is not None:
+        left += still_denied(clusters.source, journal, failover)
+    return left

@@ -13,7 +13,7 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring.survey import Survey, survey
-from twinlog.recovery import lost_target
+from twinlog.recovery import abort
 from twinlog.recovery.procedure import left
 from twinlog.recovery.report import TopicAtRisk, seconds_of
 from twinlog.recovery.reverse import as_noted, once_back
@@ -93,7 +93,7 @@ def _if_left(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> str:
     if not ledger.phase.out_of_service or flow.homes is not None:
         return ""
     try:
-        lost_target.require_clients_there(flow, clusters)
+        abort.require_clients_there(flow, clusters)
     except TerminalError as error:
         return f"{error.message}; {error.hint}"
     except TwinlogError:

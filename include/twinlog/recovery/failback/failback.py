@@ -18,7 +18,7 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
-from twinlog.recovery import lost_target, transitions
+from twinlog.recovery import abort, transitions
 from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.one_sided import files
@@ -125,7 +125,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     failover = export.require_promoted(flow, ledger)
     require_both(flow, clusters, ledger)
     if flow.homes is None:
-        lost_target.require_clients_there(flow, clusters)
+        abort.require_clients_there(flow, clusters)
     else:
         flow = _told(flow, clusters, request)
     saved = homes.saved_topics(FlowSnapshot(flow, clusters))
