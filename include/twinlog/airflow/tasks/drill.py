@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.assets import drilled
-from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import driver_of
-from twinlog.airflow.secrets import ask_airflow
-from twinlog.airflow.tasks.frame import log_step, opened, skip_out_of_service
+from twinlog.airflow.tasks.frame import configured, log_step, opened, skip_out_of_service
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.errors import ConfigError, TerminalError, UsageError
 from twinlog.jsonable import Json
-from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
@@ -58,8 +55,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
 
     context = get_current_context()
     params = context["params"]
-    configuration = read_configuration(ask_airflow)
-    flow = flow_called(configuration, flow_name)
+    configuration, flow = configured(flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters.target)
         skip_out_of_service(flow, clusters, "a drill is for a flow that follows")

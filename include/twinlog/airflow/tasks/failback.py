@@ -11,7 +11,7 @@ from twinlog.airflow import form
 from twinlog.airflow.assets import failed_back, went_home
 from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_home, not_saved, told_of
 from twinlog.airflow.tasks.failover import push_note
-from twinlog.airflow.tasks.frame import log_step, opened, shown
+from twinlog.airflow.tasks.frame import configured, log_step, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ExitCode
@@ -52,7 +52,7 @@ def preview(flow_name: str) -> Json:
     context = get_current_context()
     params = context["params"]
     homeward = goes_home(params)
-    configuration, flow = _chosen(flow_name)
+    configuration, flow = configured(flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters.target)
         turned_back = last_turned_back(read_ledger(flow, clusters.target))
@@ -69,15 +69,6 @@ def preview(flow_name: str) -> Json:
         context["ti"].xcom_push("return_value", told)
         raise AirflowSkipException("dry run: nothing was changed")
     return told
-
-
-def _chosen(flow_name: str) -> tuple[Configuration, FlowSettings]:
-    from twinlog.airflow.flows import read_configuration
-    from twinlog.airflow.secrets import ask_airflow
-    from twinlog.config.flow.load import enabled_flow
-
-    configuration = read_configuration(ask_airflow)
-    return configuration, enabled_flow(configuration, flow_name)
 
 
 def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:
@@ -180,7 +171,7 @@ def save(flow_name: str) -> Json:
     if goes_home(context["params"]):
         raise AirflowSkipException("the way home saves it")
     by = approver(context["ti"].xcom_pull(task_ids="approve"))
-    configuration, flow = _chosen(flow_name)
+    configuration, flow = configured(flow_name)
     with opened(flow) as clusters, opened_logs(flow) as read:
         found = failback.run(flow, clusters, _asked(configuration, flow, by=by, dry_run=False), read)
     told = shortened(found.document, WHOLE)

@@ -12,8 +12,7 @@ from twinlog.airflow import form
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
-from twinlog.airflow.secrets import ask_airflow
-from twinlog.airflow.tasks.frame import opened, shown
+from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import code_block, shortened, shortened_text
 from twinlog.jsonable import Json
@@ -62,8 +61,7 @@ def preview(flow_name: str) -> Json:
 
     context = get_current_context()
     params = context["params"]
-    configuration = read_configuration(ask_airflow)
-    flow = flow_called(configuration, flow_name)
+    flow = flow_of(flow_name)
     with opened(flow) as clusters:
         if flow.homes is None:
             require_ledger(flow, clusters.target)

@@ -12,7 +12,7 @@ from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json, to_json
 from twinlog.recovery.ways_home import flow_called
@@ -25,9 +25,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def configured(name: str) -> tuple[Configuration, FlowSettings]:
+    """Read the file and a flow of it, secrets of Airflow's connections included.
+
+    Raises ConfigError, and as `flow_called`.
+    """
+    configuration = read_configuration(ask_airflow)
+    return configuration, flow_called(configuration, name)
+
+
 def flow_of(name: str) -> FlowSettings:
-    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError, and as `flow_called`."""
-    return flow_called(read_configuration(ask_airflow), name)
+    """Read a flow, as `configured`."""
+    return configured(name)[1]
 
 
 def warn_of_file() -> None:
