@@ -59,7 +59,7 @@ def test_wrong_usage_is_said_before_anything_is_read(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["run --once", "plan", "status", "groups", "show heartbeats", "audit"])
+@pytest.mark.parametrize("command", ["run --once", "plan", "status", "groups", "audit"])
 def test_a_comment_behind_a_value_is_warned_about(
     world, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
