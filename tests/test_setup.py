@@ -27,10 +27,11 @@ def test_make_help_lists_every_target_of_the_readme(repository):
 
 
 def test_ci_runs_make_test(repository):
-    """CI's entry is an executable script that runs `make test` and then the rest, with CI said."""
+    """CI's entry is an executable script that runs `make test`, the rest and the bare core, with CI said."""
     script = repository / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert ["export CI=true", "make test", "exec make test-rest"] == script.read_text().splitlines()[-3:]
+    said = ["export CI=true", "make test", "make test-rest", "exec .venv/bin/python .ci/cell bare"]
+    assert said == script.read_text().splitlines()[-4:]
 
 
 def test_the_recipes_stop_at_the_first_failure(repository):
