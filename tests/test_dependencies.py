@@ -6,7 +6,8 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -24,14 +25,17 @@ AIRFLOW = {"airflow": "apache-airflow"}
 """Airflow is one package that pins its parts; only its providers are packages of their own."""
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Yield the modules that a file imports from elsewhere, also within functions."""
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Return the modules that a file imports from elsewhere, also within functions."""
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Import(names=names):
-                yield from (name.name for name in names)
+                found.update(name.name for name in names)
             case ast.ImportFrom(module=str(module), level=0):
-                yield module
+                found.add(module)
+    return frozenset(found)
 
 
 def provider(module: str) -> str:
