@@ -165,6 +165,26 @@ class TestAudit:
         duties = Duties(flow, "run", print, audited_ms=4 * 10**12)
         duties.do(DutyName.AUDIT, clusters)
         assert (DutyState.SKIPPED, "not due yet by 45 * * * *") == row(duties, DutyName.AUDIT)
+
+    @pytest.mark.parametrize(
+        ("before", "state"), [([], DutyState.SKIPPED), ([DutyState.FAILED], DutyState.FAILED)]
+    )
+    def test_one_that_met_a_cluster_that_is_away_is_no_bad_news_later(
+        self, flow, clusters, monkeypatch, before, state
+    ) -> None:
+        """Unless an audit had found differences: those stay."""
+        duties = Duties(flow, "run", lambda *_: None, audited_ms=4 * 10**12)
+        for it in before:
+            duties.done[DutyName.AUDIT] = DutyReport("audit", it, 0.0, "2 differences")
+
+        def away(*_: Any) -> Outcome:
+            raise ClusterUnreachable("B is away", cluster="B")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Duties, "_audit", away)
+            assert duties.do(DutyName.AUDIT, clusters)
+        duties.do(DutyName.AUDIT, clusters)
+        assert state is row(duties, DutyName.AUDIT)[0]
         before = DutyReport("audit", DutyState.DONE, 1.0, "3 records are equal")
         duties.done[DutyName.AUDIT] = before
         duties.do(DutyName.AUDIT, clusters)

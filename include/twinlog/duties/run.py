@@ -41,6 +41,7 @@ OnFailure = Callable[[DutyName, str], None]
 class Duties:
     """The duties of one flow in one process.
 
+    `missed` are those whose turns all met a cluster that was away.
     `report` is the newest report on the copy, at `reported` (monotonic seconds; at first the start of the process).
     `audited_ms` is when the flow was audited last (epoch ms), None if that was not asked yet; `unaudited_ms` stands for
     it if the flow was never audited: 0 makes an audit due at once.  `drills_ms` is when the drills were last looked
@@ -51,6 +52,7 @@ class Duties:
     run_id: str
     on_failure: OnFailure
     done: dict[DutyName, DutyReport] = field(default_factory=dict)
+    missed: set[DutyName] = field(default_factory=set)
     report: FlowReport | None = None
     reported: float = field(default_factory=time.monotonic)
     audited_ms: int | None = None
@@ -93,6 +95,10 @@ class Duties:
             return False
         if outcome.state is DutyState.FAILED:
             self.on_failure(name, outcome.message)
+        if may_pass and name not in self.done:
+            self.missed.add(name)
+        elif not may_pass:
+            self.missed.discard(name)
         seconds = round(time.monotonic() - began, 3)
         self.done[name] = DutyReport(name.value, outcome.state, seconds, outcome.message)
         return may_pass
@@ -143,7 +149,7 @@ class Duties:
             self.audited_ms = max((it.at_ms for it in audits), default=self.unaudited_ms)
         now = clock.now_ms()
         if not audit_is_due(self.flow.audit.schedule, self.audited_ms, now):
-            if DutyName.AUDIT in self.done:
+            if DutyName.AUDIT in self.done and DutyName.AUDIT not in self.missed:
                 return None
             return Outcome(DutyState.SKIPPED, f"not due yet by {self.flow.audit.schedule}")
         if (phase := read_ledger(self.flow, clusters.target).phase).out_of_service:
