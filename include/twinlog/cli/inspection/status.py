@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         " audit`)",
         "topic | partition | records, at most: deleted_early | what_to_do",
         (it for it in parts(status.topics) if it["deleted_early"]),
-        what_to_do=lambda it: f"twinlog rebuild --topic {it['topic']}",
+        what_to_do=lambda it: f"twinlog rebuild --topic {shlex.quote(it['topic'])}",
     )
     yield gap_grid(status.flow, status.gaps)
     yield Grid.of(f"{status.flow}: paused topics", "topic | since | by | reason", status.paused)
