@@ -93,9 +93,9 @@ def test_nothing_to_write_asks_nothing(target):
     assert [] == target.calls
 
 
-def large(request: str) -> Rebuild:
-    """Make the record of a rebuild with a hundred thousand positions."""
-    groups = tuple(GroupPosition(f"group-{n // 100}", n % 100, n, n + 7) for n in range(100_000))
+def large(request: str, positions: int = 30_000) -> Rebuild:
+    """Make the record of a rebuild with so many positions that it is written in parts."""
+    groups = tuple(GroupPosition(f"group-{n // 100}", n % 100, n, n + 7) for n in range(positions))
     return Rebuild(
         "t", "id", "A.t", "old", RebuildPhase.COPYING, "me", "why", 1, groups=groups, request=request
     )
@@ -103,9 +103,10 @@ def large(request: str) -> Rebuild:
 
 def test_a_record_of_a_hundred_thousand_positions_is_written_in_parts(target):
     """None of what stands in the log is over half of what a topic takes by default."""
-    write_ledger(FLOW, target, [large("one")])
+    record = large("one", 100_000)
+    write_ledger(FLOW, target, [record])
     stored = target.topics[FLOW.ledger_topic].logs[0].records
-    assert {"t": large("one")} == read_ledger(FLOW, target).rebuilds
+    assert {"t": record} == read_ledger(FLOW, target).rebuilds
     assert max(len(it.key) + len(it.value) for it in stored) < 1_048_588 // 2
 
 
