@@ -1,4 +1,4 @@
-"""A flow of ten thousand partitions: what each task leaves in XCom, in events and in its log is small, and true."""
+"""A flow of three thousand partitions: what each task leaves in XCom, in events and in its log is small, and true."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from twinlog.monitoring import validate
 from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics
 
-TOPICS, PER_TOPIC = 100, 100
+TOPICS, PER_TOPIC = 100, 30
 PARTITIONS = TOPICS * PER_TOPIC
 XCOM_BYTES = 64 * 1024
 LOG_BYTES = 128 * 1024
@@ -52,7 +52,7 @@ def settings(alias: str) -> ClusterSettings:
 
 @pytest.fixture(scope="module")
 def large() -> tuple[FlowSettings, Clusters]:
-    """A hundred topics of a hundred partitions, a record in each, and a thousand groups that read one each."""
+    """A hundred topics of thirty partitions, a record in each, and three hundred groups that read one each."""
     flow = FlowSettings(
         source=settings("A"),
         target=settings("B"),
@@ -147,7 +147,7 @@ def size(document: Any) -> int:
 
 
 def test_what_tasks_leave_behind_is_small(large, monkeypatch, caplog) -> None:
-    """XCom, events and logs of a whole cycle, at ten thousand partitions that all have something to tell."""
+    """XCom, events and logs of a whole cycle, at three thousand partitions that all have something to tell."""
     flow, clusters = large
     cycle, events = Tasks(flow, clusters, monkeypatch), Events()
     caplog.set_level(logging.INFO)
