@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import NewTopic
-from twinlog.errors import ClusterRefused
+from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.formats.ledger.topics import Incarnation, LeaderEpoch
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
@@ -89,6 +89,16 @@ def test_without_its_state_topics_a_flow_stops_before_any_other_change(flow, clu
     with pytest.raises(ClusterRefused, match="grant CREATE"):
         sync_topics.run(flow, clusters)
     assert "A.orders" not in target.topics
+
+
+def test_a_ledger_that_was_deleted_is_not_made_anew(flow, clusters, orders, copied, target):
+    """An empty one would forget that a person paused the flow; the map shows that it has run."""
+    sync_topics.run(flow, clusters)
+    copied(orders, 0, 3)
+    del target.topics[flow.ledger_topic]
+    with pytest.raises(TerminalError, match="the ledger was deleted") as caught:
+        sync_topics.run(flow, clusters)
+    assert ("ledger-lost", False) == (caught.value.code, flow.ledger_topic in target.topics)
 
 
 def test_incarnations_are_noted_once(flow, clusters, source, target):

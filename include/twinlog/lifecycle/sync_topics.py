@@ -6,13 +6,14 @@ others.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TwinlogError
+from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Beginning, Incarnation
@@ -101,14 +102,28 @@ def as_left(snapshot: FlowSnapshot, done: SyncTopicsResult) -> FlowSnapshot:
 
 
 def make_plan(snapshot: FlowSnapshot) -> TopicPlan:
-    """Read what planning needs beyond the snapshot, and plan."""
+    """Read what planning needs beyond the snapshot, and plan.
+
+    Raises TerminalError `ledger-lost` if the target has the flow's map and not its ledger: an empty one would forget
+    pauses, promotions and incarnations.
+    """
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
+    internal = read_internal(flow, clusters.target)
+    if flow.ledger_topic in internal.topics.absent and snapshot.maps:
+        raise TerminalError(
+            f"{flow.ledger_topic} is not on {flow.target.alias}, but the offset map of {flow.name} is: the ledger was"
+            " deleted, and with it what it knew of pauses, promotions and recreated topics",
+            hint="restore it; if it is lost for good and the flow may go on as one that is active, create it by hand:"
+            f" kafka-topics.sh --create --topic {shlex.quote(flow.ledger_topic)} --config cleanup.policy=compact",
+            code="ledger-lost",
+            flow=flow.name,
+        )
     new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
     return plan(
         flow,
         discovery,
         clusters.source.topic_configs(new),
-        read_internal(flow, clusters.target),
+        internal,
         snapshot.ledger,
     )
 
