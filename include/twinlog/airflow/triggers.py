@@ -30,7 +30,7 @@ class ReadinessTrigger(BaseTrigger):  # type: ignore[misc]
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what another triggerer makes the same trigger of."""
-        arguments = {"poke_interval": self.poke_interval, **self.asked}
+        arguments = {**self.asked, "poke_interval": self.poke_interval}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
