@@ -171,3 +171,16 @@ def test_who_fenced_a_lane_is_asked_until_the_target_answers(flow, monkeypatch) 
     lanes.jobs[0].result()
     assert following(flow, runner, owned)._call_back(lanes)
     assert [] == silences
+
+
+def test_where_nothing_can_be_followed_the_topics_are_read_again_soon(flow, monkeypatch) -> None:
+    """All leaders were away when the lanes were to open: the next look does not wait for twinlog.follow.seconds."""
+    monkeypatch.setattr(generation, "SHORTEST_SECONDS", 0.01)
+    looked = []
+    monkeypatch.setattr(Following, "refresh", lambda _: looked.append("looked"))
+    lanes, runner = opened()
+    driver = following(flow, runner)
+    driver.flow = replace(flow, copy=replace(flow.copy, follow_seconds=10_000))
+    driver.prepared = SimpleNamespace(asks_for_lanes_unlike=lambda _: False)
+    driver._attend(lanes, renew=True)
+    assert ["looked"] == looked

@@ -278,10 +278,14 @@ class Following:
         return lanes.death() or failure or self.unprepared
 
     def _attend(self, lanes: OpenLanes, *, renew: bool) -> None:
-        """Refresh topics at intervals, until the lanes have ended or have to."""
+        """Refresh topics at intervals, until the lanes have ended or have to.
+
+        If no partition could be followed, as when all leaders are away, that does not wait for the interval.
+        """
         stretch = self.flow.copy.follow_seconds
         began = time.monotonic()
-        refresh = began + stretch - PREPARE_SECONDS
+        idle = renew and not lanes.jobs
+        refresh = began + (min(SHORTEST_SECONDS, stretch) if idle else stretch - PREPARE_SECONDS)
         while not self._has_to_end(lanes, time.monotonic() - began):
             if refresh <= time.monotonic() < self.end:
                 refresh += stretch
