@@ -42,7 +42,7 @@ class Coordinators(Brokers):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits 20 s here."""
-    monkeypatch.setattr(brokers, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(Brokers._until, "__defaults__", (0.05,))
 
 
 class TestLeader:
