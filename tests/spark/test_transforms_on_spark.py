@@ -1,4 +1,4 @@
-"""Record rules and a Python function in Spark's workers, by spark-submit.  Costs two minutes on two idle cores."""
+"""Record rules in Spark's workers, by spark-submit.  Costs two minutes on two idle cores."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
 SCRIPTS = Path(sys.executable).parent
-
-MODULE = '''
-import pyarrow as pa
-import pyarrow.compute as pc
-
-
-def clean(batch):
-    """Put the partition into each value."""
-    text = pc.binary_join_element_wise(batch["value"].cast(pa.string()), batch["partition"].cast(pa.string()), " ")
-    return batch.set_column(batch.schema.get_field_index("value"), "value", text.cast(pa.binary()))
-'''
 
 
 def submit(step: str, config: Path) -> tuple[int, dict[str, Any]]:
@@ -55,7 +44,7 @@ def test_a_copy_and_its_audit_on_spark(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The worker imports the function and has the key; with another source of the module the chain is another one."""
+    """The worker has the key of the hash; what a rule drops is no difference, and so in the next cycle."""
     topic = create_topic(cluster_a, unique_topic("rules"), 2)
     records = [
         Seen(
@@ -67,18 +56,12 @@ def test_a_copy_and_its_audit_on_spark(
     ]
     for partition in (0, 1):
         produce(cluster_a, topic, records, partition, compression_type="zstd")
-    name = f"on_spark_{topic.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(MODULE)
     monkeypatch.setenv("HASH_KEY", "a key of more than sixteen characters")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.syspath_prepend(str(tmp_path))
     config, _ = with_copies(
         tmp_path,
         cluster_a,
         cluster_b,
         [topic],
-        twinlog__transform=f"python:{name}.clean",
-        twinlog__transform__topics=topic,
         twinlog__transform__rules__pii__topics=topic,
         twinlog__transform__rules__pii__drop__if__key__matches="test-.*",
         twinlog__transform__rules__pii__mask="card",
@@ -91,13 +74,11 @@ def test_a_copy_and_its_audit_on_spark(
         copies = read(cluster_b, f"A.{topic}", partition)
         assert [it.key for it in records if not it.key.startswith(b"test-")] == [it.key for it in copies]
         for it in copies:
-            text, _, number = (it.value or b"").decode().rpartition(" ")
-            document = json.loads(text)
-            assert ("", 64, str(partition)) == (document["card"], len(document["n"]), number)
+            document = json.loads(it.value or b"")
+            assert ("", 64) == (document["card"], len(document["n"]))
     code, audited = submit("audit", config)
     assert (0, True, 3000, 1.0) == (code, audited["equal"], audited["records"], audited["coverage"])
     assert "sixteen" not in json.dumps([copied, audited])
-    (tmp_path / f"{name}.py").write_text(f"{MODULE}\n# changed\n")
     produce(cluster_a, topic, records[:1], 0)
     produce(cluster_a, topic, records[1:2], 1)
     code, copied = submit("copy", config)
