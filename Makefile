@@ -42,7 +42,7 @@ ready: $(READY) $(KERNEL) $(JAVA) $(CLASSES)
 demo: ready ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
 	$(WITH_JAVA) $(BIN)/twinlog demo
 
-test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery: ten minutes
+test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery, in eleven minutes
 	$(ON_MACHINERY) $(PYTEST) -n 3 $(SECOND_TRY) -m "promise or not ($(NEEDS_MACHINERY))" --durations=15 --durations-min=10
 
 test-all: test ## Run every test there is, in an hour
