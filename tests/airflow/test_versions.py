@@ -18,7 +18,7 @@ pytestmark = pytest.mark.airflow
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """What is patched holds for one import of the module, which is then made whole again."""
+    """Undo the patches after one import of the module, and import it whole again."""
     from twinlog.airflow import versions
 
     yield monkeypatch

@@ -27,7 +27,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def words_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `--lenient` and `--strict` leave in the environment ends with the test."""
+    """Remove from the environment what `--lenient` and `--strict` leave there, when the test ends."""
     for name in (LENIENT, STRICT):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

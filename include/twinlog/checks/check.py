@@ -88,10 +88,15 @@ NOT_APPLICABLE = "n/a"
 NOT_LOOKED_AT = Unknown("nobody looked")
 
 
+def cell(row: Row, column: str) -> Cell:
+    """Return what a row has in a column; what it lacks is unknown."""
+    return row.get(column, NOT_LOOKED_AT)
+
+
 def sides(check: Check, row: Row) -> tuple[Cell, Cell]:
     """Return what a check compares in a row; both sides are None if it does not apply there."""
-    left = row.get(check.left, NOT_LOOKED_AT)
-    right = row.get(check.right, NOT_LOOKED_AT) if isinstance(check.right, str) else check.right
+    left = cell(row, check.left)
+    right = cell(row, check.right) if isinstance(check.right, str) else check.right
     return (None, None) if left is None or right is None else (left, right)
 
 

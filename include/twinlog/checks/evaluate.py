@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from twinlog.checks.check import (
     NOT_APPLICABLE,
-    NOT_LOOKED_AT,
     Check,
     CheckResult,
     Relation,
     Row,
     Suite,
+    cell,
     sides,
 )
 from twinlog.fact import Unknown
@@ -100,7 +100,7 @@ def _offence(suite: Suite, check: Check, row: Row) -> str:
 
 
 def _shown(row: Row, column: str) -> str:
-    value = row.get(column, NOT_LOOKED_AT)
+    value = cell(row, column)
     if isinstance(value, Unknown):
         return f"not known ({value.why})"
     if value is None:

@@ -65,12 +65,12 @@ def frame(suite: Suite, rows: Sequence[Row]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    columns: dict[str, list[Any]] = {
-        name: [_escaped(suite, row)[name] for row in rows] for name in suite.identity
-    }
+    escaped = [_escaped(suite, row) for row in rows]
+    columns: dict[str, list[Any]] = {name: [row[name] for row in escaped] for name in suite.identity}
     for check in suite.checks:
-        left, right = zip(*(_numbers(*sides(check, row)) for row in rows), strict=True) if rows else ((), ())
-        columns |= {_left(check): list(left), _right(check): list(right)}
+        compared = [_numbers(*sides(check, row)) for row in rows]
+        columns[_left(check)] = [left for left, _ in compared]
+        columns[_right(check)] = [right for _, right in compared]
     table = pd.DataFrame(columns)
     return table.astype({name: "float64" for name in table.columns if name not in suite.identity})
 

@@ -108,6 +108,9 @@ PLAIN_COLUMNS = (
 )
 
 
+UNREAD_COPY = Unknown("the copy's end cannot be read")
+
+
 def columns_of(row: PartitionRow) -> Row:
     """Turn a row into the columns that checks look at."""
     mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
@@ -115,7 +118,7 @@ def columns_of(row: PartitionRow) -> Row:
     if row.next_upstream is None and row.reported_next_upstream is not None:
         columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
     if row.copy_unseen:
-        columns["target_stable_end"] = Unknown("the copy's end cannot be read")
+        columns["target_stable_end"] = UNREAD_COPY
     return columns | mapped
 
 

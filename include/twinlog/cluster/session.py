@@ -54,8 +54,8 @@ UNREACHABLE = frozenset({
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
 })
-AT_HOME = "waiting for controller"
-"""What librdkafka says of the request that timed out: it was not sent (rdkafka_admin.c)."""
+NOT_SENT = "waiting for controller"
+"""Words by which librdkafka says that it has not sent a request that timed out (rdkafka_admin.c)."""
 NOT_THERE = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 BAD_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 UNKNOWN_TOPIC = frozenset({
@@ -237,7 +237,7 @@ class Session:
 def _never_sent(future: Future[Any]) -> bool:
     """Say whether the client library gave up before it sent a request."""
     error = kafka_error(future)
-    return error is not None and error.code() == KafkaError._TIMED_OUT and AT_HOME in error.str()
+    return error is not None and error.code() == KafkaError._TIMED_OUT and NOT_SENT in error.str()
 
 
 def _too_long(since: float | None) -> bool:

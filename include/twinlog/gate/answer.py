@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.checks.check import CheckResult, Severity
+from twinlog.checks.check import NOT_APPLICABLE, CheckResult, Severity
 from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.risk import TopicAtRisk
@@ -43,6 +43,11 @@ class GateCheck:
     age_seconds: float | None
     subjects: tuple[str, ...] = ()
     waived: tuple[WaivedBy, ...] = ()
+
+    @property
+    def applies(self) -> bool:
+        """Say whether there was anything to judge; a check that had nothing counts as passed, and proves nothing."""
+        return self.observed != NOT_APPLICABLE
 
     @property
     def blocks(self) -> bool:

@@ -10,7 +10,7 @@ from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
 from twinlog.checks.check import Row
 from twinlog.checks.coverage import PartitionCoverage, by_topic, total
 from twinlog.checks.gaps import GapReport, open_gaps
-from twinlog.checks.partitions import PartitionRow, columns_of
+from twinlog.checks.partitions import UNREAD_COPY, PartitionRow, columns_of
 from twinlog.checks.topics import FOREVER, Side, TopicSide, topic_columns
 from twinlog.clock import seconds_since
 from twinlog.cluster.admin.topics import LogDirs
@@ -85,12 +85,13 @@ class FlowFacts:
 def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
     """Make the one row about the flow itself; a flow that never ran has no last cycle to judge."""
     report = state.ledger.last_report
-    age = known(state_age(state), "its report is from the future")
     return {
         "flow": flow.name,
         "cycles": 0 if report is None else 1,
         "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
-        "state_age_seconds": None if report is None else age,
+        "state_age_seconds": None
+        if report is None
+        else known(state_age(state), "its report is from the future"),
         "state_age_allowed": flow.gate.state_age_seconds,
         "out_of_service": int(
             state.ledger.phase.out_of_service
@@ -159,8 +160,8 @@ def known_partition_rows(flow: FlowSettings, topics: Iterable[str], state: Stand
                 "partition": number,
                 "next_upstream": None if last is None else last + 1,
                 "reported_next_upstream": reported.get(at),
-                "target_log_start": there.log_start if there is not None else _NO_COPY,
-                "target_stable_end": there.stable_end if there is not None else _NO_COPY,
+                "target_log_start": there.log_start if there is not None else UNREAD_COPY,
+                "target_stable_end": there.stable_end if there is not None else UNREAD_COPY,
                 "mapped_records": mapped.records,
                 "mapped_upstream_offsets": mapped.upstream_offsets,
                 "mapped_downstream_offsets": mapped.downstream_offsets,
@@ -184,9 +185,6 @@ def _deleted_early(state: StandbyState, life: Incarnation | None) -> Mapping[int
         for it in state.ledger.audits
         if life is not None and (it.topic, it.topic_id) == (life.topic, life.topic_id)
     }
-
-
-_NO_COPY = Unknown("the copy's end cannot be read")
 
 
 def known_topics(
@@ -260,7 +258,7 @@ def known_topic_rows(
             **_promised(flow, topic, gaps, covered, state.at_ms, heartbeat_topics, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": _partitions(there),
-            **_last_seen(last, state.ledger.known_source, life, state.ledger.rebuilds.get(topic)),
+            **_last_seen(last, seen, life, state.ledger.rebuilds.get(topic)),
             "undecided_allowed": flow.gate.undecided_seconds,
         })
     return tuple(rows)

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, Template
 
 from twinlog import clock
-from twinlog.checks.check import NOT_APPLICABLE, Severity
+from twinlog.checks.check import Severity
 from twinlog.checks.coverage import told
 from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.cluster.api import Cluster
@@ -46,12 +46,8 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
                 ("Forbids a failover", "bad", [it for it in result.checks if it.blocks]),
                 ("Waived", "bad", [it for it in result.checks if it.waived]),
                 ("Worth a look", "warn", list(_warnings(result.checks))),
-                (
-                    "Holds",
-                    "good",
-                    [it for it in result.checks if it.passed and it.observed != NOT_APPLICABLE],
-                ),
-                ("Does not apply", "soft", [it for it in result.checks if it.observed == NOT_APPLICABLE]),
+                ("Holds", "good", [it for it in result.checks if it.passed and it.applies]),
+                ("Does not apply", "soft", [it for it in result.checks if not it.applies]),
             )
             if checks
         ],

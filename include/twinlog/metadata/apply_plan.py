@@ -223,8 +223,8 @@ def plan_to_keep(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> Prom
 def fitting(flow: FlowSettings, ledger: Ledger, target: ClusterReader) -> Fitting:
     """Compare the kept plan, if any, with the present target, and with what the flow may change there.
 
-    Others may write to the ledger, so of a plan that is none, or another flow's, nothing fits.  Raises errors of the
-    target.
+    Others may write to the ledger: if the kept plan cannot be read, or is another flow's, nothing of it fits.  Raises
+    errors of the target.
     """
     nothing, kept = MetadataPlan(flow=flow.name, profile=Profile.PROMOTED), ledger.promotion_plan
     if kept is None:

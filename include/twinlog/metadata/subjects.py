@@ -1,4 +1,4 @@
-"""What the metadata sync of a flow copies, and how often.  Pure: Dag files, which are parsed often, ask only this."""
+"""Choose what the metadata sync of a flow copies, and how often.  Pure: Dag files, which are parsed often, ask this."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from twinlog.copying import ranges
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
-from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import source_answers
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
@@ -41,7 +40,6 @@ from twinlog.recovery.steps.source_writers import plan_denials
 from twinlog.recovery.transitions import open_run
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
-from twinlog.visible import listed
 
 
 def run(flow: FlowSettings, clusters: Clusters, mode: Mode, by: str) -> FailoverReport:
@@ -128,18 +126,15 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
         StepName.SWITCH_CLIENTS: _hook(flow),
     }
     if forbidding := _forbidding(snapshot):
-        names = listed([it.name for it in forbidding])
-        texts[StepName.GATE] = (
-            f"says no already, before producers are stopped: {names}: {forbidding[0].message}"
-        )
+        texts[StepName.GATE] = f"says no already, before producers are stopped: {forbidding}"
     return topics, placed(rows), texts, None, ""
 
 
-def _forbidding(snapshot: FlowSnapshot) -> tuple[GateCheck, ...]:
-    """Return what forbids the failover already; of a flow that is promoted, nothing is asked."""
+def _forbidding(snapshot: FlowSnapshot) -> str:
+    """Say what forbids the failover already; of a flow that is promoted, nothing is asked."""
     run = open_run(snapshot.ledger)
     if run is None and snapshot.ledger.phase.out_of_service:
-        return ()
+        return ""
     name = run.run if run is not None else ""
     return known_to_forbid(replace(snapshot.flow, recovery_run=name), snapshot.clusters)
 

@@ -113,7 +113,7 @@ def _grids(result: GateResult) -> Iterator[Grid]:
 
 def _mark(check: GateCheck) -> str:
     if check.passed:
-        return NOT_APPLICABLE if check.observed == NOT_APPLICABLE else "ok"
+        return "ok" if check.applies else NOT_APPLICABLE
     if check.waived:
         return "waived"
     return "NO" if check.blocks else "warning"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.gate import ask
-from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.suites.suites import Mode
+from twinlog.visible import listed
 
 NO_STEP_MENDS = frozenset({
     *("audit-equal", "no-gaps", "nothing-deleted-early", "nothing-expired-uncopied", "copy-not-cut-off"),
@@ -22,10 +22,12 @@ NO_STEP_MENDS = frozenset({
 """Checks that neither copying, placing and proving nor a broker that comes back makes hold: they want a person."""
 
 
-def known_to_forbid(flow: FlowSettings, clusters: Clusters) -> tuple[GateCheck, ...]:
-    """Return the checks that fail already, whatever the steps before the gate do, and that nobody has waived.
+def known_to_forbid(flow: FlowSettings, clusters: Clusters) -> str:
+    """Name the checks that fail already, whatever the steps before the gate do, and say why; "" if none does.
 
-    Producers may write meanwhile.  Raises ClusterUnreachable and ClusterRefused.
+    What somebody has waived forbids nothing, and producers may write meanwhile.  Raises ClusterUnreachable and
+    ClusterRefused.
     """
     result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True)).result
-    return tuple(it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS)
+    failed = [it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS]
+    return f"{listed([it.name for it in failed])}: {failed[0].message}" if failed else ""

@@ -74,8 +74,7 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
     if forbidding := known_to_forbid(flow, scene.clusters):
-        names = listed([it.name for it in forbidding])
-        return failed(f"no producer was stopped: not ready, {names}: {forbidding[0].message}", refused=True)
+        return failed(f"no producer was stopped: not ready, {forbidding}", refused=True)
     clear_up(source, (scene, *others))
     denials = sparing_readers(source, plan_denials(flow, source))
     refused = deny_writes(scene, others, denials.new)
