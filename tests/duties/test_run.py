@@ -99,6 +99,13 @@ class TestMetadata:
         duties.do(DutyName.TOPIC_CONFIGS, clusters)
         assert (DutyState.DONE, "2 changed, 0 left as they are") == row(duties, DutyName.TOPIC_CONFIGS)
 
+    def test_a_note_about_replicas_skips_no_configs(self, duties, clusters, planned) -> None:
+        """The configs were synced; that copies get fewer replicas is told beside it."""
+        planned(notes=("replication.factor is 2; copies get 1: B has 1 broker(s)",))
+        duties.do(DutyName.TOPIC_CONFIGS, clusters)
+        told = "0 changed, 0 left as they are; replication.factor is 2; copies get 1: B has 1 broker(s)"
+        assert (DutyState.DONE, told) == row(duties, DutyName.TOPIC_CONFIGS)
+
     def test_what_a_person_approves_is_only_reported(self, flow, failed, clusters, planned) -> None:
         """Nothing is applied."""
         applied = planned(changes=("one",))

@@ -207,6 +207,25 @@ def test_a_record_too_large_for_the_target_stops_its_partition_only(
     assert read(cluster_b, f"A.{topic}", 0) == many(5)
 
 
+def test_a_record_whose_time_the_copy_refuses_names_time_and_configs(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Whoever reads the stop knows which record, which timestamp, which configs of which topic, and the other way."""
+    topic = create_topic(cluster_a, unique_topic("time"), message_timestamp_after_max_ms=str(2**62))
+    late = Seen(b"t", b"t", NOW + 10**9)
+    produce(cluster_a, topic, [*many(5), late])
+    create_topic(cluster_b, f"A.{topic}")
+    result = cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic]))
+    (stopped,) = result.partitions
+    named = (
+        f"{topic}-0 at upstream offset 5",
+        str(late.timestamp),
+        "message.timestamp.before.max.ms or message.timestamp.after.max.ms of A." + topic,
+        "twinlog.on.poison.record=quarantine",
+    )
+    assert ("poison-record", []) == (stopped.error_code, [it for it in named if it not in stopped.error])
+
+
 @pytest.mark.parametrize("kind", ["size", "time"])
 def test_quarantine_leaves_the_record_out_and_says_so(
     kind: str, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path

@@ -135,6 +135,13 @@ def test_a_rebuild_that_is_under_way_spares_what_others_write_meanwhile(
     assert run().deleted
 
 
+@pytest.mark.parametrize(("request_", "when"), [("", "this cycle"), ("cli-1", "the next cycle")])
+def test_who_copies_the_emptied_topic_is_said(run, request_, when) -> None:
+    """A cycle that rebuilds by policy copies the topic itself; after a person's rebuild the next one does."""
+    done = run(request=request_)
+    assert (f"{done.remote_topic} is empty and is copied anew, beginning with {when}",) == done.notes
+
+
 def test_by_policy_a_shared_copy_is_not_rebuilt_either(flow, clusters, source, target) -> None:
     """It is reported; the topic stays blocked."""
     back_flow(source, target)

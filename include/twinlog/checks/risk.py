@@ -36,6 +36,11 @@ class TopicAtRisk:
     undecided: int = 0
     records: int | None = None
 
+    @property
+    def mark(self) -> str:
+        """Say what is wrong with a topic that did not stand still; "" if it did, or was not watched."""
+        return "" if not self.moving else "cannot be seen" if self.records is None else "still written to"
+
 
 def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:
     """Estimate the bytes of records not copied yet: their number times the bytes per offset of that log on disk.

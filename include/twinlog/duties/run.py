@@ -126,9 +126,10 @@ class Duties:
             first = result.refused[0]
             more = and_more(len(result.refused), form=", and {} more")
             return Outcome(DutyState.FAILED, f"{first.name}: {first.message}{more}")
-        if result.notes and not result.applied:
+        if subject is Subject.ACLS and result.notes and not result.applied:
             return Outcome(DutyState.SKIPPED, result.notes[0])
-        return Outcome(DutyState.DONE, f"{len(result.applied)} changed, {len(result.drift)} left as they are")
+        told = f"{len(result.applied)} changed, {len(result.drift)} left as they are"
+        return Outcome(DutyState.DONE, "; ".join([told, *result.notes[:1]]))
 
     def _schemas(self, clusters: Clusters) -> Outcome:
         """Bring subjects to the target's schema registry; what is in the way is a failure that names it."""

@@ -147,7 +147,7 @@ def _with_source(
         moving = None
         if not request.still_writing:
             copied = read_ledger(flow, clusters.target).incarnations
-            moving = moving_topics(flow, clusters.source, copied, sleep=sleep)
+            moving = moving_topics(flow, clusters.source, copied, sleep=sleep).topics
         watch.lap("watch the ends of the source")
         heartbeat_ms = newest_copied(flow, clusters.target, clock.now_ms())
         positions = read_positions(flow, clusters)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets
@@ -22,12 +23,36 @@ from twinlog.monitoring.open_at_source import producer_of
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import all_partitions, copied_names
+from twinlog.visible import listed
 
 Ends = Answers[TopicPartition, PartitionOffsets]
 
 
-MovingTopics = Mapping[str, str]
-"""Topics that are written to, each with the producer that holds a transaction open there, or why it is not known."""
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Topics that did not stand still.
+
+    `written` names the producer that holds a transaction open in a topic, "" if none is known.  `unseen` says why a
+    topic cannot be watched: nobody knows whether it is written to.
+    """
+
+    written: Mapping[str, str]
+    unseen: Mapping[str, str]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset({*self.written, *self.unseen})
+
+    def told(self, alias: str) -> str:
+        """Say which are written to, and which cannot be watched, each with what to do about it."""
+        writers = sorted(who or topic for topic, who in self.written.items())
+        hidden = [f"{topic} ({why})" for topic, why in sorted(self.unseen.items())]
+        parts = [
+            f"still written to on {alias}: {listed(writers)}; stop the producers, or let their transactions end",
+            f"cannot be watched on {alias}: {listed(hidden)}; let it be seen again",
+        ]
+        return "; ".join(part for part, names in zip(parts, (writers, hidden), strict=True) if names)
 
 
 def moving_topics(
@@ -36,7 +61,7 @@ def moving_topics(
     known: Collection[str],
     *,
     sleep: Callable[[float], None] = time.sleep,
-) -> MovingTopics:
+) -> Moving:
     """Watch the flow's topics for the configured time; return those that are written to or could not be watched.
 
     `known` are topics copied before: one that the source does not list any more may be hidden, and be written to.
@@ -47,16 +72,15 @@ def moving_topics(
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
     after = source.offsets(partitions)
+    hidden = {topic: error for topic, error in described.refused.items() if topic not in described.absent}
+    leaderless = {at.topic: error for at, error in (*before.refused.items(), *after.refused.items())}
+    unseen = {topic: error.message for topic, error in {**leaderless, **hidden}.items()}
     moving = moved(partitions, before, after)
-    unseen = {*(described.refused.keys() - described.absent), *_topics(after.refused)}
-    return {
-        **dict.fromkeys(_topics(moving), ""),
-        **{it: f"{it} (cannot be seen)" for it in unseen},
-        **_writers(source, moving),
-    }
+    writing = {at for at in moving if at not in before.refused and at not in after.refused}
+    return Moving({**dict.fromkeys(_topics(writing), ""), **_writers(source, writing)}, unseen)
 
 
-def _writers(source: ClusterReader, partitions: Iterable[TopicPartition]) -> MovingTopics:
+def _writers(source: ClusterReader, partitions: Iterable[TopicPartition]) -> Mapping[str, str]:
     """Name the producers with an open transaction in the partitions (KIP-664); no name if the source tells none."""
     if not (asked := sorted(partitions)):
         return {}

@@ -176,7 +176,10 @@ def run(
     begun = _note(flow, clusters, topic, before, by=by, reason=reason, request=request, run_id=run_id)
     if begun.phase is RebuildPhase.DELETING:
         delete_copy(flow, clusters, begun)
-        return _begin(flow, clusters, begun, run_id)
+        done = _begin(flow, clusters, begun, run_id)
+        when = "the next cycle" if request else "this cycle"  # a person has a request, a cycle has none
+        said = f"{begun.remote_topic} is empty and is copied anew, beginning with {when}"
+        return replace(done, notes=(said,)) if done.deleted else done
     return _restore(flow, clusters, begun, read_ledger(flow, clusters.target))
 
 
@@ -256,8 +259,7 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
             noted(owned.state, noted_now),
         ])
     done = _restore(flow, clusters, noted_now, read_behind_fence(flow, clusters.target))
-    said = f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle"
-    return replace(done, deleted=True, notes=(said,)) if first else done
+    return replace(done, deleted=True) if first else done
 
 
 def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:

@@ -14,6 +14,7 @@ from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.records import Gap, GapCause
+from twinlog.gate.at_source import Moving
 from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
@@ -143,7 +144,7 @@ class TestWhatIsNotSeenBeforeThePromotion:
 
     def test_what_is_left_is_told_with_its_doubt(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """A drain that cannot see one partition says at least how many records are left, and not 0."""
-        monkeypatch.setattr(planned, "moving_topics", lambda *_, **__: {})
+        monkeypatch.setattr(planned, "moving_topics", lambda *_, **__: Moving({}, {}))
         world.clusters.source.refuse("offsets", "orders", ClusterRefused("it has no leader"))
         report = world.fail_over()
         assert State.FAILED is report.state

@@ -106,7 +106,6 @@ def _grids(result: GateResult) -> Iterator[Grid]:
         columns,
         result.topics,
         tier=lambda it: it.tier or "-",
-        mark=lambda it: "still written to" if it.moving else "",
     )
     yield waivers_grid(result.flow, result.waivers)
 

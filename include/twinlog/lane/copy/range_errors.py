@@ -100,10 +100,15 @@ def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list
     if refusal.code in REFUSED_RECORDS and refusal.outgoing is not None and not offsets:
         offsets = [refusal.outgoing.stretches[0][0]]
     where = f"{name} at upstream offset {offsets[0]}" if offsets else name
-    return RangeError(
-        "poison-record" if refusal.code in REFUSED_RECORDS else "target-refused",
-        f"{where}: {remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})",
-    )
+    why = f"{where}: {remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})"
+    if refusal.code == Code.INVALID_TIMESTAMP:
+        # The broker names the record's timestamp, and the times that it takes (LogValidator).
+        named = "".join(f"; {said}" for _, said in refusal.record_errors[:1])
+        why += (
+            f"{named}; relax message.timestamp.before.max.ms or message.timestamp.after.max.ms of {remote_topic},"
+            " or set twinlog.on.poison.record=quarantine"
+        )
+    return RangeError("poison-record" if refusal.code in REFUSED_RECORDS else "target-refused", why)
 
 
 def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> RangeError:

@@ -82,12 +82,10 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     scene.shut = denied_to_everybody(source, produced_topics(flow, source))
     known = read_ledger(flow, scene.clusters.target).incarnations
     deadline = time.monotonic() + flow.failover.wait_seconds
-    while moving := moving_topics(flow, source, known, sleep=scene.tools.sleep):
+    while (moving := moving_topics(flow, source, known, sleep=scene.tools.sleep)).topics:
         if time.monotonic() >= deadline:
-            writers = sorted(who or topic for topic, who in moving.items())
             return waiting(
-                f"still written to on {flow.source.alias}: {listed(writers)}; stop the producers,"
-                " or let their transactions end, and run it again"
+                f"{moving.told(flow.source.alias)}, and run it again"
                 + (f" (twinlog denies them nothing: {why})" if why else "")
             )
         copy_all(scene)
