@@ -25,7 +25,7 @@ from twinlog.gate import answer
 from twinlog.gate import facts as gate_facts
 from twinlog.gate import groups as gate_groups
 from twinlog.gate import metadata as gate_metadata
-from twinlog.gate.at_source import fly, moving_topics
+from twinlog.gate.at_source import Moving, fly, moving_topics
 from twinlog.gate.facts import FlowFacts, StandbyState
 from twinlog.gate.metadata import differing_schemas
 from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS, STATE_WRITERS
@@ -144,10 +144,10 @@ def _with_source(
     try:
         seconds = fly(flow, clusters, sleep=sleep) if request.canary else None
         watch = answer.Stopwatch()
-        moving = None
+        moving = Moving({}, {})
         if not request.still_writing:
             copied = read_ledger(flow, clusters.target).incarnations
-            moving = moving_topics(flow, clusters.source, copied, sleep=sleep).topics
+            moving = moving_topics(flow, clusters.source, copied, sleep=sleep)
         watch.lap("watch the ends of the source")
         heartbeat_ms = newest_copied(flow, clusters.target, clock.now_ms())
         positions = read_positions(flow, clusters)
@@ -172,7 +172,7 @@ def _with_source(
     known = FlowFacts(
         source_answers=True,
         topics=len(set(names) - heartbeat_topics),
-        moving=moving,
+        moving=None if request.still_writing else moving.topics,
         heartbeat_ms=heartbeat_ms,
         canary_seconds=seconds,
         metadata=metadata,
@@ -194,15 +194,14 @@ def _with_source(
         },
     )
     judged = named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
-    writers = [who for _, who in sorted((moving or {}).items()) if who]
-    judged = with_lines(judged, {FENCED.name}, writers, "topics")
+    judged = with_lines(judged, {FENCED.name}, moving.reasons, "topics")
     judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
     judged = with_lines(judged, {STATE_WRITERS.name}, _named(others), "principals")
     return _Judged(
         results=(nothing_blocked(seen.discovery), *judged),
         state=state,
         validated=validated,
-        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or ()),
+        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving.topics),
         groups=groups.at_risk,
         source_cluster_id=seen.discovery.source_cluster_id,
         checkpoint_ms=groups.checkpoint_ms,

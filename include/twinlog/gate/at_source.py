@@ -44,15 +44,23 @@ class Moving:
         """All of them."""
         return frozenset({*self.written, *self.unseen})
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Say who writes, as far as it is known, and why a topic cannot be watched."""
+        return (*sorted(filter(None, self.written.values())), *self._hidden)
+
+    @property
+    def _hidden(self) -> list[str]:
+        return [f"{topic} ({why})" for topic, why in sorted(self.unseen.items())]
+
     def told(self, alias: str) -> str:
         """Say which are written to, and which cannot be watched, each with what to do about it."""
         writers = sorted(who or topic for topic, who in self.written.items())
-        hidden = [f"{topic} ({why})" for topic, why in sorted(self.unseen.items())]
-        parts = [
-            f"still written to on {alias}: {listed(writers)}; stop the producers, or let their transactions end",
-            f"cannot be watched on {alias}: {listed(hidden)}; let it be seen again",
-        ]
-        return "; ".join(part for part, names in zip(parts, (writers, hidden), strict=True) if names)
+        parts = (
+            (f"still written to on {alias}", writers, "stop the producers, or let their transactions end"),
+            (f"cannot be watched on {alias}", self._hidden, "let it be seen again"),
+        )
+        return "; ".join(f"{what}: {listed(names)}; {todo}" for what, names, todo in parts if names)
 
 
 def moving_topics(
