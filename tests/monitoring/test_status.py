@@ -10,6 +10,7 @@ from twinlog import clock
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause
 from twinlog.jsonable import to_json
+from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, status
 from twinlog.policy.selection import NameFilter
@@ -125,6 +126,19 @@ def test_nothing_lags_is_said_only_if_everything_was_seen(flow, clusters, orders
     publish.run(flow, clusters, "run", None, int(time.time() * 1000))
     gone = status.run(flow, type(clusters)(GoneCluster("A"), clusters.target))
     assert (None, 1) == (gone.rpo_seconds, gone.unseen_partitions)
+
+
+def test_the_lag_of_a_flow_is_unknown_if_one_topic_is_not_copied(flow, clusters, orders, copied, source):
+    """Kafka creates no A.orders.x beside A.orders_x: what waits there is in no sum, also of the last report."""
+    source.add_topic("orders.x")
+    source.add_topic("orders_x")
+    source.append(TopicPartition("orders.x", 0), key=b"k", value=b"v", timestamp=1)
+    copied(orders, 0, 3)
+    clusters.target.add_topic("A.orders_x")
+    flow = replace(flow, topics=NameFilter(("orders.*",)))
+    assert None is status.run(flow, clusters).lag_records
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    assert None is status.run(flow, type(clusters)(GoneCluster("A"), clusters.target)).lag_records
 
 
 def test_a_report_of_an_older_twinlog_says_nothing_of_what_is_undecided(flow, clusters, with_internal):

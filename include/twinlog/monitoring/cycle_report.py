@@ -54,7 +54,8 @@ class FlowReport:
     counts those that are not listed there.  `stopped_partitions` counts all of these, and the partitions whose copy
     ended with an error that does not go away by itself.  `problems` are those that stop whole topics.
     `undecided_records` lie behind open transactions of the source; `undecided` are the partitions whose transactions
-    have been open for a while.  None of these numbers covers the `unseen_partitions`, which could not be looked at.
+    have been open for a while.  `lag_records` is None if there are `unseen_partitions`, which could not be looked at;
+    no other number covers them.
     """
 
     flow: str
@@ -66,7 +67,7 @@ class FlowReport:
     gaps: tuple[GapReport, ...]
     stopped: tuple[StoppedPartition, ...]
     problems: tuple[Problem, ...]
-    lag_records: int
+    lag_records: int | None
     rpo_seconds: float | None
     seconds: float
     at_ms: int

@@ -129,8 +129,8 @@ class FlowStatus:
 
     `held` says who holds the whole flow and why, "" if it is active.
 
-    `rpo_seconds` is the age of the oldest record not copied, None if unknown.  `lag_records` is None if no lag is
-    known and the `unseen_partitions` could not be looked at.  `undecided_records` lie behind open transactions of the
+    `rpo_seconds` is the age of the oldest record not copied, None if unknown.  `lag_records` is None if there
+    are `unseen_partitions`, which could not be looked at.  `undecided_records` lie behind open transactions of the
     source; `undecided` are the partitions whose transactions have been open for a while.  If the source is out of
     reach, the values are those of the last cycle report plus the time since then: the most that can be missing.
     `as_of` is then that report's time, `topics` is empty, and `problems` and `stopped` are what the target alone shows.
@@ -210,7 +210,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         source_reachable=True,
         as_of=iso(seen.at_ms),
         rpo_seconds=seen.rpo_seconds(flow),
-        lag_records=None if seen.unseen and not seen.lag_records else seen.lag_records,
+        lag_records=seen.lag_records,
         topics=tuple(
             _topic(at_risk[it.topic], it.remote_topic, rows.get(it.topic, []))
             for it in seen.discovery.topics
@@ -252,15 +252,16 @@ def last_known_status(
     # An older twinlog did not look behind open transactions: how long those records wait is unknown.
     waits = said.get("rpo_seconds") if "undecided_records" in said else None
     age = None if report is None else seconds_since(report.at_ms, now_ms)
+    unseen = said.get("unseen_partitions", 0)
     return FlowStatus(
         flow=flow.name,
         state=ledger.phase,
         source_reachable=False,
         as_of="" if report is None else iso(report.at_ms),
         rpo_seconds=None if waits is None or age is None else round(waits + age, 3),
-        lag_records=said.get("lag_records"),
+        lag_records=None if unseen else said.get("lag_records"),  # an older report had summed up the others
         undecided_records=said.get("undecided_records"),
-        unseen_partitions=said.get("unseen_partitions", 0),
+        unseen_partitions=unseen,
         topics=(),
         gaps=gaps,
         incarnations=_incarnations(ledger),

@@ -86,9 +86,9 @@ class Survey:
     holders: Holders = field(default_factory=lambda: Answers({}))
 
     @property
-    def lag_records(self) -> int:
-        """Count upstream offsets that can be copied and are not, over all partitions that have a row."""
-        return sum(max(0, row.lag_records) for row in self.rows)
+    def lag_records(self) -> int | None:
+        """Count upstream offsets that can be copied and are not; None if a partition could not be looked at."""
+        return None if self.unseen else sum(max(0, row.lag_records) for row in self.rows)
 
     @property
     def undecided_records(self) -> int:

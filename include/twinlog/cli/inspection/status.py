@@ -165,7 +165,9 @@ def _behind(status: FlowStatus) -> str:
     if not status.has_run:
         waiting = f"; {status.lag_records:,} records to copy" if status.lag_records else ""
         return f"no cycle has ever ended (`twinlog run --once`, or its Dag){waiting}{undecided}{unseen}"
-    lag = "lag not known" if status.lag_records is None else f"{status.lag_records:,} records behind"
+    known = sum(it.lag_records or 0 for it in status.topics)
+    least = f"at least {known:,} records behind" if known else "lag not known"
+    lag = least if status.lag_records is None else f"{status.lag_records:,} records behind"
     age = (
         ", age of the oldest record not copied: not known"
         if status.rpo_seconds is None
