@@ -15,7 +15,7 @@ from twinlog.formats.ledger.topics import (
     LeaderEpoch,
     TopicPause,
 )
-from twinlog.groups.translate import never_copied
+from twinlog.groups.maps import never_copied
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.lifecycle import alter, positions
 from twinlog.lifecycle.alter import AlterRequest, AlterResult

@@ -17,15 +17,8 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.groups.translate import (
-    Position,
-    before_the_end_of,
-    begun_empty,
-    never_copied,
-    positions,
-    positions_back,
-    positions_both_ways,
-)
+from twinlog.groups.maps import NOTHING, PartitionMaps, begun_empty, never_copied
+from twinlog.groups.place import Place, places
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.once import read_once
@@ -36,6 +29,9 @@ from twinlog.topics.reverse_flows import ReverseState, read_reverse_state
 
 Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
 """Upstream offsets [first, end) that are in no copy."""
+
+UNKNOWN_LOG = PartitionOffsets(0, 1 << 62, 1 << 62)
+"""The log of a source that cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,82 +139,50 @@ class FlowTranslator:
     def _in_partition(
         self, pair: Pair, asks: Sequence[Ask], reverse: _Reverse | None, *, back: bool
     ) -> list[Answer]:
+        logs = (pair.source or UNKNOWN_LOG, pair.target) if back else (pair.target, pair.source)
         try:
-            found = self._positions(pair, [it.offset for it in asks], reverse, back=back)
+            found = places([it.offset for it in asks], self._maps(pair, reverse, back=back), *logs)
         except UnreadableMap as error:
             unreadable = Impossible(pair.source_topic, pair.topic, Reason.MAP_UNREADABLE, error.message)
             return [_refused(it, unreadable, back=back) for it in asks]
-        return [
-            self._answer(pair, ask, position, back=back) for ask, position in zip(asks, found, strict=True)
-        ]
+        return [self._answer(pair, ask, place, back=back) for ask, place in zip(asks, found, strict=True)]
 
-    def _positions(
-        self, pair: Pair, offsets: Sequence[int], reverse: _Reverse | None, *, back: bool
-    ) -> list[Position | None]:
+    def _maps(self, pair: Pair, reverse: _Reverse | None, *, back: bool) -> PartitionMaps:
         life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
-        packed, gaps = self._packed.get(life), _in(self._lost, life)
+        their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
+        ours, theirs, their_gaps = self._packed.seen(life), None, []
         names = pair.source_topic, pair.topic, pair.remote_topic_id
-        both_ways = reverse is not None and reverse.known.concerns(*names)
-        if reverse is not None and both_ways and pair.source is not None:
-            their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
-            theirs, nothing = reverse.known.maps.get(their_life), PackedMap.of({})
-            if back and pair.same_name:
-                their_gaps = _in(reverse.lost, their_life)
-                return positions_both_ways(
-                    theirs, packed or nothing, offsets, pair.source, their_gaps, pair.target
-                )
-            if back:
-                alone = self._back(pair, offsets)
-                here = pair.source, pair.target
-                return before_the_end_of(theirs or nothing, packed, offsets, *here, alone)
-            return positions_both_ways(
-                packed,
-                theirs or nothing,
-                offsets,
-                pair.target,
-                gaps,
-                pair.source,
-                reverse_stands=not pair.same_name,
-            )
-        if back:
-            return self._back(pair, offsets)
-        return positions(packed, offsets, pair.target, gaps, pair.source)
-
-    def _back(self, pair: Pair, offsets: Sequence[int]) -> list[Position | None]:
-        """Translate back by this flow's map alone."""
-        life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
-        source = pair.source or PartitionOffsets(0, 1 << 62, 1 << 62)
-        known, gaps = life in self._begun_empty, _in(self._lost, life)
-        return positions_back(self._packed.get(life), offsets, source, pair.target, gaps, begun_empty=known)
+        if reverse is not None and reverse.known.concerns(*names) and pair.source is not None:
+            theirs = reverse.known.maps.seen(their_life) or NOTHING
+            their_gaps = _in(reverse.lost, their_life)
+        gaps = _in(self._lost, life)
+        if not back:
+            return PartitionMaps(ours, theirs, gaps, lent=not pair.same_name)
+        if theirs is not None and pair.same_name:
+            return PartitionMaps(theirs, ours or NOTHING, their_gaps)
+        return PartitionMaps(theirs, ours, gaps, back=True, begun_empty=life in self._begun_empty)
 
     def _may_be_both_ways(self, pair: Pair) -> bool:
         """Say whether records of the target may lie in the topic too: both names are one, or some came home."""
         return pair.same_name or self._ledger.came_home
 
-    def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:
-        base = Answer(
-            ask.group,
-            pair.topic,
-            pair.source_topic,
-            pair.partition,
-            None if back else ask.offset,
-            ask.offset if back else None,
-        )
-        if position is None:
-            return self._by_syncs(pair, base) if not back else _unmapped(base)
-        reason, message = _remark(pair, ask, position, back=back)
+    def _answer(self, pair: Pair, ask: Ask, place: Place, *, back: bool) -> Answer:
+        upstream, downstream = (place.offset, ask.offset) if back else (ask.offset, place.offset)
+        base = Answer(ask.group, pair.topic, pair.source_topic, pair.partition, upstream, downstream)
+        if place.offset is None:
+            base = replace(base, reason=Reason.NOT_MAPPED, message=place.why)
+            return base if back else self._by_syncs(pair, base)
         # Only the source could say whether a reverse flow copies; the target's own records may count, too.
         unknown = self._may_be_both_ways(pair) and not self.source_reachable
+        reason, message = _remark(pair, ask, place, back=back)
         if unknown:
             reason, message = Reason.REVERSE_UNKNOWN, self._reverse_unknown(pair)
         return replace(
             base,
-            upstream_offset=position.offset if back else base.upstream_offset,
-            downstream_offset=base.downstream_offset if back else position.offset,
-            exact=position.exact and not unknown,
-            ahead=position.ahead,
-            again=None if unknown else position.max_duplicates,
-            missing=position.missing,
+            exact=place.exact and not unknown,
+            ahead=place.ahead,
+            again=None if unknown else place.again,
+            missing=place.skipped,
             basis=Basis.MAP,
             reason=reason,
             message=message,
@@ -229,11 +193,12 @@ class FlowTranslator:
         upstream = base.upstream_offset or 0
         known = self._syncs.translate(pair.source_topic, pair.partition, upstream).offset
         if known is None or known > pair.target.end:
-            return _unmapped(base)
+            return base
         return replace(
             base,
             downstream_offset=max(known, pair.target.log_start),
             basis=Basis.OFFSET_SYNCS,
+            reason=Reason.NONE,
             message="by MM2's offset-syncs: not later than right, and maybe much earlier",
         )
 
@@ -277,28 +242,19 @@ def _refused(ask: Ask, why: Impossible, *, back: bool) -> Answer:
     )
 
 
-def _unmapped(base: Answer) -> Answer:
-    return replace(
-        base,
-        reason=Reason.NOT_MAPPED,
-        message=f"nobody knows what became of {base.source_topic}-{base.partition} there: it lies outside of the"
-        " offset map",
-    )
-
-
-def _remark(pair: Pair, ask: Ask, position: Position, *, back: bool) -> tuple[Reason, str]:
+def _remark(pair: Pair, ask: Ask, place: Place, *, back: bool) -> tuple[Reason, str]:
     log = pair.target if back else pair.source
-    if position.missing:
+    if place.skipped:
         return (
             Reason.MISSING_THERE,
-            f"{position.missing} unread record(s) at most are not there: expired on that side, or never copied",
+            f"{place.skipped} unread record(s) at most are not there: expired on that side, or never copied",
         )
     if log is not None and ask.offset < log.log_start:
         return (
             Reason.BEFORE_BEGINNING,
             f"{ask.topic}-{ask.partition} begins at {log.log_start}: a reader would be reset",
         )
-    if position.ahead:
+    if place.ahead:
         return Reason.NOT_COPIED_YET, "beyond the copy: goes on at its end"
     return Reason.NONE, ""
 

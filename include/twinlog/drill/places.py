@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -12,9 +11,11 @@ from twinlog.drill.judge import Known
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups import checkpoints
+from twinlog.groups.maps import NO_MAPS, PartitionMaps
 from twinlog.groups.report import GroupPartitionRow, SyncReason
-from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
+from twinlog.groups.view import GroupPositions, look, read_positions
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.offsets.offset_map import OffsetMap
 from twinlog.recovery.steps.planned import misplaced, placing
 from twinlog.recovery.steps.source_dead import Placing, read_placings
 from twinlog.state.ledger import Ledger, read_ledger
@@ -43,13 +44,6 @@ class Place:
         return TopicPartition(self.topic, self.remote.partition)
 
 
-class Both(NamedTuple):
-    """The maps of one partition: of this flow, and of the reverse flow if the target has records of its own there."""
-
-    forward: PackedMap | None
-    reverse: PackedMap | None
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """The groups and maps of one moment.
@@ -61,23 +55,23 @@ class View:
     places: tuple[Place, ...]
     positions: GroupPositions | None
     untold: Mapping[str, str]
-    maps: Mapping[TopicPartition, Both]
+    maps: Mapping[TopicPartition, PartitionMaps]
     _opened: dict[TopicPartition, Known] = field(default_factory=dict)
 
     def known(self, remote: TopicPartition) -> Known:
         """Return what the maps know of a copy."""
         if remote not in self._opened:
-            both = self.maps.get(remote, Both(None, None))
-            self._opened[remote] = Known.of(
-                both.forward.open() if both.forward is not None else None,
-                both.reverse.open() if both.reverse is not None else None,
-            )
+            maps = self.maps.get(remote, NO_MAPS)
+            self._opened[remote] = Known.of(_opened(maps.onward), _opened(maps.homeward))
         return self._opened[remote]
 
     def only_copies(self, remote: TopicPartition) -> bool:
         """Say whether all records of a partition of the target come from the source."""
-        both = self.maps.get(remote)
-        return both is not None and both.reverse is None
+        return remote in self.maps and self.maps[remote].homeward is None
+
+
+def _opened(known: PackedMap | UnreadableMap | None) -> OffsetMap | None:
+    return known.open() if isinstance(known, PackedMap) else None
 
 
 def view(flow: FlowSettings, clusters: Clusters, positions: GroupPositions | None = None) -> View:
@@ -98,7 +92,8 @@ def _by_source(flow: FlowSettings, clusters: Clusters, known: GroupPositions | N
     seen = look(FlowSnapshot(flow, clusters), positions)
     rows = checkpoints.preview(flow, seen).rows
     untold = {it.group: it.reason for it in seen.uncovered}
-    return View(tuple(map(_of_row, rows)), positions, untold, _maps_of(seen))
+    maps = {it.remote: it.maps for it in seen.routes.values()}
+    return View(tuple(map(_of_row, rows)), positions, untold, maps)
 
 
 def _of_row(row: GroupPartitionRow) -> Place:
@@ -116,18 +111,6 @@ def _of_row(row: GroupPartitionRow) -> Place:
     return Place(row.group, row.topic, remote, row.upstream_offset, offset, row.ahead)
 
 
-def _maps_of(seen: GroupView) -> Mapping[TopicPartition, Both]:
-    found = {}
-    for route in seen.routes.values():
-        packed, reverse = _readable(route.packed), _readable(route.reverse)
-        found[route.remote] = Both(None, packed) if route.back else Both(packed, reverse)
-    return found
-
-
-def _readable(packed: PackedMap | UnreadableMap | None) -> PackedMap | None:
-    return packed if isinstance(packed, PackedMap) else None
-
-
 def _by_target(flow: FlowSettings, clusters: Clusters) -> View:
     ledger = read_ledger(flow, clusters.target)
     placings = [it for it in read_placings(flow, clusters.target, ledger) if not it.gone]
@@ -136,7 +119,7 @@ def _by_target(flow: FlowSettings, clusters: Clusters) -> View:
         tuple(map(_of_placing, placings)),
         None,
         {},
-        {it.key.topic_partition: Both(_map_of(ledger, maps, it), None) for it in placings},
+        {it.key.topic_partition: PartitionMaps(_map_of(ledger, maps, it)) for it in placings},
     )
 
 
@@ -152,7 +135,7 @@ def _of_placing(it: Placing) -> Place:
     )
 
 
-def _map_of(ledger: Ledger, maps: Maps[PackedMap], it: Placing) -> PackedMap | None:
+def _map_of(ledger: Ledger, maps: Maps[PackedMap], it: Placing) -> PackedMap | UnreadableMap | None:
     life = ledger.incarnations.get(it.topic)
     topic_id = life.topic_id if life is not None else ""
-    return _readable(maps.seen(SourceIncarnation(it.topic, topic_id, it.key.partition)))
+    return maps.seen(SourceIncarnation(it.topic, topic_id, it.key.partition))

@@ -18,7 +18,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
-from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, make_plan, row_order, without
+from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, make_plan, without
 from twinlog.groups.report import (
     CheckpointAge,
     CheckpointsResult,
@@ -52,8 +52,7 @@ def run(
     if dry_run:
         return preview(flow, seen)
     plan = make_plan(flow, seen)
-    others = _not_as_seen(clusters.target, seen, plan)
-    plan = _refusals_told(without(plan, seen, others), others)
+    plan = without(plan, seen, _not_as_seen(clusters.target, seen, plan))
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
@@ -79,7 +78,7 @@ def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapp
     comparison in a commit does not detect this. A deleted topic's positions are forgotten, so a group that had no
     position looks like one that lost it.
     """
-    due = {it.standing.remote.topic for it in plan.decided if it.writes or it.checkpoint is not None}
+    due = {it.key.topic for it in plan.decided if it.writes or it.checkpoint is not None}
     known = {it.remote.topic: it.remote_id for it in seen.routes.values() if it.remote.topic in due}
     if not known:
         return {}
@@ -90,24 +89,13 @@ def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapp
     return {**dict.fromkeys(others), **refused}
 
 
-def _refusals_told(plan: CheckpointPlan, others: Mapping[str, TwinlogError | None]) -> CheckpointPlan:
-    """Give the rows of copies that the target does not show its refusal: they are not known to be made anew."""
-    stopped = tuple(
-        replace(row, reason=SyncReason.REFUSED, text=str(error))
-        if row.reason is SyncReason.RECREATED and (error := others.get(row.remote_topic)) is not None
-        else row
-        for row in plan.stopped
-    )
-    return replace(plan, stopped=stopped)
-
-
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:
     """Commit the decided positions; return the verdicts on those that the target refused."""
     changes: defaultdict[str, dict[TopicPartition, OffsetChange]] = defaultdict(dict)
     for it in decided:
         if it.verdict.write is not None:
             there = it.standing.there
-            changes[it.standing.group][it.standing.remote] = OffsetChange(
+            changes[it.key.group][it.key.topic_partition] = OffsetChange(
                 it.verdict.write, there.offset if there is not None else None, it.standing.committed.metadata
             )
     return (
@@ -172,12 +160,11 @@ def _result(
     synced: frozenset[GroupPartition],
     deleted: Deleted,
 ) -> CheckpointsResult:
-    every = sorted((*rows, *plan.stopped), key=row_order)
     return CheckpointsResult(
         flow=flow.name,
         at_ms=seen.at_ms,
-        groups=len({row.group for row in every}),
-        rows=tuple(every),
+        groups=len({row.group for row in rows}),
+        rows=tuple(rows),
         uncovered=tuple(sorted(seen.uncovered, key=lambda it: it.group)),
         ages=tuple(_ages(seen, plan)),
         checkpoints=written,

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import GroupPartition, GroupState
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.errors import TwinlogError
+from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
-from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.groups.translate import (
-    Position,
-    before_the_end_of,
-    positions,
-    positions_back,
-    positions_both_ways,
-)
+from twinlog.grouped import grouped
+from twinlog.groups.place import Place, places
+from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.verdict import (
     GroupStanding,
     PositionVerdict,
@@ -25,8 +20,8 @@ from twinlog.groups.verdict import (
     checkpoint_of,
     judge,
     row_of,
-    stopped_row,
     too_long,
+    wrong,
 )
 from twinlog.groups.view import GroupView, Route
 from twinlog.kafka_types import TopicPartition
@@ -41,7 +36,7 @@ class Decided:
     standing: GroupStanding
     verdict: PositionVerdict
     row: GroupPartitionRow
-    checkpoint: Checkpoint | None
+    checkpoint: Checkpoint | None = None
 
     @property
     def writes(self) -> bool:
@@ -51,7 +46,7 @@ class Decided:
     @property
     def key(self) -> GroupPartition:
         """The group and the partition on the target."""
-        return GroupPartition(self.standing.group, *self.standing.remote)
+        return self.standing.key
 
     @property
     def takes_ours_back(self) -> bool:
@@ -67,40 +62,25 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
-    """All decisions, the positions that cannot be translated now, and checkpoints of groups that are gone."""
+    """All decisions, and checkpoints of groups that are gone."""
 
     decided: tuple[Decided, ...]
-    stopped: tuple[GroupPartitionRow, ...]
     ended: tuple[GroupPartition, ...]
 
 
 def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
     """Decide about every position. Pure."""
-    by_partition: defaultdict[TopicPartition, list[str]] = defaultdict(list)
-    for group, offsets in seen.committed.items():
-        for partition in offsets:
-            if partition in seen.routes:
-                by_partition[partition].append(group)
-    decided: list[Decided] = []
-    stopped = [
-        _stopped(seen, group, partition, SyncReason.NOT_COPIED, seen.unread[partition].why)
+    partitions = grouped(
+        (partition, group)
         for group, offsets in seen.committed.items()
         for partition in offsets
-        if partition in seen.unread
-    ]
-    for partition, groups in by_partition.items():
-        why, text = SyncReason.NOT_COPIED, seen.routes[partition].trouble
-        if not text:
-            try:
-                decided += [*_of_partition(flow, seen, partition, groups)]
-            except UnreadableMap as error:
-                why, text = SyncReason.MAP_UNREADABLE, error.message
-        stopped += [_stopped(seen, group, partition, why, text) for group in groups] if text else []
-    return CheckpointPlan(
-        tuple(sorted(decided, key=lambda each: row_order(each.row))),
-        tuple(sorted(stopped, key=row_order)),
-        tuple(sorted(_ended(seen))),
+        if partition in seen.routes
     )
+    decided = [
+        it for partition, groups in partitions.items() for it in _of_partition(flow, seen, partition, groups)
+    ]
+    decided.sort(key=lambda it: (it.row.group, it.row.topic, it.row.partition))
+    return CheckpointPlan(tuple(decided), tuple(sorted(_ended(seen))))
 
 
 def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> CheckpointPlan:
@@ -118,26 +98,24 @@ def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> 
     )
 
 
-def without(plan: CheckpointPlan, seen: GroupView, made_anew: Collection[str]) -> CheckpointPlan:
-    """Leave out decisions about copies that do not exist any more: their offsets are of another log. Pure."""
-    kept = tuple(it for it in plan.decided if it.standing.remote.topic not in made_anew)
-    stopped = [
-        _stopped(
-            seen,
-            it.standing.group,
-            TopicPartition(it.standing.topic, it.standing.remote.partition),
-            SyncReason.RECREATED,
-            f"{it.standing.remote.topic} was deleted or recreated just now; the next cycle looks again",
-        )
+def without(
+    plan: CheckpointPlan, seen: GroupView, others: Mapping[str, TwinlogError | None]
+) -> CheckpointPlan:
+    """Decide nothing about copies that are others now, or that the target does not show any more (with why). Pure."""
+    decided = tuple(
+        _stopped(it.standing, _gone(it.key.topic, others[it.key.topic]), seen.at_ms)
+        if it.key.topic in others
+        else it
         for it in plan.decided
-        if it.standing.remote.topic in made_anew
-    ]
-    return replace(plan, decided=kept, stopped=tuple(sorted((*plan.stopped, *stopped), key=row_order)))
+    )
+    return replace(plan, decided=decided)
 
 
-def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
-    """Return the sort key of a report row."""
-    return row.group, row.topic, row.partition
+def _gone(copy: str, refusal: TwinlogError | None) -> PositionVerdict:
+    if refusal is not None:
+        return wrong(SyncReason.REFUSED, str(refusal))
+    text = f"{copy} was deleted or recreated just now; the next cycle looks again"
+    return wrong(SyncReason.RECREATED, text)
 
 
 def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
@@ -153,67 +131,55 @@ def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
 
 def _of_partition(
     flow: FlowSettings, seen: GroupView, partition: TopicPartition, groups: Sequence[str]
-) -> Iterator[Decided]:
+) -> Iterable[Decided]:
     """Decide about all groups of one partition: its map is opened once."""
-    route = seen.routes[partition]
-    committed = [seen.committed[group][partition].offset for group in groups]
-    sync = sync_switch(flow, seen)
-    repeat_ms = flow.refresh_groups_interval_seconds * 1000
-    for group, position in zip(groups, _positions(route, committed), strict=True):
-        standing = _standing(flow, seen, group, partition, position)
-        verdict = _refused_there(seen, group) or judge(standing, sync)
-        checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
-        if checkpoint is not None and (refused := too_long(checkpoint)) is not None:
-            verdict, checkpoint = refused, None
-        if group in seen.positions.there.refused and sync.on and _rewinds(standing, checkpoint):
-            checkpoint = None  # as in `after_commits`: it is not known now whether the position there is ours
-        again, skipped = _again(route, standing, verdict), _skipped(route, standing, verdict)
-        row = row_of(standing, verdict, again, seen.at_ms, skipped)
-        yield Decided(standing, verdict, row, checkpoint)
+    standings = [_standing(flow, seen, group, partition) for group in groups]
+    trouble = seen.routes[partition].trouble
+    stopped = wrong(SyncReason.NOT_COPIED, trouble) if trouble else None
+    if stopped is None:
+        try:
+            return [_decided(flow, seen, it) for it in _placed(seen.routes[partition], standings)]
+        except UnreadableMap as error:
+            stopped = wrong(SyncReason.MAP_UNREADABLE, error.message)
+    return [_stopped(it, stopped, seen.at_ms) for it in standings]
 
 
-def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
+def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupStanding]:
     if route.target is None:
-        return [None for _ in committed]
-    packed, reverse = _usable(route.packed), _usable(route.reverse)
-    if route.back:
-        home, known = _usable(route.home), route.begun_empty
-        back = positions_back(packed, committed, route.target, route.source, route.gaps, begun_empty=known)
-        if home is None:
-            return back
-        return before_the_end_of(home, packed, committed, route.target, route.source, back)
-    if reverse is not None:
-        return positions_both_ways(
-            packed,
-            reverse,
-            committed,
-            route.target,
-            route.gaps,
-            route.source,
-            reverse_stands=route.reverse_stands,
-        )
-    return positions(packed, committed, route.target, route.gaps, route.source)
+        return standings
+    committed = [it.committed.offset for it in standings]
+    found = places(committed, route.maps, route.target, route.source)
+    return (replace(it, place=place) for it, place in zip(standings, found, strict=True))
 
 
-def _usable(known: PackedMap | UnreadableMap | None) -> PackedMap | None:
-    if isinstance(known, UnreadableMap):
-        raise known
-    return known
+def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding) -> Decided:
+    sync, group = sync_switch(flow, seen), standing.key.group
+    refusal = seen.positions.there.refused.get(group)
+    verdict = judge(standing, sync) if refusal is None else wrong(SyncReason.REFUSED, str(refusal))
+    repeat_ms = flow.refresh_groups_interval_seconds * 1000
+    checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
+    if checkpoint is not None and (refused := too_long(checkpoint)) is not None:
+        verdict, checkpoint = refused, None
+    if refusal is not None and sync.on and _rewinds(standing, checkpoint):
+        checkpoint = None  # as in `after_commits`: it is not known now whether the position there is ours
+    return Decided(standing, verdict, row_of(standing, verdict, seen.at_ms), checkpoint)
 
 
-def _standing(
-    flow: FlowSettings, seen: GroupView, group: str, partition: TopicPartition, position: Position | None
-) -> GroupStanding:
+def _stopped(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> Decided:
+    """Decide about a position that cannot be translated for now."""
+    standing = replace(standing, place=Place(None, why=verdict.text))
+    return Decided(standing, verdict, row_of(standing, verdict, at_ms))
+
+
+def _standing(flow: FlowSettings, seen: GroupView, group: str, partition: TopicPartition) -> GroupStanding:
     route = seen.routes[partition]
     listed = seen.positions.states.get(group)
     return GroupStanding(
-        group=group,
+        key=GroupPartition(group, *route.remote),
         topic=partition.topic,
-        remote=route.remote,
+        route=route,
         committed=seen.committed[group][partition],
-        source=route.source,
-        target=route.target,
-        position=position,
+        place=Place(None),
         there=seen.positions.there.found.get(group, {}).get(route.remote),
         there_state=listed.state if listed is not None else GroupState.DEAD,
         last=_last(seen, group, partition, route.remote),
@@ -247,11 +213,6 @@ def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicP
     )
 
 
-def _refused_there(seen: GroupView, group: str) -> PositionVerdict | None:
-    error = seen.positions.there.refused.get(group)
-    return None if error is None else PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
-
-
 def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:
     """Say whether a checkpoint lies before the last one, while policy may rewind the position there as well."""
     return (
@@ -262,54 +223,12 @@ def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:
     )
 
 
-def _again(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int | None:
-    """Count mapped records the group would read again; None if it has no position there, or no translation."""
-    there = (
-        verdict.write
-        if verdict.write is not None
-        else (standing.there.offset if standing.there is not None else None)
-    )
-    if there is None or standing.position is None:
-        return None
-    return _mapped(route, there, standing.position.offset)
-
-
-def _skipped(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int:
-    """Count mapped records the group would not read: from its translation to its later position on the target.
-
-    Records are counted also if that position is to be rewound: it stays until the commit.
-    """
-    beyond = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND, SyncReason.WRITTEN}
-    if not beyond or standing.there is None or standing.position is None:
-        return 0
-    return _mapped(route, standing.position.offset, standing.there.offset)
-
-
-def _mapped(route: Route, start: int, end: int) -> int:
-    """Count mapped records at offsets [start, end) of the partition on the target."""
-    packed = _usable(route.packed)
-    if start >= end or packed is None:
-        return 0
-    count = packed.upstream_records_between if route.back else packed.records_between
-    return count(start, end)
-
-
-def _stopped(
-    seen: GroupView, group: str, partition: TopicPartition, reason: SyncReason, text: str
-) -> GroupPartitionRow:
-    known = seen.unread[partition] if partition in seen.unread else seen.routes[partition]
-    remote = known.remote
-    there = seen.positions.there.found.get(group, {}).get(remote)
-    committed = seen.committed[group][partition]
-    return stopped_row(group, partition.topic, remote, committed, there, reason, text, seen.at_ms)
-
-
 def _ended(seen: GroupView) -> Iterator[GroupPartition]:
     """Yield checkpoints of groups that are gone, and of partitions that a group has left while it reads others.
 
     A topic that has vanished from the source keeps its checkpoints: that may be the disaster they are for.
     """
-    sources = {route.remote: it for it, route in seen.routes.items()}
+    sources = {route.remote: it for it, route in seen.routes.items() if route.source is not None}
     for key in seen.checkpoints:
         left = key.topic_partition in sources and sources[key.topic_partition] not in seen.committed.get(
             key.group, {}

@@ -7,35 +7,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.groups import CommittedOffset, GroupState
+from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.records import Checkpoint
+from twinlog.groups.place import Place
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.groups.translate import Position
-from twinlog.kafka_types import TopicPartition
+from twinlog.groups.view import Route
 from twinlog.state.mm2_topics import DatedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
-    """One group's position in one partition, as both clusters have it.
+    """One group's position in one partition of the source, as both clusters have it.
 
-    - `source` and `target` are the partition's logs (`target` None: there is none).
-    - `position` is the translation of `committed` (None: unknown).
+    - `place` is where `committed` lies on the target, by the maps of `route`.
     - `there` is what is committed on the target.
     - `last` is the last checkpoint about this incarnation of topic and copy.
     - `kept` says that a rebuild keeps the group's position, and has not restored it yet.
     """
 
-    group: str
+    key: GroupPartition
     topic: str
-    remote: TopicPartition
+    route: Route
     committed: CommittedOffset
-    source: PartitionOffsets
-    target: PartitionOffsets | None
-    position: Position | None
+    place: Place
     there: CommittedOffset | None
     there_state: GroupState
     last: DatedCheckpoint | None
@@ -51,6 +48,11 @@ class GroupStanding:
         """
         last = self.last.checkpoint.downstream_offset if self.last is not None else None
         return self.there is not None and self.there.offset == last
+
+    @property
+    def beyond_source(self) -> bool:
+        """Say whether the position lies behind the source's end."""
+        return self.route.source is not None and self.committed.offset > self.route.source.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +75,22 @@ class SyncSwitch:
 
 def judge(standing: GroupStanding, sync: SyncSwitch) -> PositionVerdict:
     """Decide about one position."""
-    return _impossible(standing) or _possible(
-        standing, standing.position or Position(0, exact=False, ahead=False), sync
-    )
+    committed, remote, source = standing.committed.offset, standing.key, standing.route.source
+    if standing.beyond_source and source is not None:
+        text = f"committed {committed}, beyond the source's end {source.end}: recreated, or truncated"
+        return wrong(SyncReason.INVALID_OFFSET, text)
+    if standing.route.target is None:
+        return wrong(SyncReason.NO_TOPIC, f"{remote.topic}-{remote.partition} does not exist")
+    if standing.place.offset is None:
+        return wrong(SyncReason.NOT_MAPPED, standing.place.why)
+    return _possible(standing, standing.place.offset, standing.route.target, sync)
 
 
-def _impossible(standing: GroupStanding) -> PositionVerdict | None:
-    """Return why there is no position to write, None if there is one."""
-    if standing.committed.offset > standing.source.end:
-        committed, end = standing.committed.offset, standing.source.end
-        text = f"committed {committed}, beyond the source's end {end}: recreated, or truncated"
-        return _wrong(SyncReason.INVALID_OFFSET, text)
-    if standing.target is None:
-        return _wrong(
-            SyncReason.NO_TOPIC, f"{standing.remote.topic}-{standing.remote.partition} does not exist"
-        )
-    if standing.position is None:
-        text = f"nothing is known of upstream offset {standing.committed.offset} and what lies before it"
-        return _wrong(SyncReason.NOT_MAPPED, text)
-    return None
-
-
-def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> PositionVerdict:
+def _possible(
+    standing: GroupStanding, offset: int, log: PartitionOffsets, sync: SyncSwitch
+) -> PositionVerdict:
     there = standing.there.offset if standing.there is not None else None
-    if there == position.offset:
+    if there == offset:
         return PositionVerdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
     if standing.there_state.active:
         return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
@@ -106,25 +100,25 @@ def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> 
         return _leave(
             SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"
         )
-    if there is not None and there > position.offset:
-        return _when_before(standing, position, there, sync)
+    if there is not None and there > offset:
+        return _when_before(standing, offset, there, log, sync)
     if not sync.on:
         return _leave(SyncReason.SYNC_DISABLED, sync.why_not)
-    return _written(position.offset, "moved on" if there is not None else "set for the first time")
+    return _written(offset, "moved on" if there is not None else "set for the first time")
 
 
 def _when_before(
-    standing: GroupStanding, position: Position, there: int, sync: SyncSwitch
+    standing: GroupStanding, offset: int, there: int, log: PartitionOffsets, sync: SyncSwitch
 ) -> PositionVerdict:
     """Decide if the translation lies before the position there: that is a rewind, which only a policy allows."""
     rewinds = standing.policy is GroupSyncPolicy.FORCE or (
         standing.policy is GroupSyncPolicy.FOLLOW and standing.ours
     )
     if rewinds and sync.on:
-        return _written(position.offset, f"taken back from {there} ({standing.policy})")
-    if standing.target is not None and there > standing.target.end:
-        text = f"its position {there} lies beyond the target's end {standing.target.end}; policy force would correct it"
-        return _wrong(SyncReason.BEYOND_END, text)
+        return _written(offset, f"taken back from {there} ({standing.policy})")
+    if there > log.end:
+        text = f"its position {there} lies beyond the target's end {log.end}; policy force would correct it"
+        return wrong(SyncReason.BEYOND_END, text)
     if standing.ours:
         return _leave(
             SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
@@ -142,7 +136,8 @@ def _leave(reason: SyncReason, text: str) -> PositionVerdict:
     return PositionVerdict(SyncState.INTENTIONALLY_NOT, reason, text)
 
 
-def _wrong(reason: SyncReason, text: str) -> PositionVerdict:
+def wrong(reason: SyncReason, text: str) -> PositionVerdict:
+    """Return the decision that something must be done, and nothing can be written."""
     return PositionVerdict(SyncState.WRONGLY_NOT, reason, text)
 
 
@@ -154,20 +149,11 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     beyond the target's end is corrected. One that still holds is repeated after `repeat_ms`, so that its age shows
     when the group was last looked at.
     """
-    if (
-        standing.position is None
-        or standing.target is None
-        or standing.committed.offset > standing.source.end
-    ):
+    offset, log = standing.place.offset, standing.route.target
+    if offset is None or log is None or standing.beyond_source:
         return None
-    due = Checkpoint(
-        standing.group,
-        standing.remote.topic,
-        standing.remote.partition,
-        standing.committed.offset,
-        standing.position.offset,
-        standing.committed.metadata,
-    )
+    committed = standing.committed
+    due = Checkpoint(*standing.key, committed.offset, offset, committed.metadata)
     if standing.last is None:
         return due
     last = standing.last.checkpoint
@@ -175,11 +161,12 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     moved = due.downstream_offset > last.downstream_offset
     holds = due.downstream_offset == last.downstream_offset
     old = now_ms - standing.last.at_ms >= repeat_ms
-    wrong = last.downstream_offset > standing.target.end
+    wrong = last.downstream_offset > log.end
     return due if rewound or moved or wrong or (holds and old) else None
 
 
 _SKIPS = "; {} record(s) that it has not read on the source lie before its position there: it would skip them"
+_BEYOND = {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND, SyncReason.WRITTEN}
 _MISSING_THERE = "; at most {} unread record(s) are not on the target: expired there, or never copied"
 
 
@@ -191,68 +178,42 @@ def too_long(checkpoint: Checkpoint) -> PositionVerdict | None:
     except FormatError:
         size = len(checkpoint.metadata.encode())
         text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
-        return _wrong(SyncReason.METADATA_TOO_LONG, text)
+        return wrong(SyncReason.METADATA_TOO_LONG, text)
     return None
 
 
-def row_of(
-    standing: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int, skipped: int = 0
-) -> GroupPartitionRow:
-    """Make the row of the report.
+def row_of(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> GroupPartitionRow:
+    """Make the row of the report.  Raises UnreadableMap.
 
-    `again` counts mapped records from the position there to the translation; `skipped` counts those from the
-    translation to a position beyond it.
+    Read again are the mapped records from the position there to the place, and what the place itself repeats; skipped
+    are those from the place to a position beyond it, also if that is to be rewound: it stays until the commit.
     """
-    position = standing.position
-    missing = position.missing if position is not None else 0
+    place, there = standing.place, standing.there.offset if standing.there is not None else None
+    starts = verdict.write if verdict.write is not None else there
+    again, skipped = None, 0
+    if place.offset is not None and starts is not None:
+        again = standing.route.maps.records_between(starts, place.offset) + place.again
+    if place.offset is not None and there is not None and verdict.reason in _BEYOND:
+        skipped = standing.route.maps.records_between(place.offset, there)
     skips = skipped if verdict.write is None else 0
     text = verdict.text + (_SKIPS.format(skips) if skips else "")
     return GroupPartitionRow(
-        group=standing.group,
+        group=standing.key.group,
         topic=standing.topic,
-        remote_topic=standing.remote.topic,
-        partition=standing.remote.partition,
+        remote_topic=standing.key.topic,
+        partition=standing.key.partition,
         upstream_offset=standing.committed.offset,
-        downstream_offset=position.offset if position is not None else None,
-        exact=position is not None and position.exact and not skips,
-        ahead=position is not None and position.ahead,
-        committed_there=standing.there.offset if standing.there is not None else None,
+        downstream_offset=place.offset,
+        exact=place.exact and not skips,
+        ahead=place.ahead,
+        committed_there=there,
         state=verdict.state,
         reason=verdict.reason,
-        text=text + (_MISSING_THERE.format(missing) if missing else ""),
-        expected_duplicates=None if again is None or position is None else again + position.max_duplicates,
+        text=text + (_MISSING_THERE.format(place.skipped) if place.skipped else ""),
+        expected_duplicates=again,
         at_ms=at_ms,
         records_skipped=skipped,
-        records_missing=missing,
-    )
-
-
-def stopped_row(
-    group: str,
-    topic: str,
-    remote: TopicPartition,
-    committed: CommittedOffset,
-    there: CommittedOffset | None,
-    reason: SyncReason,
-    text: str,
-    at_ms: int,
-) -> GroupPartitionRow:
-    """Make the row of a position that cannot be translated for now; `there` is the one on the target."""
-    return GroupPartitionRow(
-        group=group,
-        topic=topic,
-        remote_topic=remote.topic,
-        partition=remote.partition,
-        upstream_offset=committed.offset,
-        downstream_offset=None,
-        exact=False,
-        ahead=False,
-        committed_there=there.offset if there is not None else None,
-        state=SyncState.WRONGLY_NOT,
-        reason=reason,
-        text=text,
-        expected_duplicates=None,
-        at_ms=at_ms,
+        records_missing=place.skipped,
     )
 
 

@@ -12,8 +12,8 @@ from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.groups.maps import NO_MAPS, NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.report import UncoveredGroup
-from twinlog.groups.translate import begun_empty, never_copied
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.selection import LONGEST_NAME
@@ -32,40 +32,19 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way of one partition of the source to the target, and the map to translate by.
+    """The way of one partition of the source to the target, by `maps`.
 
-    - `back` is set for a topic that is itself a copy from the target (`B.t` on A is `t` on B). Then the map is that of
-      the flow which copied it, read backwards.
-    - `reverse` is the map of the reverse flow if the topic is copied both ways. `reverse_stands` says that it copies
-      only on a way home: behind its map nothing else came from there.
-    - `home`, for a topic that goes `back`, is the map of the flow that brought records home from it.
-    - Either map may instead be the reason why it cannot be read.
-    - `gaps` are offsets that are in no copy, by the ledger of the flow that has the map.
-    - `begun_empty`, for a partition that goes `back`, says that its copy held no record at its beginning.
+    - `source` is None if its offsets cannot be read, `target` if there is no such partition.
     - `trouble` says why positions cannot be translated.
     - `remote_id` is the topic's incarnation on the target, "" if unknown.
     """
 
     remote: TopicPartition
-    source: PartitionOffsets
+    source: PartitionOffsets | None
     target: PartitionOffsets | None
-    packed: PackedMap | UnreadableMap | None
-    gaps: tuple[tuple[int, int], ...] = ()
-    back: bool = False
-    reverse: PackedMap | UnreadableMap | None = None
+    maps: PartitionMaps = NO_MAPS
     trouble: str = ""
     remote_id: str = ""
-    begun_empty: bool = False
-    reverse_stands: bool = False
-    home: PackedMap | UnreadableMap | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A partition that the flow replicates and whose offsets could not be read, and why."""
-
-    remote: TopicPartition
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +67,13 @@ class GroupView:
     """The flow's groups.
 
     `held` says why a failover of the flow in the other direction keeps this one standing by, "" if none does. `routes`
-    has the partitions on the target to which the positions go. `unread` has the
-    partitions whose offsets cannot be read now. `checkpoints` is the topic's content; `gone` are groups in it that no
-    longer exist on the source.
+    has the partitions on the target to which the positions go. `checkpoints` is the topic's content; `gone` are groups
+    in it that no longer exist on the source.
     """
 
     positions: GroupPositions
     uncovered: tuple[UncoveredGroup, ...]
     routes: Mapping[TopicPartition, Route]
-    unread: Mapping[TopicPartition, Unread]
     checkpoints: Mapping[GroupPartition, DatedCheckpoint]
     gone: frozenset[str]
     ledger: Ledger
@@ -151,7 +128,6 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
         positions=positions,
         uncovered=(*_uncovered(positions), *_refused(committed.refused), *hidden),
         routes=dict(_routes(snapshot, wanted)) if wanted else {},
-        unread=dict(_unread(flow, snapshot.discovery, wanted)) if wanted else {},
         checkpoints=checkpoints,
         gone=gone,
         ledger=ledger,
@@ -221,26 +197,23 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
         for partition in topic.partitions:
             it, life = topic.at_source(partition.partition), topic.life(partition.partition)
             if it in wanted:
-                yield (
-                    it,
-                    Route(
-                        remote=topic.at_target(partition.partition),
-                        source=partition.source,
-                        target=partition.target,
-                        packed=snapshot.maps.seen(life),
-                        gaps=tuple(gaps.get(life, ())),
-                        reverse=reverse_maps.get(it),
-                        reverse_stands=flow.homes is None and topic.topic != topic.remote_topic,
-                        trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
-                        remote_id=topic.remote.topic_id if topic.remote is not None else "",
-                    ),
+                maps = PartitionMaps(
+                    snapshot.maps.seen(life),
+                    reverse_maps.get(it),
+                    gaps.get(life, ()),
+                    lent=flow.homes is None and topic.topic != topic.remote_topic,
                 )
+                trouble = problems.get(topic.topic, "is blocked") if topic.blocked else ""
+                remote_id = topic.remote.topic_id if topic.remote is not None else ""
+                remote = topic.at_target(partition.partition)
+                yield it, Route(remote, partition.source, partition.target, maps, trouble, remote_id)
+    yield from _unread(flow, discovery, wanted)
     yield from _routes_back(flow, clusters, wanted)
 
 
 def _unread(
     flow: FlowSettings, discovery: Discovery, wanted: set[TopicPartition]
-) -> Iterator[tuple[TopicPartition, Unread]]:
+) -> Iterator[tuple[TopicPartition, Route]]:
     """Yield partitions whose topic the source would not describe, or whose offsets it did not tell."""
     codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
     problems = {it.topic: it.message for it in discovery.problems if it.code in codes}
@@ -248,7 +221,8 @@ def _unread(
     counts = {topic.topic: topic.partition_count for topic in discovery.topics}
     for it in wanted - found:
         if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
-            yield it, Unread(TopicPartition(remote_name(flow, it.topic), it.partition), problems[it.topic])
+            remote = TopicPartition(remote_name(flow, it.topic), it.partition)
+            yield it, Route(remote, None, None, trouble=problems[it.topic])
 
 
 def _reverse_maps(
@@ -269,12 +243,11 @@ def _reverse_maps(
     )
     if way is None:
         return {}
-    nothing = PackedMap.of({})
     return {
         topic.at_source(it.partition): way.maps.seen(
             SourceIncarnation(topic.remote_topic, topic.remote.topic_id if topic.remote else "", it.partition)
         )
-        or nothing
+        or NOTHING
         for topic in same
         if way.concerns(topic.topic, topic.remote_topic, topic.remote.topic_id if topic.remote else "")
         for it in topic.partitions
@@ -300,7 +273,7 @@ def _routes_back(
         return
     copies = clusters.source.describe_topics({it.topic for it in originals}).found
     way = read_reverse_state(flow, clusters, {name: it.topic_id for name, it in copies.items()})
-    maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
+    way_maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
     home = maps_home(flow, clusters, {name: described.topic_id for name, described in copies.items()})
     originals_now = clusters.target.describe_topics({it.topic for it in originals.values()}).found
@@ -310,17 +283,11 @@ def _routes_back(
         if it in here.found:
             topic_id = originals_now[original.topic].topic_id if original.topic in originals_now else ""
             life = SourceIncarnation(original.topic, topic_id, original.partition)
-            yield (
-                it,
-                Route(
-                    remote=original,
-                    source=here.found[it],
-                    target=there.found.get(original),
-                    packed=maps.seen(life),
-                    gaps=tuple(gaps.get(life, ())),
-                    back=True,
-                    remote_id=topic_id,
-                    begun_empty=life in empty,
-                    home=home.get((it, original.topic)),
-                ),
+            maps = PartitionMaps(
+                home.get((it, original.topic)),
+                way_maps.seen(life),
+                gaps.get(life, ()),
+                back=True,
+                begun_empty=life in empty,
             )
+            yield it, Route(original, here.found[it], there.found.get(original), maps, remote_id=topic_id)

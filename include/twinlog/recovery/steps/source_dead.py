@@ -14,7 +14,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import Waiver, counting
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.gate.groups import known_life, left_behind, of_this_incarnation, records_between
-from twinlog.groups.translate import never_copied, positions
+from twinlog.groups.maps import PartitionMaps, never_copied
+from twinlog.groups.place import place as place_of
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, skips, waiting
 from twinlog.recovery.steps.loss import read_loss
@@ -192,8 +193,8 @@ def _translated(
     """Translate by the present map; if that has no answer, keep the checkpoint's own."""
     if packed is None or isinstance(packed, UnreadableMap):
         return noted, False
-    position = positions(packed, [upstream], log, gaps)[0]
-    return (noted, False) if position is None else (position.offset, position.exact and not position.ahead)
+    found = place_of(upstream, PartitionMaps(packed, gaps=gaps), log)
+    return (noted, False) if found.offset is None else (found.offset, found.exact and not found.ahead)
 
 
 def shown(placings: Sequence[Placing]) -> tuple[PlacedGroup, ...]:

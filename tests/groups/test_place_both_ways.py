@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.groups.translate import Position, positions, positions_both_ways
+from twinlog.groups.maps import PartitionMaps
+from twinlog.groups.place import Place, place, places
 from twinlog.offsets.segments import Extent, MapSegment
 
 events = st.lists(st.sampled_from(["write here", "write there", "copy there", "copy back"]), max_size=40)
@@ -40,6 +41,11 @@ class World:
         return len(source)
 
 
+def positions_both_ways(onward, homeward, offsets, there, gaps=(), here=None) -> list[Place | None]:
+    found = places(offsets, PartitionMaps(onward, homeward, gaps), there, here)
+    return [None if it.offset is None else it for it in found]
+
+
 def packed(runs: list[Extent], end: int, first: int = 0) -> PackedMap:
     return PackedMap.of({first: encode_segment(MapSegment(first, end, tuple(runs)))} if end > first else {})
 
@@ -62,22 +68,19 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
     assert found is not None
     first_unread = min(unread, default=len(world.there))
     assert found.offset <= first_unread
-    (own,) = positions(
-        packed(world.runs_there, world.next_there),
-        [committed],
+    own = place(
+        committed,
+        PartitionMaps(packed(world.runs_there, world.next_there)),
         PartitionOffsets(0, len(world.there), len(world.there)),
-    ) or [None]
-    if own is not None:  # and no earlier than what is known asks for: echoes are nothing to read again
+    )
+    if own.offset is not None:  # and no earlier than what is known asks for: echoes are nothing to read again
         assert found.offset >= min(
             first_unread, world.next_back, max(own.offset, behind_read_of_there(world, read))
         )
     again = sum(record in read for record in world.there[found.offset :])
     beyond = max(0, committed - world.next_there)
-    assert (
-        again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there]))
-        <= found.max_duplicates
-    )
-    assert found.max_duplicates <= again + beyond
+    assert again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there])) <= found.again
+    assert found.again <= again + beyond
 
 
 def behind_read_of_there(world: World, read: set[str]) -> int:
@@ -90,7 +93,7 @@ def test_what_came_home_is_not_read_again_where_nothing_was_written_since() -> N
     """Ten of A went over, four of B's own came home behind them: who has read all on A goes on behind the four on B."""
     way_there, way_back = packed([Extent(0, 0, 10)], 14), packed([Extent(10, 10, 4)], 14)
     there = PartitionOffsets(0, 14, 14)
-    assert [Position(14, True, False), Position(12, True, False), Position(10, True, False)] == (
+    assert [Place(14, True, False), Place(12, True, False), Place(10, True, False)] == (
         positions_both_ways(way_there, way_back, [14, 12, 10], there)
     )
 
@@ -130,14 +133,14 @@ def test_echoes_alone_hold_nobody_up() -> None:
     """All that B holds came from A, and B->A has looked at it: a group of A starts at its own place, and not at 0."""
     there = PartitionOffsets(0, 30, 30)
     found = positions_both_ways(packed([Extent(0, 0, 30)], 30), packed([], 30), [0, 12, 30], there)
-    assert [(0, 0), (12, 0), (30, 0)] == [(it.offset, it.max_duplicates) for it in found if it is not None]
+    assert [(0, 0), (12, 0), (30, 0)] == [(it.offset, it.again) for it in found if it is not None]
 
 
 def test_echoes_behind_what_came_back_hold_nobody_up() -> None:
     """After a failback: ten of B came back, and what A wrote since was copied to B, where B->A passed it over."""
     way_there, way_back = packed([Extent(10, 10, 20)], 30), packed([Extent(0, 0, 10)], 30)
     (found,) = positions_both_ways(way_there, way_back, [25], PartitionOffsets(0, 30, 30))
-    assert (25, 0) == (found.offset, found.max_duplicates) if found is not None else False
+    assert (25, 0) == (found.offset, found.again) if found is not None else False
 
 
 def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:
@@ -151,7 +154,7 @@ def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:
 def test_the_other_sides_own_records_may_have_expired_before_anything_came_over() -> None:
     """Its first hundred are all copied here; who has read none of them, or thirty, finds fifty fewer there."""
     there, here = PartitionOffsets(50, 100, 100), PartitionOffsets(0, 100, 100)
-    assert [Position(50, False, False, 0, 50), Position(50, False, True, 30, 20)] == [
+    assert [Place(50, False, False, 0, 50), Place(50, False, True, 30, 20)] == [
         found
         for offset in (0, 30)
         for found in positions_both_ways(None, packed([Extent(0, 0, 100)], 100), [offset], there, (), here)
@@ -164,4 +167,4 @@ def test_what_has_expired_in_a_hole_of_the_way_back_is_not_passed_over() -> None
     way_back = PackedMap.of({it.first_upstream: encode_segment(it) for it in pieces})
     there, here = PartitionOffsets(150, 300, 300), PartitionOffsets(0, 300, 300)
     found = positions_both_ways(packed([], 300), way_back, [100, 50, 250], there, (), here)
-    assert [50, 100, 0] == [it.missing for it in found if it is not None]
+    assert [50, 100, 0] == [it.skipped for it in found if it is not None]
