@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from drill_stage import Stage
+from fake_cluster import GoneCluster
 from recovery_world import COPY, ORDERS
 
 from twinlog import clock
@@ -25,6 +26,7 @@ from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.gate.evidence import Seal, verify
 from twinlog.groups import checkpoints
 from twinlog.kafka_types import TopicPartition
+from twinlog.monitoring import publish
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger, write_ledger
 
@@ -92,6 +94,32 @@ class TestVerdict:
         assert 0 == report.rpo_seconds
         (note,) = stage.drills
         assert (DrillState.PASSED, (), 2) == (note.state, note.clones, note.groups)
+
+    @pytest.mark.parametrize(("waited", "state"), [(0, DrillState.PASSED), (30, DrillState.FAILED)])
+    @pytest.mark.parametrize("source_gone", [False, True])
+    def test_records_that_wait_for_longer_than_the_rpo_fail_it(
+        self, stage: Stage, waited: int, state: DrillState, source_gone: bool
+    ):
+        """Groups go on right, and a disaster now would lose more than was promised; so the last cycle's picture."""
+        world = stage.world
+        world.flow = replace(world.flow, tiers=(replace(world.flow.tiers[0], rpo_seconds=20),))
+        now_ms = clock.now_ms()
+        world.clusters.source.append(ORDERS, key=b"k", value=b"v", timestamp=now_ms - waited * 1000)
+        if source_gone:
+            publish.run(world.flow, world.clusters, "cycle", None, now_ms)
+        clusters = Clusters(GoneCluster("A"), world.clusters.target) if source_gone else world.clusters
+        report = stage.drill(clusters)
+        assert state is report.state, steps_of(report)
+        if waited:
+            assert report.message.endswith("its RPO is 20 s"), report.message
+
+    def test_a_topic_that_is_not_looked_at_fails_it(self, stage: Stage):
+        """What waits there is not known, so nobody can say that it is within the RPO."""
+        stage.world.clusters.source.add_topic("orders.x")
+        stage.world.clusters.source.refuse("describe_topics", "orders.x", ClusterRefused("no"))
+        report = stage.drill()
+        assert DrillState.FAILED is report.state
+        assert report.message.endswith("for how long is unknown: no RPO is proved"), report.message
 
     def test_it_leaves_signed_evidence(self, stage: Stage):
         """That it passed, of which flow and groups, may be shown to an auditor; the ledger may lose it."""

@@ -48,6 +48,7 @@ def test_clones_read_the_right_records_and_nothing_is_left(cluster_a, cluster_b,
         groups=f".*{suffix}",
         heartbeats__replication__enabled="false",
         heartbeats__topic__replication__factor="1",
+        twinlog__rpo__seconds="20",
     )
     flow = load(file).flows[name]
 
@@ -109,11 +110,17 @@ def test_clones_read_the_right_records_and_nothing_is_left(cluster_a, cluster_b,
     code, alone = drilled("--groups", "ends.*")
     assert (1, "waiting") == (code, alone["state"])
 
+    waits = int(time.time() * 1000) - 25_000
+    produce(cluster_a, topic, [Seen(b"k", b"late", waits) for _ in range(3000)], 0)
+    code, late = drilled("--groups", f"{group}.*")
+    assert (1, "failed") == (code, late["state"])
+    assert f"records of {topic} wait for 2" in late["message"], late["message"]
+
     produce(cluster_b, copy, [seen(99)], 1)
     code, wrong = drilled("--groups", "ends.*")
     assert (1, "failed", "wrong") == (code, wrong["state"], wrong["groups"][0]["found"]), wrong
     code, history = drilled("history")
-    assert (0, ["failed", "waiting", "passed", "killed"]) == (code, [it["state"] for it in history["runs"]])
+    assert (0, ["failed", "failed", "waiting", "passed", "killed"]) == (code, [it["state"] for it in history["runs"]])
 
 
 def test_with_unchanged_names_both_maps_tell_what_is_unread(cluster_a, cluster_b, tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ class TopicAtRisk:
     records: int | None = None
 
     @property
+    def over_rpo(self) -> bool:
+        """Say whether its oldest record has waited for longer than its tier allows, or for nobody knows how long."""
+        return self.seconds is None or self.seconds > self.rpo_seconds
+
+    @property
     def mark(self) -> str:
         """Say what is wrong with a topic that did not stand still; "" if it did, or was not watched."""
         return "" if not self.moving else "cannot be seen" if self.records is None else "still written to"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill import clones
@@ -26,6 +27,7 @@ from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
+from twinlog.monitoring.at_risk import known_at_risk, topics_at_risk
 from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery.report import (
@@ -302,19 +304,28 @@ def _at_risk(work: _Work) -> Outcome:
     try:
         seen = survey(FlowSnapshot(flow, clusters))
         work.topics, work.rpo_seconds = seen_topics(flow, clusters, seen), seen.rpo_seconds(flow)
-        since = ""
+        waiting, since = topics_at_risk(flow, seen, LogDirs(), {}), ""
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
         loss = read_loss(flow, clusters.target)
         work.topics, work.rpo_seconds = loss.topics, loss.seconds
+        waiting = known_at_risk(flow, read_ledger(flow, clusters.target).known_source)
         since = f"; {loss.estimate}"
     age = (
         f"the oldest for {work.rpo_seconds:,.3f} s"
         if work.rpo_seconds is not None
         else "for how long is unknown"
     )
-    return done(f"{at_risk(work.topics).told(f'are not on {flow.target.alias}')}, {age}{since}")
+    text = f"{at_risk(work.topics).told(f'are not on {flow.target.alias}')}, {age}{since}"
+    judged = {it.topic for it in work.topics}  # without heartbeats
+    over = [it for it in waiting if it.topic in judged and it.over_rpo]
+    if not over:
+        return done(text) if work.rpo_seconds is not None else failed(f"{text}: no RPO is proved")
+    first = over[0]
+    waited = "for how long is not known" if first.seconds is None else f"for {first.seconds:,.3f} s"
+    late = f"records of {first.topic} wait {waited}, its RPO is {first.rpo_seconds} s"
+    return failed(f"{text}; {late}{and_more(len(over))}")
 
 
 _DEEDS: Mapping[DrillStep, Callable[[_Work], Outcome]] = {
