@@ -120,7 +120,10 @@ def test_clones_read_the_right_records_and_nothing_is_left(cluster_a, cluster_b,
     code, wrong = drilled("--groups", "ends.*")
     assert (1, "failed", "wrong") == (code, wrong["state"], wrong["groups"][0]["found"]), wrong
     code, history = drilled("history")
-    assert (0, ["failed", "failed", "waiting", "passed", "killed"]) == (code, [it["state"] for it in history["runs"]])
+    assert (0, ["failed", "failed", "waiting", "passed", "killed"]) == (
+        code,
+        [it["state"] for it in history["runs"]],
+    )
 
 
 def test_with_unchanged_names_both_maps_tell_what_is_unread(cluster_a, cluster_b, tmp_path: Path) -> None:
