@@ -23,6 +23,7 @@ from twinlog.errors import ClusterRefused, TransientError
 from twinlog.follow import background
 from twinlog.follow.report import EndedLanes, Reporter, RunState
 from twinlog.formats.ledger.audit import PartitionAudit
+from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.formats.ledger.topics import Gap, Incarnation
@@ -205,6 +206,7 @@ def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied
             Gap("orders", 0, 7, 9, GapCause.RETENTION, 1, 3),
             PartitionAudit("orders", life[0], 0, "A.orders", life[1], 0, 3, 3, 3, 3, 0, (), 0, (), now),
             Incarnation("blocked", blocked.topic_id, 1, "A.blocked"),  # its copy was deleted
+            GateOutcome("planned", True, now, (), (), "ab"),
             DrillRun("drill", DrillState.PASSED, "jo", now, now, rto_seconds=3.0, rpo_seconds=0.0),
         ],
     )

@@ -8,6 +8,7 @@ from fake_cluster import GoneCluster
 
 from twinlog import clock
 from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
@@ -139,6 +140,29 @@ def test_the_lag_of_a_flow_is_unknown_if_one_topic_is_not_copied(flow, clusters,
     assert None is status.run(flow, clusters).lag_records
     publish.run(flow, clusters, "run", None, int(time.time() * 1000))
     assert None is status.run(flow, type(clusters)(GoneCluster("A"), clusters.target)).lag_records
+
+
+def test_a_flow_whose_cycles_have_ended_stands_still(flow, clusters, orders, copied, target):
+    """Records are over their RPO, and no cycle has ended for as long; who follows reports each minute."""
+    copied(orders, 0, 3)
+    write_ledger(flow, target, [CycleReport("run", {}, clock.now_ms() - 3_600_000)])
+    still = status.run(flow, clusters)
+    assert 3600 <= still.cycle_age_seconds < 3700
+    assert (True, False) == (still.stands_still, replace(still, cycle_age_seconds=5.0).stands_still)
+    assert not replace(still, held="paused by jo").stands_still
+
+
+def test_readiness_is_the_gates_newest_answer_in_each_mode(flow, clusters, orders, target):
+    """A mode in which nobody asked is not ready, and not unready; an answer has its age and its reason."""
+    asked = GateOutcome("planned", False, clock.now_ms() - 60_000, ("lag-records", "canary", "x"), (), "ab")
+    write_ledger(flow, target, [asked])
+    for told in (status.run(flow, clusters), status.run(flow, type(clusters)(GoneCluster("A"), target))):
+        planned, dead = told.readiness
+        assert ("NOT READY (planned): lag-records, canary and 1 more", "NEVER ASKED (source-dead)") == (
+            planned.told,
+            dead.told,
+        )
+        assert (None, True) == (dead.ready, 60 <= planned.age_seconds < 90)
 
 
 def test_a_report_of_an_older_twinlog_says_nothing_of_what_is_undecided(flow, clusters, with_internal):

@@ -11,6 +11,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import CycleReport, FlowPhase
+from twinlog.monitoring.readiness import Readiness
 from twinlog.monitoring.status import FlowStatus, PartitionStatus, TopicStatus
 from twinlog.state.ledger import Ledger
 
@@ -37,6 +38,8 @@ STATUS = FlowStatus(
     gaps=(),
     incarnations=(),
     problems=(),
+    cycle_age_seconds=42.0,
+    readiness=(Readiness("planned", True, 180.0), Readiness("source-dead")),
 )
 LAST = CycleReport(
     "scheduled__1",

@@ -132,7 +132,7 @@ TOPIC_CHECKS = (
         "rpo-within-budget",
         "age_seconds <= rpo_seconds",
         "no record has been waiting for longer than the topic's RPO allows",
-        "copy more often or with more lanes; see `twinlog status` for what is waiting",
+        "see `twinlog status`: if no cycle has ended since, run one; otherwise copy more often, or with more lanes",
     ),
     warning(
         "transactions-end",

@@ -230,6 +230,13 @@ DRILL_RPO_SECONDS = _metric(
     "drill_rpo_seconds", "Age of the oldest record that its groups would have lost", unit="s"
 )
 
+READINESS = _metric(
+    "readiness",
+    "1: the gate's newest answer in this mode was ready, 0: it was not; none: it was never asked",
+    "mode",
+)
+READINESS_AGE_SECONDS = _metric("readiness_age_seconds", "Age of that answer", "mode", unit="s")
+
 GATE_READY = _metric("gate_ready", "1: the gate said ready", part=Part.GATE)
 GATE_BLOCKING_CHECKS = _metric("gate_blocking_checks", "Checks that forbid a failover", part=Part.GATE)
 GATE_AT_RISK_SECONDS = _metric(

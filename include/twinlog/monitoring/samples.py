@@ -19,6 +19,7 @@ from twinlog.monitoring.at_risk import drift_by_topic
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.metrics import Sample
 from twinlog.monitoring.open_at_source import UndecidedPartition
+from twinlog.monitoring.readiness import readiness
 from twinlog.monitoring.survey import Survey, unseen_of
 from twinlog.monitoring.validate import CycleFacts
 from twinlog.state.ledger import Ledger
@@ -44,6 +45,9 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: CycleFacts) -> Iter
     yield from _lag(flow, report, seen)
     yield from _gaps(report)
     yield from _drill(seen.ledger)
+    for it in readiness(seen.ledger.outcomes, seen.at_ms):
+        yield metrics.READINESS.of(None if it.ready is None else float(it.ready), it.mode)
+        yield metrics.READINESS_AGE_SECONDS.of(it.age_seconds, it.mode)
 
 
 def _lag(flow: FlowSettings, report: FlowReport, seen: Survey) -> Iterator[Sample]:

@@ -24,6 +24,7 @@ from twinlog.monitoring.at_risk import read_disks, topics_at_risk
 from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
+from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
 from twinlog.monitoring.survey import Survey, read_gaps, survey
 from twinlog.state.ledger import Ledger
@@ -38,6 +39,9 @@ from twinlog.topics.discovery import (
 from twinlog.topics.incarnations import problems_of_copies
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
+
+FOLLOW_REPORTS_SECONDS = 60.0
+"""How often a run that follows reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,8 @@ class FlowStatus:
     `upstream` are the heartbeats of every cluster that were copied to the target.  `risk_history` is what cycles saw at
     risk over the last day, oldest first.  `stopped` are the topics that are not copied because of a problem.
     `stopped_partitions` are those that the last cycle had to stop, and that nothing has copied on since.
-    `has_run` says that a cycle has ended.
+    `has_run` says that a cycle has ended, `cycle_age_seconds` how long ago; None also if its clock is ahead of ours.
+    `readiness` is the gate's newest answer in each mode.
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
     """
 
@@ -163,6 +168,14 @@ class FlowStatus:
     stopped_partitions: tuple[StoppedCopy, ...] = ()
     has_run: bool = True
     members: tuple[Member, ...] = ()
+    cycle_age_seconds: float | None = None
+    readiness: tuple[Readiness, ...] = ()
+
+    @property
+    def stands_still(self) -> bool:
+        """Say whether records are over their RPO because no cycle has ended since; a run that follows reports later."""
+        age = (self.cycle_age_seconds or 0.0) - (FOLLOW_REPORTS_SECONDS if self.members else 0.0)
+        return not self.held and any(it.over_budget and age > it.rpo_budget_seconds for it in self.topics)
 
     @property
     def needs_person(self) -> bool:
@@ -233,6 +246,8 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         ),
         stopped_partitions=still_stopped(report.summary, seen.rows) if report is not None else (),
         has_run=report is not None,
+        cycle_age_seconds=None if report is None else seconds_since(report.at_ms, seen.at_ms),
+        readiness=readiness(seen.ledger.outcomes, seen.at_ms),
     )
 
 
@@ -272,6 +287,8 @@ def last_known_status(
         stopped=_stopped(flow, problems, {}),
         stopped_partitions=still_stopped(said, None),
         has_run=report is not None,
+        cycle_age_seconds=age,
+        readiness=readiness(ledger.outcomes, now_ms),
     )
 
 

@@ -255,7 +255,7 @@ def test_a_flow_that_never_ran_says_so() -> None:
     """And what to do about it."""
     seen = seen_flow(replace(STATUS, has_run=False, topics=()), replace(LEDGER, last_report=None))
     html = drawn(seen)
-    assert "No cycle has ever ended." in html
+    assert "This flow has never run." in html
     assert "Unpause its Dag" in html
 
 

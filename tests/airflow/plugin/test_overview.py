@@ -6,16 +6,20 @@ import pytest
 from seen_flow import FLOW, LAST, LEDGER, NOW, ORDERS, STATUS, seen_flow
 
 from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
-from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
+from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import Tone, state_of
+from twinlog.checks.coverage import PartitionCoverage
 from twinlog.checks.gaps import GapReport
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.monitoring.open_at_source import UndecidedPartition
+from twinlog.monitoring.readiness import Readiness
 from twinlog.monitoring.status import FlowStatus, PauseStatus
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import Orphan, OrphanKind, Problem, ProblemCode
+
+NEVER = (Readiness("planned"), Readiness("source-dead"))
 
 
 def card(seen: SeenFlow, now: float = NOW) -> FlowCard:
@@ -97,7 +101,8 @@ def test_what_is_held_or_left_alone_is_said() -> None:
     ("status", "last", "state"),
     [
         (STATUS, LAST, ("following", Tone.GOOD)),
-        (replace(STATUS, has_run=False), None, ("not run yet", Tone.IDLE)),
+        (replace(STATUS, has_run=False), None, ("never ran", Tone.BAD)),
+        (replace(STATUS, readiness=NEVER), LAST, ("following", Tone.WARN)),
         (STATUS, replace(LAST, summary={"state": "failed"}), ("needs attention", Tone.BAD)),
         (replace(STATUS, source_reachable=False, topics=()), LAST, ("source out of reach", Tone.BAD)),
         (
@@ -123,6 +128,44 @@ def test_state_in_a_word(status: FlowStatus, last: CycleReport | None, state: tu
     """The worst thing that can be said comes first."""
     shown = card(seen_flow(status, Ledger(last_report=last))).state
     assert state == (shown.word, shown.tone)
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({"has_run": False}, "This flow has never run."),
+        ({"cycle_age_seconds": 7200.0}, "No cycle has ended for 2 h, longer than the RPO."),
+    ],
+)
+def test_why_nothing_is_copied_comes_first_and_no_lanes_are_advised(changes: dict, first: str) -> None:
+    """A topic is over its RPO because nothing runs: more partitions at once would not help."""
+    late = replace(STATUS, topics=(replace(ORDERS, rpo_seconds=7000.0),), **changes)
+    shown = card(seen_flow(late, replace(LEDGER, last_report=LAST if late.has_run else None)))
+    assert (first, Tone.BAD) == (shown.troubles[0].what, shown.state.tone)
+    assert [] == [it.todo for it in shown.troubles if "twinlog.lanes" in it.todo]
+
+
+def test_readiness_stands_beside_the_state() -> None:
+    """The newest answer in each mode with its age; a yes that is older than an audit may be is no good news."""
+    old = replace(
+        STATUS,
+        readiness=(Readiness("planned", True, 172_801.0), Readiness("source-dead", False, 5.0, ("canary",))),
+    )
+    assert [
+        ("READY (planned), 3 min ago", Tone.GOOD),
+        ("NEVER ASKED (source-dead)", Tone.IDLE),
+        ("READY (planned), 2 d ago", Tone.IDLE),
+        ("NOT READY (source-dead): canary, 5 s ago", Tone.BAD),
+    ] == [(it.word, it.tone) for seen in (STATUS, old) for it in card(seen_flow(seen)).readiness]
+
+
+@pytest.mark.parametrize(("proved", "said_so"), [(0, True), (5, False)])
+def test_a_flow_of_which_nothing_was_ever_audited_is_not_green(proved: int, said_so: bool) -> None:
+    """Nobody has compared a record."""
+    details = Details(NOW, coverage=(PartitionCoverage("orders", 0, 10, proved, 0, 5 if proved else None),))
+    shown = card(seen_flow(details=details))
+    assert said_so is (shown.state.tone is Tone.WARN)
+    assert said_so is any("No audit has ever compared" in it.what for it in shown.troubles)
 
 
 def home(status: FlowStatus | None, *, error: str = "") -> SeenFlow:

@@ -141,7 +141,8 @@ def test_before_the_first_cycle_nothing_is_called_0(world, capsys: pytest.Captur
     """A flow that never ran is not one that has caught up."""
     world.source.add_topic("orders")
     assert 0 == main(["status", "--config", str(world.file)])
-    title = capsys.readouterr().out.splitlines()[0]
+    first, _, title = capsys.readouterr().out.splitlines()[:3]
+    assert "A->B: NEVER RAN: `twinlog run --once`, or unpause its Dag" == first
     assert "A->B: active, no cycle has ever ended" in title
     assert (False, False) == ("0 records" in title, "0.0 s" in title)
     _, status, _ = _status(world, capsys)

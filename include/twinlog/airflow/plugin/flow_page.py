@@ -13,7 +13,7 @@ from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago, strictest_
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.airflow.plugin.reports import KeptReport
-from twinlog.airflow.plugin.troubles import State, Tone, Trouble, state_of, troubles_of
+from twinlog.airflow.plugin.troubles import State, Tone, Trouble, readiness_of, state_of, troubles_of
 from twinlog.checks.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
 from twinlog.checks.gaps import GapState
 from twinlog.checks.risk import SLOT_MS
@@ -115,6 +115,7 @@ class FlowPage:
     state: State
     read: str
     being_read: bool
+    readiness: tuple[State, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     facts: tuple[Fact, ...] = ()
     dags: tuple[tuple[str, str], ...] = ()
@@ -149,6 +150,7 @@ def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
         state=state_of(seen, now, troubles),
         read=read_ago(seen, now),
         being_read=not seen.at,
+        readiness=readiness_of(seen),
         troubles=troubles,
         facts=facts_of(seen, now),
         dags=tuple(

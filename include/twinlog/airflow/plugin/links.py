@@ -29,7 +29,9 @@ def page_of(source: str, target: str) -> str:
 def link_in_text(flow: FlowSettings) -> str:
     """Return the sentence that leads from a Dag's text to the flow's page."""
     address = page_of(flow.state_alias, flow.target.alias)
-    return f"\n[How {flow.state_alias} → {flow.target.alias} stands now]({address})\n"
+    return (
+        f"\n[Whether it is ready, and how {flow.state_alias} → {flow.target.alias} stands now]({address})\n"
+    )
 
 
 class FlowPageLink(BaseOperatorLink):  # type: ignore[misc]

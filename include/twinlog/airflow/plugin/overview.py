@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
-from twinlog.airflow.plugin.troubles import State, Trouble, state_of, troubles_of
+from twinlog.airflow.plugin.troubles import State, Trouble, readiness_of, state_of, troubles_of
 from twinlog.clock import iso
 from twinlog.gate.record import UNKNOWN, duration, number
 from twinlog.jsonable import to_json
@@ -38,6 +38,7 @@ class FlowCard:
     source: str
     target: str
     state: State
+    readiness: tuple[State, ...]
     facts: tuple[Fact, ...]
     troubles: tuple[Trouble, ...]
     more: int
@@ -90,6 +91,7 @@ def _card(seen: SeenFlow, now: float) -> FlowCard:
         source=seen.flow.state_alias,
         target=seen.flow.target.alias,
         state=state_of(seen, now, troubles),
+        readiness=readiness_of(seen),
         facts=facts_of(seen, now),
         troubles=troubles[:TROUBLES_SHOWN],
         more=max(0, len(troubles) - TROUBLES_SHOWN),

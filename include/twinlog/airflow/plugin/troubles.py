@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.plugin.reading import SeenFlow
+from twinlog.checks.coverage import total
 from twinlog.checks.gaps import open_gaps
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import DrillState
@@ -64,6 +65,26 @@ class State:
     tone: Tone
 
 
+def readiness_of(seen: SeenFlow) -> tuple[State, ...]:
+    """Return the gate's newest answer in each mode; a yes counts as good for as long as an audit does."""
+    if seen.status is None or seen.flow.homes is not None:
+        return ()
+    lasts = seen.flow.gate.audit_age_seconds
+    return tuple(
+        State(it.told, Tone.IDLE)
+        if it.ready is None
+        else State(
+            f"{it.told}, {duration(it.age_seconds)} ago",
+            Tone.BAD
+            if not it.ready
+            else Tone.GOOD
+            if it.age_seconds is not None and it.age_seconds < lasts
+            else Tone.IDLE,
+        )
+        for it in seen.status.readiness
+    )
+
+
 def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
     """Return all of it, worst first."""
     if seen.error:
@@ -71,6 +92,7 @@ def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
     if seen.status is None or seen.ledger is None:
         return ()
     every = [
+        *_at_rest(seen.status, seen.flow),
         *_stale(seen, now),
         *_of_status(seen.status, seen.flow),
         *_of_ledger(seen.ledger, seen.flow.name),
@@ -104,13 +126,36 @@ def _of_status_read(seen: SeenFlow, status: FlowStatus, now: float, troubles: It
 
 
 def _of_active(seen: SeenFlow, now: float, worst: Tone, word: str) -> State:
+    if seen.status is not None and not seen.status.has_run:
+        return State("never ran", Tone.BAD)
     if worst is Tone.BAD:
         return State("needs attention", Tone.BAD)
-    if seen.status is not None and not seen.status.has_run:
-        return State("not run yet", max(worst, Tone.IDLE))
     if now - seen.at > STALE_SECONDS:
         return State(f"was {word}", max(worst, Tone.IDLE))
     return State(word, worst)
+
+
+def _at_rest(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
+    """Tell first of a flow in which nothing happens, or of which nobody has asked whether it is ready."""
+    if settings.homes is not None or status.state is not FlowPhase.ACTIVE:
+        return
+    name = settings.name
+    if not status.has_run:
+        yield Trouble(
+            Tone.BAD, "This flow has never run.", f"Unpause its Dag, or twinlog run --once --flow '{name}'."
+        )
+    elif status.stands_still:
+        yield Trouble(
+            Tone.BAD,
+            f"No cycle has ended for {duration(status.cycle_age_seconds)}, longer than the RPO.",
+            "See whether its Dag is paused, and whether the scheduler runs.",
+        )
+    if status.has_run and all(it.ready is None for it in status.readiness):
+        yield Trouble(
+            Tone.WARN,
+            "The readiness gate was never asked: whether a failover could begin is not known.",
+            f"Dag failover_readiness, or twinlog gate --flow '{name}'.",
+        )
 
 
 def _stale(seen: SeenFlow, now: float) -> Iterator[Trouble]:
@@ -145,11 +190,14 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
     for held in status.undecided:
         yield Trouble(Tone.WARN, held.message, held.hint)
     over = [it.topic for it in status.topics if it.over_budget]
-    if over:
+    if over and status.has_run:
+        lanes = (
+            "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md)."
+        )
         yield Trouble(
             Tone.BAD,
             f"Further behind than the RPO allows: {listed(over, NAMED)}.",
-            "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md).",
+            "" if status.stands_still else lanes,
         )
     if status.unseen_partitions:
         yield Trouble(
@@ -178,9 +226,7 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
 
 def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
     report = ledger.last_report
-    if report is None:
-        yield Trouble(Tone.IDLE, "No cycle has ever ended.", "Unpause its Dag, or twinlog run --once.")
-    elif report.summary.get("state") == "failed":
+    if report is not None and report.summary.get("state") == "failed":
         yield Trouble(
             Tone.BAD,
             f"The last cycle failed ({report.run_id}).",
@@ -212,6 +258,13 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
     details = seen.details
     if details is None:
         return
+    whole = total(details.coverage)
+    if whole.held and not whole.compared and not details.coverage_error:
+        yield Trouble(
+            Tone.WARN,
+            "No audit has ever compared the copies with their source: nothing is proved equal.",
+            f"Dag audit, or twinlog audit --flow '{seen.flow.name}'.",
+        )
     different = sorted({it.topic for it in details.coverage if it.differences})
     if different:
         yield Trouble(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.flows import ask_each, load_flows_and_ways_home
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
-from twinlog.cli.render import Grid, parts, show
+from twinlog.cli.render import Diff, Grid, parts, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
 
@@ -62,7 +62,29 @@ _OF_TOPIC = (
 )
 
 
-def _grids(status: FlowStatus) -> Iterator[Grid]:
+def _headline(status: FlowStatus) -> Iterator[tuple[str, str]]:
+    """Say whether the flow is ready for a failover, in colours; what makes that idle comes before it."""
+    if not status.has_run:
+        yield "bold red", f"{status.flow}: NEVER RAN: `twinlog run --once`, or unpause its Dag"
+    elif status.stands_still:
+        since = f"no cycle has ended for {status.cycle_age_seconds:,.0f} s"
+        yield (
+            "bold red",
+            f"{status.flow}: STANDS STILL: {since}; `twinlog run`, or see its Dag and the scheduler",
+        )
+    told = "; ".join(
+        it.told if it.age_seconds is None else f"{it.told}, {it.age_seconds:,.0f} s ago"
+        for it in status.readiness
+    )
+    answers = {it.ready for it in status.readiness}
+    yield (
+        "bold red" if False in answers else "bold green" if True in answers else "bold",
+        f"{status.flow}: {told}",
+    )
+
+
+def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
+    yield Diff(tuple(_headline(status)))
     copied = Grid.of(
         _title(status),
         _OF_TOPIC,
@@ -164,7 +186,7 @@ def _behind(status: FlowStatus) -> str:
     unseen = f", {status.unseen_partitions:,} partitions not looked at" if status.unseen_partitions else ""
     if not status.has_run:
         waiting = f"; {status.lag_records:,} records to copy" if status.lag_records else ""
-        return f"no cycle has ever ended (`twinlog run --once`, or its Dag){waiting}{undecided}{unseen}"
+        return f"no cycle has ever ended{waiting}{undecided}{unseen}"
     known = sum(it.lag_records or 0 for it in status.topics)
     least = f"at least {known:,} records behind" if known else "lag not known"
     lag = least if status.lag_records is None else f"{status.lag_records:,} records behind"
