@@ -9,10 +9,11 @@ from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Verdict, judge
-from twinlog.drill.places import Place, View
+from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
 from twinlog.gate.same_record import record_at
+from twinlog.groups.report import GroupPartitionRow
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.transforms.chain import Chain
 
@@ -42,17 +43,17 @@ class Comparison:
     before: View
     now: View
 
-    def of(self, places: Sequence[Place], readings: Readings) -> Iterator[DrilledPosition]:
+    def of(self, places: Sequence[GroupPartitionRow], readings: Readings) -> Iterator[DrilledPosition]:
         """Judge all positions.  Raises errors of either cluster."""
         for place in places:
-            if place.offset is None:
-                yield _row(place, Found.NOT_PLACED, f"has no place there: {place.trouble}")
+            if place.downstream_offset is None:
+                yield _row(place, Found.NOT_PLACED, f"has no place there: {place.text}")
             elif place.group in readings.troubles:
                 yield _row(place, Found.NOT_PLACED, readings.troubles[place.group])
             else:
                 yield self._one(place, readings.met.get(place.group, {}).get(place.remote))
 
-    def _one(self, place: Place, first: First | None) -> DrilledPosition:
+    def _one(self, place: GroupPartitionRow, first: First | None) -> DrilledPosition:
         if first is None:
             return _row(
                 place, Found.WRONG, f"met neither a record nor the end of the log in {READ_SECONDS:.0f} s"
@@ -63,9 +64,11 @@ class Comparison:
             return self._nothing(place)
         return replace(self._read(place, first.record), seconds=first.seconds)
 
-    def _nothing(self, place: Place) -> DrilledPosition:
+    def _nothing(self, place: GroupPartitionRow) -> DrilledPosition:
         """Judge a position behind which no record was met."""
-        expected = self.before.known(place.remote).to_read(place.upstream, place.offset or 0)
+        expected = self.before.known(place.remote).to_read(
+            place.upstream_offset, place.downstream_offset or 0
+        )
         if expected and not (self._by_source(place) and self._next(place) is None):
             return _row(
                 place,
@@ -74,17 +77,17 @@ class Comparison:
             )
         return _row(place, Found.NOTHING_TO_READ, "nothing to read behind its place")
 
-    def _read(self, place: Place, record: ReadRecord) -> DrilledPosition:
+    def _read(self, place: GroupPartitionRow, record: ReadRecord) -> DrilledPosition:
         """Judge the first record."""
         onward = self._next(place) if self._by_source(place) else None
         verdict = judge(
             self.now.known(place.remote),
-            place.upstream,
+            place.upstream_offset,
             record.offset,
             onward.offset if onward is not None else None,
         )
         row = _judged(place, record.offset, verdict)
-        read_before = verdict.upstream is not None and verdict.upstream < place.upstream
+        read_before = verdict.upstream is not None and verdict.upstream < place.upstream_offset
         if not verdict.right and place.ahead and read_before:
             message = f"it had read beyond the copy, and reads {verdict.again:,} records again"
             return replace(row, found=Found.NOTHING_TO_READ, message=message)
@@ -93,14 +96,14 @@ class Comparison:
         there = record_at(self.clusters.target, place.remote, record.offset)
         here = None
         if self.now.positions is not None and verdict.upstream is not None:
-            here = record_at(self.clusters.source, place.source, verdict.upstream)
+            here = record_at(self.clusters.source, place.topic_partition, verdict.upstream)
         why = _differ(record, there, here, may_differ=bool(self._chain(place)))
         if why:
             return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
         same = here is not None and there is not None and here.content == there.content
         return replace(row, compared=True if same else None)
 
-    def _by_source(self, place: Place) -> bool:
+    def _by_source(self, place: GroupPartitionRow) -> bool:
         """Say whether the source tells what comes next.
 
         It does if it answers, all records of the copy are its own, and none of its records was dropped on its way.
@@ -108,13 +111,13 @@ class Comparison:
         dropped = self._chain(place).drops
         return self.now.positions is not None and self.now.only_copies(place.remote) and not dropped
 
-    def _chain(self, place: Place) -> Chain:
-        return self.flow.chain_of(place.topic, place.remote.topic)
+    def _chain(self, place: GroupPartitionRow) -> Chain:
+        return self.flow.chain_of(place.topic, place.remote_topic)
 
-    def _next(self, place: Place) -> Fingerprint | None:
+    def _next(self, place: GroupPartitionRow) -> Fingerprint | None:
         """Return the record that the group would read next on the source; None if there is none now."""
-        start = place.upstream
-        while prints := self.clusters.source.record_prints(place.source, start, FEW):
+        start = place.upstream_offset
+        while prints := self.clusters.source.record_prints(place.topic_partition, start, FEW):
             for it in prints:
                 if not (it.aborted and self.flow.copy.read_committed):
                     return it
@@ -143,20 +146,20 @@ def _differ(
     return ""
 
 
-def _row(place: Place, found: Found, message: str) -> DrilledPosition:
+def _row(place: GroupPartitionRow, found: Found, message: str) -> DrilledPosition:
     return DrilledPosition(
         place.group,
         place.topic,
-        place.remote.topic,
-        place.remote.partition,
-        place.upstream,
-        place.offset,
+        place.remote_topic,
+        place.partition,
+        place.upstream_offset,
+        place.downstream_offset,
         found,
         message,
     )
 
 
-def _judged(place: Place, read: int, verdict: Verdict) -> DrilledPosition:
+def _judged(place: GroupPartitionRow, read: int, verdict: Verdict) -> DrilledPosition:
     return replace(
         _row(place, Found.RIGHT if verdict.right else Found.WRONG, verdict.message),
         read_offset=read,

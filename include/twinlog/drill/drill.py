@@ -18,7 +18,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill import clones
 from twinlog.drill.application import Application
 from twinlog.drill.compare import Comparison, Firsts, Readings
-from twinlog.drill.places import Place, View, view
+from twinlog.drill.places import View, view
 from twinlog.drill.reading import SESSION_SECONDS, Reader
 from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
@@ -26,6 +26,7 @@ from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
 from twinlog.grouped import grouped
+from twinlog.groups.report import GroupPartitionRow
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.at_risk import known_at_risk, topics_at_risk
 from twinlog.monitoring.survey import survey
@@ -100,7 +101,7 @@ class _Work:
     exit_code: ExitCode = ExitCode.DONE
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[GroupPartitionRow, ...]:
         """The positions of the chosen groups."""
         chosen = frozenset(self.chosen)
         return tuple(it for it in self.seen.places if it.group in chosen) if self.seen is not None else ()
@@ -188,11 +189,11 @@ def _choose(work: _Work) -> Outcome:
     if not work.chosen:
         return done(f"{source}no group has a position to drill{_left_out(work)}")
     text = f"{source}{len(work.chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
-    lost = [it for it in work.places if it.offset is None]
+    lost = [it for it in work.places if it.downstream_offset is None]
     if lost:
         more = and_more(len(lost), form=" (and {} positions more)")
-        first = f"{lost[0].group} on {lost[0].topic}-{lost[0].remote.partition}"
-        return failed(f"{text}; group {first} has no place on the target: {lost[0].trouble}{more}")
+        first = f"{lost[0].group} on {lost[0].topic}-{lost[0].partition}"
+        return failed(f"{text}; group {first} has no place on the target: {lost[0].text}{more}")
     return done(text)
 
 
@@ -204,9 +205,9 @@ def _left_out(work: _Work) -> str:
 def _place(work: _Work) -> Outcome:
     changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
     for it in work.places:
-        if it.offset is not None:
+        if it.downstream_offset is not None:
             clone = clones.clone_of(work.run.run, it.group)
-            changes.setdefault(clone, {})[it.remote] = OffsetChange(it.offset, None, "")
+            changes.setdefault(clone, {})[it.remote] = OffsetChange(it.downstream_offset, None, "")
     if not changes:
         return skipped("nothing to place")
     target = work.clusters.target
@@ -229,7 +230,7 @@ def _place(work: _Work) -> Outcome:
 
 def _read(work: _Work) -> Outcome:
     placed = {
-        group: {it.remote for it in work.places if it.group == group and it.offset is not None}
+        group: {it.remote for it in work.places if it.group == group and it.downstream_offset is not None}
         for group in work.chosen
         if group not in work.troubles
     }
@@ -244,7 +245,9 @@ def _read(work: _Work) -> Outcome:
         try:
             work.met[group] = work.tools.read(clones.clone_of(work.run.run, group), places)
             starts = {
-                it.remote: it.offset for it in work.places if it.group == group and it.offset is not None
+                it.remote: it.downstream_offset
+                for it in work.places
+                if it.group == group and it.downstream_offset is not None
             }
             users += work.tools.application(group, starts) != ""
         except ClusterUnreachable:
@@ -277,7 +280,7 @@ def _late(work: _Work) -> Iterator[str]:
 def _compare(work: _Work) -> Outcome:
     if work.seen is None or not work.places:
         return skipped("no group was chosen")
-    if not work.met and not work.troubles and any(it.offset is not None for it in work.places):
+    if not work.met and not work.troubles and any(it.downstream_offset is not None for it in work.places):
         return skipped("no clone has read")
     now = view(work.flow, work.clusters, work.seen.positions)
     comparison = Comparison(work.flow, work.clusters, work.seen, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -14,45 +14,23 @@ from twinlog.groups import checkpoints
 from twinlog.groups.maps import NO_MAPS, PartitionMaps
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.view import GroupPositions, look, read_positions
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.recovery.steps.planned import misplaced, placing
-from twinlog.recovery.steps.source_dead import Placing, read_placings
-from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import Maps, read_packed
+from twinlog.recovery.steps.planned import placing
+from twinlog.recovery.steps.source_dead import read_placings
+from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One position of a group: committed on the source at `upstream`, it would go on at `offset` of the copy.
-
-    `offset` is None if there is no such place; `trouble` says why.  `ahead`: the group had read beyond the copy.
-    """
-
-    group: str
-    topic: str
-    remote: TopicPartition
-    upstream: int
-    offset: int | None
-    ahead: bool = False
-    trouble: str = ""
-
-    @property
-    def source(self) -> TopicPartition:
-        """The partition on the source."""
-        return TopicPartition(self.topic, self.remote.partition)
-
-
-@dataclass(frozen=True, slots=True)
 class View:
-    """The groups and maps of one moment.
+    """The groups and maps of one moment; the `downstream_offset` of each place is where a failover would put it.
 
     `positions` are those of the source, None if it does not answer.  `untold` names the groups whose positions nobody
     tells, with the reason.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[GroupPartitionRow, ...]
     positions: GroupPositions | None
     untold: Mapping[str, str]
     maps: Mapping[TopicPartition, PartitionMaps]
@@ -93,49 +71,22 @@ def _by_source(flow: FlowSettings, clusters: Clusters, known: GroupPositions | N
     rows = checkpoints.preview(flow, seen).rows
     untold = {it.group: it.reason for it in seen.uncovered}
     maps = {it.remote: it.maps for it in seen.routes.values()}
-    return View(tuple(map(_of_row, rows)), positions, untold, maps)
+    return View(tuple(map(_drilled, rows)), positions, untold, maps)
 
 
-def _of_row(row: GroupPartitionRow) -> Place:
-    """Return where a failover would place the group; one with members on the target would have to stop first.  Pure.
-
-    A group that stands further on there stays where it stands, unless it is to be rewound.
-    """
-    remote = TopicPartition(row.remote_topic, row.partition)
-    offset, there = row.downstream_offset, row.committed_there
+def _drilled(row: GroupPartitionRow) -> GroupPartitionRow:
+    """Return where a failover would place the group; one with members on the target would have to stop first.  Pure."""
     active = row.reason is SyncReason.ACTIVE_THERE
-    if offset is None or (misplaced([row]) and not active):
-        return Place(row.group, row.topic, remote, row.upstream_offset, None, row.ahead, row.text)
-    if row.reason is not SyncReason.WRITTEN and there is not None:
-        offset = max(offset, there)
-    return Place(row.group, row.topic, remote, row.upstream_offset, offset, row.ahead)
+    return replace(row, downstream_offset=None if row.misplaced and not active else row.goes_on_at)
 
 
 def _by_target(flow: FlowSettings, clusters: Clusters) -> View:
-    ledger = read_ledger(flow, clusters.target)
-    placings = [it for it in read_placings(flow, clusters.target, ledger) if not it.gone]
-    maps = read_packed(flow, clusters.target)
+    placings = [
+        it for it in read_placings(flow, clusters.target, read_ledger(flow, clusters.target)) if not it.gone
+    ]
     return View(
-        tuple(map(_of_placing, placings)),
+        tuple(_drilled(it.row) for it in placings),
         None,
         {},
-        {it.key.topic_partition: PartitionMaps(_map_of(ledger, maps, it)) for it in placings},
+        {it.key.topic_partition: it.standing.route.maps for it in placings},
     )
-
-
-def _of_placing(it: Placing) -> Place:
-    offset = it.write if it.write is not None else (it.there.offset if it.there is not None else None)
-    return Place(
-        it.key.group,
-        it.topic,
-        it.key.topic_partition,
-        it.checkpoint.checkpoint.upstream_offset,
-        offset if it.write is not None or not it.trouble else None,
-        trouble=it.trouble if it.write is None else "",
-    )
-
-
-def _map_of(ledger: Ledger, maps: Maps[PackedMap], it: Placing) -> PackedMap | UnreadableMap | None:
-    life = ledger.incarnations.get(it.topic)
-    topic_id = life.topic_id if life is not None else ""
-    return maps.seen(SourceIncarnation(it.topic, topic_id, it.key.partition))

@@ -5,29 +5,29 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
-from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
+from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import Unknown, known
-from twinlog.formats.ledger.topics import Incarnation, RebuildPhase
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate import same_record
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.gate.facts import StandbyState, known_topics
 from twinlog.grouped import grouped
 from twinlog.groups import checkpoints
+from twinlog.groups.plan import Decided
+from twinlog.groups.recall import owed, recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
+from twinlog.state.mm2_topics import DatedCheckpoint
+from twinlog.state.progress import Maps
 from twinlog.topics.snapshot import FlowSnapshot
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
@@ -61,7 +61,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, state: StandbyS
         for place, it in enumerate(report.rows)
     ]
     refused = [it.group for it in report.uncovered if it.refused]
-    waiting = sorted(owed(state.ledger, known_topics(flow, state.ledger, state.progress)))
+    waiting = sorted(dict(owed(state.ledger, known_topics(flow, state.ledger, state.progress))))
     return GroupFacts(
         (*rows, *(refused_row(group) for group in refused), *map(missing_row, waiting)),
         (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
@@ -130,70 +130,28 @@ def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
 
 
 def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) -> GroupFacts:
-    """Find where every group would start, from the checkpoints and the target's own groups.
+    """Find where every group would start, from the checkpoints, the ledger and the target's own groups.
 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
-    checkpoints = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], state.ledger)
-    copies = target.describe_topics({it.topic for it in checkpoints})
-    left = left_behind(flow, state.ledger, state.progress, copies)
-    noted = {place: it for place, it in checkpoints.items() if place.topic not in left}
-    waiting = frozenset(owed(state.ledger, known_topics(flow, state.ledger, state.progress)))
-    groups = sorted({it.group for it in (*noted, *waiting)})
-    committed = target.committed_offsets(groups).found if groups else {}
-    noted_here = [it for place, it in noted.items() if place not in waiting]
+    every = recalled(flow, target, state.ledger, state.progress, state.maps)
+    judged = [it for it in every if not it.gone]
     return GroupFacts(
-        (
-            *known_rows(flow, noted_here, committed, state),
-            *(missing_row(it) for it in sorted(waiting)),
-        ),
-        tuple(GroupAtRisk(group, None) for group in groups),
-        min((it.at_ms for it in noted.values()), default=None),
+        tuple(recalled_row(flow, it, state.offsets) for it in judged),
+        tuple(GroupAtRisk(group, None) for group in sorted({it.key.group for it in judged})),
+        min((it.standing.last.at_ms for it in judged if it.standing.last is not None), default=None),
     )
 
 
-def left_behind(
+def recalled(
     flow: FlowSettings,
+    target: ClusterReader,
     ledger: Ledger,
     progress: Mapping[TopicPartition, int],
-    copies: Answers[str, TopicDescription],
-) -> frozenset[str]:
-    """Return those copies that the target has lost and that the flow does not miss.  Pure.
-
-    What was noted of groups outlives their topics.  The flow does not miss a copy whose topic was deleted on the
-    source, was forgotten, or is left out by a filter.  A copy that is hidden, or does not answer, may be there.
-    """
-    source_of, known = sources_of_copies(flow, ledger), set(known_topics(flow, ledger, progress))
-    return frozenset(topic for topic in copies.absent if (source_of(topic) or topic) not in known)
-
-
-def of_this_incarnation(
-    flow: FlowSettings, noted: Mapping[GroupPartition, DatedCheckpoint], ledger: Ledger
-) -> Mapping[GroupPartition, DatedCheckpoint]:
-    """Leave out checkpoints from before a topic was recreated: they do not fit the present copy.  Pure."""
-    source_of = sources_of_copies(flow, ledger)
-
-    def life(topic: str) -> Incarnation | None:
-        source = source_of(topic)
-        return ledger.incarnations.get(source) if source is not None else None
-
-    return {
-        place: it for place, it in noted.items() if about_incarnation(it.at_ms, life(it.checkpoint.topic))
-    }
-
-
-def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
-    """Yield the positions on copies of `topics` that a rebuild has taken from groups and not yet restored.  Pure."""
-    for topic in topics:
-        rebuild, life = ledger.rebuilds.get(topic), ledger.incarnations.get(topic)
-        if rebuild is None:
-            continue
-        # While the copy is deleted, the ledger still has the incarnation before; later another one may have followed.
-        emptying = rebuild.phase is RebuildPhase.DELETING
-        if emptying or life is None or not differ(rebuild.topic_id, life.topic_id):
-            for place in rebuild.groups:
-                if place.awaited:
-                    yield GroupPartition(place.group, rebuild.remote_topic, place.partition)
+    maps: Maps[PackedMap],
+) -> tuple[Decided, ...]:
+    """Decide about all positions from the target alone.  Raises errors of the target."""
+    return recall(flow, target, ledger, maps, known_topics(flow, ledger, progress))
 
 
 def missing_row(place: GroupPartition) -> Row:
@@ -214,46 +172,26 @@ _OF_A_POSITION = (
 """The columns of a row that only a group with a position has."""
 
 
-def known_rows(
-    flow: FlowSettings,
-    noted: Iterable[DatedCheckpoint],
-    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
-    state: StandbyState,
-) -> tuple[Row, ...]:
-    """Make one row per checkpoint.  Pure.
+def recalled_row(
+    flow: FlowSettings, decided: Decided, offsets: Mapping[TopicPartition, PartitionOffsets]
+) -> Row:
+    """Make the row of a position that the target alone tells of.  Pure.
 
     If a position should have been committed and is missing, or lies before its checkpoint, it counts as wrongly not
     synced.  If it lies behind it, the group skips what it has not read since on the source.  Without
     `sync.group.offsets.enabled` clients translate by the checkpoint, so the checkpoint is the position.
     """
-    rows, source_of = [], sources_of_copies(flow, state.ledger)
-    for it in (one.checkpoint for one in noted):
-        at = it.topic_partition
-        found = committed.get(it.group, {}).get(at)
-        there = found.offset if found is not None else None
-        behind = there is None or there < it.downstream_offset
-        position = there if flow.sync_group_offsets else max(it.downstream_offset, there or 0)
-        life = known_life(state.ledger, source_of(it.topic) or it.topic, it.partition)
-        rows.append({
-            "group": it.group,
-            "topic": it.topic,
-            "partition": it.partition,
-            "wrongly_not": int(flow.sync_group_offsets and behind),
-            "skipped_records": records_between(state.maps.seen(life), it.downstream_offset, there or 0),
-            **_place(state.offsets.get(at), position),
-        })
-    return tuple(rows)
-
-
-def known_life(ledger: Ledger, topic: str, partition: int) -> SourceIncarnation:
-    """Return the incarnation of a source partition that is copied now, by the ledger.  Pure."""
-    life = ledger.incarnations.get(topic)
-    return SourceIncarnation(topic, life.topic_id if life is not None else "", partition)
-
-
-def records_between(packed: PackedMap | UnreadableMap | None, start: int, end: int) -> int:
-    """Count the copied records at offsets [start, end) of a copy; offsets, if no map can be read.  Pure."""
-    if isinstance(packed, PackedMap):
-        with suppress(UnreadableMap):
-            return packed.records_between(start, end) if start < end else 0
-    return max(0, end - start)
+    row, last = decided.row, decided.standing.last
+    if decided.standing.kept or last is None:
+        return missing_row(decided.key)
+    noted, there = last.checkpoint.downstream_offset, row.committed_there
+    behind = flow.sync_group_offsets and (there is None or there < noted)
+    position = there if flow.sync_group_offsets else max(noted, there or 0)
+    return {
+        "group": row.group,
+        "topic": row.remote_topic,
+        "partition": row.partition,
+        "wrongly_not": int(behind or row.state is SyncState.WRONGLY_NOT),
+        "skipped_records": row.records_skipped,
+        **_place(offsets.get(row.remote), position),
+    }

@@ -7,18 +7,18 @@ result holds the decision about every position.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.admin.groups import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
+from twinlog.cluster.admin.groups import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
-from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, make_plan, without
+from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, changes_of, make_plan, without
 from twinlog.groups.report import (
     CheckpointAge,
     CheckpointsResult,
@@ -28,7 +28,6 @@ from twinlog.groups.report import (
 )
 from twinlog.groups.verdict import PositionVerdict, final_row
 from twinlog.groups.view import GroupView, look, read_positions
-from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import rebuild
 from twinlog.topics.incarnations import differ
 from twinlog.topics.snapshot import FlowSnapshot
@@ -91,18 +90,9 @@ def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapp
 
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:
     """Commit the decided positions; return the verdicts on those that the target refused."""
-    changes: defaultdict[str, dict[TopicPartition, OffsetChange]] = defaultdict(dict)
-    for it in decided:
-        if it.verdict.write is not None:
-            there = it.standing.there
-            changes[it.key.group][it.key.topic_partition] = OffsetChange(
-                it.verdict.write, there.offset if there is not None else None, it.standing.committed.metadata
-            )
-    return (
-        {key: _why_refused(error) for key, error in target.alter_offsets(changes).refused.items()}
-        if changes
-        else {}
-    )
+    changes = changes_of(decided)
+    refused = target.alter_offsets(changes).refused if changes else {}
+    return {key: _why_refused(error) for key, error in refused.items()}
 
 
 def _why_refused(error: TwinlogError) -> PositionVerdict:

@@ -41,10 +41,13 @@ class PartitionMaps:
     lent: bool = False
 
     def records_between(self, start: int, end: int) -> int:
-        """Count the copied records at offsets [start, end) of the log there.  Raises UnreadableMap."""
+        """Count the copied records at offsets [start, end) of the log there; without a map count the offsets.
+
+        Raises UnreadableMap.
+        """
         packed = readable(self.homeward if self.back else self.onward)
         if start >= end or packed is None:
-            return 0
+            return max(0, end - start)
         return (packed.upstream_records_between if self.back else packed.records_between)(start, end)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.groups import GroupPartition, GroupState
+from twinlog.cluster.admin.groups import GroupPartition, GroupState, OffsetChange
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.errors import TwinlogError
 from twinlog.formats.map.packed_map import UnreadableMap
@@ -49,6 +49,16 @@ class Decided:
         return self.standing.key
 
     @property
+    def trouble(self) -> str:
+        """Say why a failover could not place the group; "" if it can."""
+        return self.row.text if self.row.misplaced else ""
+
+    @property
+    def gone(self) -> bool:
+        """Say whether there is no place, and nothing to do: the copy is gone, and nobody misses it."""
+        return self.row.reason is SyncReason.NO_TOPIC and not self.row.misplaced
+
+    @property
     def takes_ours_back(self) -> bool:
         """Say whether the commit is a rewind: it lies before the position we wrote last, which is still there."""
         there = self.standing.there
@@ -66,6 +76,17 @@ class CheckpointPlan:
 
     decided: tuple[Decided, ...]
     ended: tuple[GroupPartition, ...]
+
+
+def changes_of(decided: Iterable[Decided]) -> Mapping[str, Mapping[TopicPartition, OffsetChange]]:
+    """Return the positions to commit on the target, by group, each with the one that must still stand there.  Pure."""
+    changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
+    for it in decided:
+        if it.verdict.write is not None:
+            there = it.standing.there.offset if it.standing.there is not None else None
+            change = OffsetChange(it.verdict.write, there, it.standing.committed.metadata)
+            changes.setdefault(it.key.group, {})[it.key.topic_partition] = change
+    return changes
 
 
 def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:

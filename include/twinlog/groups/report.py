@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.admin.groups import GroupType
-from twinlog.kafka_types import OfPartition
+from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.visible import and_more
 
 
@@ -85,6 +85,24 @@ class GroupPartitionRow(OfPartition):
     at_ms: int
     records_skipped: int = 0
     records_missing: int = 0
+
+    @property
+    def remote(self) -> TopicPartition:
+        """The partition on the target."""
+        return TopicPartition(self.remote_topic, self.partition)
+
+    @property
+    def misplaced(self) -> bool:
+        """Say whether a failover must not leave the group so: it is wrong, or held by its members or a rebuild."""
+        held = self.reason not in {SyncReason.NEVER_REWIND, SyncReason.NO_TOPIC}
+        return self.state is SyncState.WRONGLY_NOT or (self.state is SyncState.INTENTIONALLY_NOT and held)
+
+    @property
+    def goes_on_at(self) -> int | None:
+        """Return where a failover leaves the group: at its translation, or further on where it stands there."""
+        place, there = self.downstream_offset, self.committed_there
+        stays = place is not None and there is not None and self.reason is not SyncReason.WRITTEN
+        return max(place or 0, there or 0) if stays else place
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,11 +188,12 @@ def row_of(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> Gro
     Read again are the mapped records from the position there to the place, and what the place itself repeats; skipped
     are those from the place to a position beyond it, also if that is to be rewound: it stays until the commit.
     """
-    place, there = standing.place, standing.there.offset if standing.there is not None else None
+    place, log = standing.place, standing.route.target
+    there = standing.there.offset if standing.there is not None else None
     starts = verdict.write if verdict.write is not None else there
     again, skipped = None, 0
-    if place.offset is not None and starts is not None:
-        again = standing.route.maps.records_between(starts, place.offset) + place.again
+    if place.offset is not None and starts is not None and log is not None:
+        again = standing.route.maps.records_between(max(starts, log.log_start), place.offset) + place.again
     if place.offset is not None and there is not None and verdict.reason in _BEYOND:
         skipped = standing.route.maps.records_between(place.offset, there)
     skips = skipped if verdict.write is None else 0

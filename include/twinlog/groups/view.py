@@ -99,10 +99,10 @@ def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     undecided = tuple(it for it in every if flow.groups.undecided(it.group))
     committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
-    return GroupPositions(at_ms, listed, committed, there, _listed_there(clusters.target), undecided)
+    return GroupPositions(at_ms, listed, committed, there, listed_there(clusters.target), undecided)
 
 
-def _listed_there(target: ClusterReader) -> Mapping[str, GroupListing]:
+def listed_there(target: ClusterReader) -> Mapping[str, GroupListing]:
     """Return the groups of the target; none if it does not list them: its brokers refuse to move one that is in use."""
     try:
         return {it.group: it for it in target.groups()}

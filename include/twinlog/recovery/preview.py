@@ -28,13 +28,14 @@ from twinlog.recovery.report import (
     StepReport,
     TopicAtRisk,
     at_risk,
+    placed,
     skips,
 )
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid
 from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.planned import misplaced, placed, placing, seen_topics
+from twinlog.recovery.steps.planned import misplaced, placing, seen_topics
 from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
 from twinlog.recovery.steps.source_writers import plan_denials
 from twinlog.recovery.transitions import open_run
@@ -148,7 +149,7 @@ def _source_dead(snapshot: FlowSnapshot) -> Seen:
     texts = {
         StepName.LOSS: loss.told,
         StepName.GROUPS: f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
-        f" {sum(it.write is not None for it in placings):,} to be written"
+        f" {sum(it.writes for it in placings):,} to be written"
         + (f"; group {blocked[0].key.group}: {blocked[0].trouble}" if blocked else "")
         + without_place(placings)
         + _after(skips(shown(placings))),

@@ -13,6 +13,7 @@ from twinlog import clock
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
+from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
 from twinlog.recovery.procedure import StepName
 from twinlog.visible import listed
@@ -85,6 +86,24 @@ class PlacedGroup:
     downstream_offset: int | None
     again: int | None
     skipped: int | None = None
+
+
+def placed(rows: Iterable[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
+    """Return the positions of groups as the report has them.  Pure."""
+    return tuple(
+        PlacedGroup(
+            it.group,
+            it.topic,
+            it.partition,
+            it.upstream_offset,
+            it.goes_on_at,
+            it.expected_duplicates,
+            None
+            if it.downstream_offset is None or it.reason is SyncReason.ACTIVE_THERE
+            else it.records_skipped,
+        )
+        for it in rows
+    )
 
 
 def skips(groups: Iterable[PlacedGroup]) -> str:

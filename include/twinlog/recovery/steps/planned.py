@@ -24,7 +24,7 @@ from twinlog.formats.ledger.gate import Waiver, counting, covering
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
-from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason, SyncState
+from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -36,11 +36,11 @@ from twinlog.recovery import transitions
 from twinlog.recovery.report import (
     Outcome,
     PartitionAtRisk,
-    PlacedGroup,
     TopicAtRisk,
     at_risk,
     done,
     failed,
+    placed,
     skips,
     waiting,
 )
@@ -260,34 +260,9 @@ def placing(flow: FlowSettings) -> FlowSettings:
     return replace(flow, sync_group_offsets=True)
 
 
-def placed(rows: Sequence[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
-    """Return the positions of groups as the report has them.  Pure."""
-    return tuple(
-        PlacedGroup(
-            it.group,
-            it.topic,
-            it.partition,
-            it.upstream_offset,
-            it.downstream_offset
-            if it.reason is SyncReason.WRITTEN or it.state is not SyncState.SYNCED
-            else it.committed_there,
-            it.expected_duplicates,
-            None
-            if it.downstream_offset is None or it.reason is SyncReason.ACTIVE_THERE
-            else it.records_skipped,
-        )
-        for it in rows
-    )
-
-
 def misplaced(rows: Sequence[GroupPartitionRow]) -> tuple[GroupPartitionRow, ...]:
     """Return the positions that are not where the group would go on: wrong, active there, or not exact.  Pure."""
-    return tuple(
-        it
-        for it in rows
-        if it.state is SyncState.WRONGLY_NOT
-        or (it.state is SyncState.INTENTIONALLY_NOT and it.reason is not SyncReason.NEVER_REWIND)
-    )
+    return tuple(it for it in rows if it.misplaced)
 
 
 def still_reading(scene: Scene, rows: Sequence[GroupPartitionRow]) -> tuple[str, ...]:
