@@ -21,7 +21,7 @@ class Frozen:
     def __init__(self, mine: socket.socket) -> None:
         self._socket = mine
         self.buffered = False
-        self.asked = 0
+        self.asked, self.muted_until = 0, 0.0
 
     def fileno(self) -> int:
         return self._socket.fileno()

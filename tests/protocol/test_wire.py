@@ -111,7 +111,7 @@ def test_a_fetch_answer_is_cut_without_copying(version: int) -> None:
             responses=[topic(topic="t", partitions=[data, empty])],
         ).encode()
     )
-    error, session, fetched = wire.fetch_response(memoryview(raw), version)
+    _, error, session, fetched = wire.fetch_response(memoryview(raw), version)
     first, second = fetched
     assert (error, session) == (0, 0)
     assert (first.topic, first.partition, first.high_watermark, first.last_stable_offset) == ("t", 1, 9, 8)

@@ -10,6 +10,7 @@ lose the answer.
 from __future__ import annotations
 
 import struct
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class FakeConnection:
         self._fetch_version = fetch_version
         self._under_way: list[tuple[int, Iterable[Any]]] = []
         self._answers: deque[bytes | None] = deque()
+        self.muted_until = 0.0
         self.writes: list[int] = []
         """How many requests each write held."""
 
@@ -97,6 +99,9 @@ class FakeConnection:
 
     def keep_login(self) -> None:
         pass
+
+    def mute(self, throttle_ms: int) -> None:
+        self.muted_until = max(self.muted_until, time.monotonic() + throttle_ms / 1000)
 
     def close(self) -> None:
         self._under_way.clear()
@@ -133,6 +138,7 @@ class FakeTarget:
         self.logs: defaultdict[TopicPartition, list[Entry]] = defaultdict(list)
         self.producers: dict[int, Producer] = {}
         self.faults: defaultdict[str, list[Any]] = defaultdict(list)
+        self.throttle_ms: list[int] = []
         self.refuse: dict[TopicPartition, Callable[[list[Record]], list[int]]] = {}
         self.max_message_bytes: dict[str, int] = {}
         self.leaderless: set[TopicPartition] = set()
@@ -351,7 +357,8 @@ class FakeTarget:
         for topic in shuffled.sample(sorted(answers), len(answers)):
             of_topic = shuffled.sample(answers[topic], len(answers[topic]))
             out += wire.string(topic) + struct.pack(">i", len(of_topic)) + b"".join(of_topic)
-        return out + bytes(4)
+        throttle_ms = self.throttle_ms.pop(0) if self.throttle_ms else 0
+        return out + struct.pack(">i", throttle_ms)
 
     def _append(self, item: TopicPartition, batch: bytes) -> tuple[int, int, list[int]]:
         header = BatchHeader.read(batch)

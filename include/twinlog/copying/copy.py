@@ -65,7 +65,8 @@ def judge(owned: Ownership, totals: Totals, reports: Sequence[LaneReport]) -> Tr
     if fenced := ended.get(LaneOutcome.FENCED):
         owned.require_not_taken()
         return TransientError(
-            f"lane {fenced.lane} was fenced: by this driver itself, or by its transaction's time-out",
+            f"lane {fenced.lane} was fenced: by this driver itself, or by its transaction's time-out"
+            " (twinlog.transaction.timeout.ms)",
             code="fence-again",
         )
     stopped = ended.get(LaneOutcome.FENCE_AGAIN)
@@ -95,6 +96,7 @@ def lane_specs(
             codec=NUMBERS.get(settings.compression),
             transaction_bytes=settings.transaction_bytes,
             transaction_ms=settings.transaction_ms,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
             fetch_bytes=settings.fetch_bytes,
             partition_fetch_bytes=settings.partition_fetch_bytes,
             reverse_ledger=reverse_ledger(flow),

@@ -15,13 +15,15 @@ duplicate, or comes from a log that lost its end: the outcome is indeterminate.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.relabel import relabel
-from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.errors import ClusterUnreachable, TerminalError, TransientError, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.in_flight import PredictedOffsets, Refused, Sequences, Written
 from twinlog.lane.transaction import LaneState, Transaction, Writer
@@ -61,6 +63,9 @@ def writes(rounds: Sequence[Round]) -> Iterator[Sequence[Round]]:
 _ELECTION_SECONDS = 3.0
 """How long a write waits for a leader, and the lane's other partitions with it; ordinary elections take less."""
 
+_QUOTA_SECONDS = 30.0
+"""Longest pause of a lane that stops because of a quota; brokers look back 11 s (quota.window.num)."""
+
 _PRODUCE_TIMEOUT_MS = 30_000
 """How long a leader may wait for the replicas before it answers."""
 
@@ -86,7 +91,8 @@ class Lane:
     """One transactional writer on the target.  Single-threaded.
 
     `written` and `refused` collect the results of acknowledgements until they are taken.  `sequences` are those that
-    the driver has used with this epoch.
+    the driver has used with this epoch.  `deadline` (monotonic seconds) is when the open transaction has to be ended at
+    the latest.  `throttled_ms` is the time for which brokers took nothing, by their answers.
     """
 
     def __init__(
@@ -101,6 +107,15 @@ class Lane:
         self._requests: deque[_Request] = deque()
         self._last_write = 0
         self._predicted = PredictedOffsets()
+        self.deadline = math.inf
+        self.throttled_ms = 0
+        self._muted_until = 0.0
+        self._requests_of_transaction = 0
+
+    @property
+    def muted_seconds(self) -> float:
+        """Return how long a broker will take nothing more, because of a quota."""
+        return max(0.0, self._muted_until - time.monotonic()) if self._muted_until else 0.0
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
         """Note where the target's partitions end now: everything that this lane writes lies behind (invariant O).
@@ -199,6 +214,7 @@ class Lane:
         if self._requests:
             raise self.transaction.doubt("end of a transaction with unanswered produce requests")
         added = self.transaction.added
+        self._requests_of_transaction = 0
         self.transaction.end(commit=commit)
         self._predicted.ended(added)
 
@@ -227,6 +243,8 @@ class Lane:
                 break
         self._last_write = sum(map(len, bodies.values()))
         for connection, requests in bodies.items():
+            self._require_time(connection)
+            self._requests_of_transaction += len(requests)
             try:
                 connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, write_behind=True)
             except ClusterUnreachable as error:
@@ -282,10 +300,15 @@ class Lane:
 
     def _read_answer(self) -> None:
         request = self._requests.popleft()
+        self._require_time(request.connection)
         try:
             payload = request.connection.receive(fresh_buffer)
         except ClusterUnreachable as error:
             raise self.transaction.doubt(error.message) from None
+        if throttle_ms := wire.produce_throttle_ms(payload):
+            request.connection.mute(throttle_ms)
+            self.throttled_ms += throttle_ms
+            self._muted_until = max(self._muted_until, request.connection.muted_until)
         for answer in wire.produce_response(payload):
             partition = answer.topic_partition
             sent = request.sent.pop(partition, None)
@@ -298,6 +321,25 @@ class Lane:
                 self._rejected(partition, sent.outgoing, sent.sequence, answer)
         if request.sent:
             raise self.transaction.doubt(f"no answer for {_name(next(iter(request.sent)))}")
+
+    def _require_time(self, connection: Connection) -> None:
+        """Stop if a broker will read nothing from this connection until it is too late for the transaction.
+
+        After a pause, so that what was sent counts no more when the next lane begins, with little.  Raises
+        TerminalError if there is nothing less to begin with: the transaction holds one request.
+        """
+        if connection.muted_until <= self.deadline:
+            return
+        seconds = connection.muted_until - time.monotonic()
+        settings = self.brokers.settings
+        stopped = self.transaction.doubt(
+            f"cluster {settings.alias} takes nothing for {seconds:.0f} s because of its quota producer_byte_rate for"
+            f" this user or client, longer than twinlog.transaction.timeout.ms leaves"
+        )
+        if self._requests_of_transaction > 1:
+            time.sleep(min(seconds, _QUOTA_SECONDS))
+            raise stopped
+        raise TerminalError(stopped.message, hint="raise one of them, or lower twinlog.lanes")
 
     def _acknowledged(
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, base_offset: int

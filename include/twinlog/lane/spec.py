@@ -135,6 +135,7 @@ class LaneSpec:
     codec: int | None = None
     transaction_bytes: int = 64 * 1024 * 1024
     transaction_ms: int = 10_000
+    transaction_timeout_ms: int = 60_000
     fetch_bytes: int = 16 * 1024 * 1024
     partition_fetch_bytes: int = 4 * 1024 * 1024
     reverse_ledger: str = ""

@@ -66,9 +66,10 @@ def fetch_request(
     return b"".join(parts)
 
 
-def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int, int, list[Fetched]]:
-    """Cut an answer (behind its correlation id); return the top-level error code, the session id, and partitions."""
+def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int, int, int, list[Fetched]]:
+    """Cut an answer (behind its correlation id); return throttle (ms), error code, session id, and partitions."""
     at = _skip_tags(payload, 0)
+    (throttle_ms,) = _INT32.unpack_from(payload, at)
     error, session = _INT16.unpack_from(payload, at + 4)[0], _INT32.unpack_from(payload, at + 6)[0]
     topics, at = _read_count(payload, at + 10)
     result: list[Fetched] = []
@@ -79,7 +80,7 @@ def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int
             fetched, at = _read_partition(payload, at, topic)
             result.append(fetched)
         at = _skip_tags(payload, at)
-    return error, session, result
+    return throttle_ms, error, session, result
 
 
 def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, int]:

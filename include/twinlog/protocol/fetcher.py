@@ -151,8 +151,10 @@ class Fetcher:
     With `backoff`, a leader whose connection is lost, or the one elected in its place, is asked again later.  Without
     it, ClusterUnreachable is raised.  A leader that is silent for `request.timeout.ms` counts as lost, too.  A
     partition that was answered with a temporary error is asked for again later, while the others of its leader go on.
+    So is a leader that throttles: its answer is then empty.  `throttled_ms` is the time for which leaders did.
 
-    `choice` may leave partitions of a request to a later one, and says how many bytes each is asked for.
+    `max_bytes` may be changed between requests.  `choice` may leave partitions of a request to a later one, and says
+    how many bytes each is asked for.
     """
 
     def __init__(
@@ -172,7 +174,7 @@ class Fetcher:
         self._choice = choice
         self._buffers = _Buffers(buffers)
         self._backoff = backoff
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
         self._read_committed = read_committed
         self._max_wait_ms = max_wait_ms
@@ -186,6 +188,7 @@ class Fetcher:
         self._leaders: dict[int, _Leader] = {}
         self._nearest = NearestReplicas(brokers.settings.rack)
         self.asked_by_name = False
+        self.throttled_ms = 0
 
     def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
         """Send a fetch to every leader that has none in flight, for its partitions.
@@ -204,11 +207,15 @@ class Fetcher:
                 continue
             try:
                 leader = self._leader(node)
-                if not leader.asked:
+                if not (leader.asked or self._rests(leader.connection)):
                     self._ask(leader, wanted, self._choice(node, wanted) if self._choice else None)
             except ClusterUnreachable as error:
                 self._lose(node, error)
         return refused
+
+    def _rests(self, connection: Connection) -> bool:
+        """Say whether others are asked while a leader throttles; without a backoff, it is waited for."""
+        return self._backoff is not None and time.monotonic() < connection.muted_until
 
     def _by_leader(
         self, positions: Mapping[TopicPartition, int], refused: dict[TopicPartition, TwinlogError]
@@ -296,9 +303,12 @@ class Fetcher:
             self._buffers.turn()
             leader.asked = False
             if leader.by_id:
-                error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
+                throttle_ms, error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
             else:
-                error, session, partitions = wire.fetch_response(payload, leader.version)
+                throttle_ms, error, session, partitions = wire.fetch_response(payload, leader.version)
+            if throttle_ms:
+                leader.connection.mute(throttle_ms)
+                self.throttled_ms += throttle_ms
             if error in SESSION_LOST:
                 leader.session, leader.told = NEW_SESSION, {}
             elif error:
@@ -393,7 +403,7 @@ class Fetcher:
         self, leader: _Leader, positions: Sequence[wire.FetchPosition], forgotten: Sequence[TopicPartition]
     ) -> tuple[int, bytes]:
         how: Any = {
-            "max_bytes": self._max_bytes,
+            "max_bytes": self.max_bytes,
             "max_wait_ms": self._max_wait_ms,
             "read_committed": self._read_committed,
             "session": leader.session,

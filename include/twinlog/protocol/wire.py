@@ -162,8 +162,9 @@ def _asked(position: FetchPosition, version: int) -> bytes:
     return _FETCH_PARTITION.pack(position.partition, -1, *rest)
 
 
-def fetch_response(payload: memoryview, version: int = FETCH_VERSION) -> tuple[int, int, list[Fetched]]:
-    """Cut an answer (behind its correlation id); return the top-level error code, the session id, and partitions."""
+def fetch_response(payload: memoryview, version: int = FETCH_VERSION) -> tuple[int, int, int, list[Fetched]]:
+    """Cut an answer (behind its correlation id); return throttle (ms), error code, session id, and partitions."""
+    (throttle_ms,) = _INT32.unpack_from(payload, 0)
     error, session = _INT16.unpack_from(payload, 4)[0], _INT32.unpack_from(payload, 6)[0]
     at = 10
     (topics,) = _INT32.unpack_from(payload, at)
@@ -187,7 +188,7 @@ def fetch_response(payload: memoryview, version: int = FETCH_VERSION) -> tuple[i
             block = payload[at : at + size]
             at += size
             result.append(Fetched(topic, number, code, high_watermark, stable, aborted, block, preferred))
-    return error, session, result
+    return throttle_ms, error, session, result
 
 
 def produce_request(
@@ -229,6 +230,11 @@ def produce_response(payload: memoryview) -> list[Produced]:
             message, at = _read_string(payload, at)
             result.append(Produced(topic, number, code, base, errors, message))
     return result
+
+
+def produce_throttle_ms(payload: memoryview) -> int:
+    """Return for how long the broker reads nothing more from the connection of a produce answer (KIP-219)."""
+    return int(_INT32.unpack_from(payload, len(payload) - _INT32.size)[0])
 
 
 def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple[tuple[int, str], ...], int]:

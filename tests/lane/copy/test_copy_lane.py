@@ -901,3 +901,37 @@ def test_a_record_that_is_refused_and_then_compacted_away_is_not_set_aside() -> 
     it._lane.brokers.refuse["A.t", 0] = refuse  # type: ignore[attr-defined]
     report = it.run()
     assert (LaneOutcome.DONE, 2, ()) == (report.state, report.ranges[0].records, report.ranges[0].quarantined)
+
+
+QUOTA = "cluster B takes nothing for 50 s because of its quota producer_byte_rate for this user or client"
+
+
+@pytest.mark.parametrize(
+    ("throttles", "state"), [([50_000], LaneOutcome.REFUSED), ([1, 50_000], LaneOutcome.FENCE_AGAIN)]
+)
+def test_a_quota_that_outlasts_the_transaction_is_named(
+    throttles: list[int], state: LaneOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two batches a later lane may send one alone; a batch alone that cannot pass is for a person to mend."""
+    slept: list[float] = []
+    monkeypatch.setattr("twinlog.lane.producer.time.sleep", slept.append)
+    batches = [encode([Rec(b"x" * 400_000)], base_offset=offset) for offset in range(len(throttles))]
+    it = lane_copy(batches, len(batches))
+    it._lane.brokers.throttle_ms = [*throttles]  # type: ignore[attr-defined]
+    report = it.run()
+    assert (state, 0, True) == (report.state, report.transactions, QUOTA in report.error)
+    assert (state is LaneOutcome.FENCE_AGAIN) == (30.0 in slept)
+    assert "twinlog.transaction.timeout.ms" in report.error
+
+
+@pytest.mark.parametrize("throttles", [[], [1100]])
+def test_what_a_throttling_target_took_is_committed_before_more_is_sent(throttles: list[int]) -> None:
+    """All records arrive, in order; without a throttle in one transaction."""
+    batches = [encode([Rec(b"%d" % offset * 400_000)], base_offset=offset) for offset in range(6)]
+    it = lane_copy(batches, len(batches))
+    target: FakeTarget = it._lane.brokers  # type: ignore[assignment]
+    target.throttle_ms = [*throttles]
+    report = it.run()
+    values = [key_and_value(Record(0, 0, memoryview(rest)))[1] for _, rest in target.committed(("A.t", 0))]
+    assert (LaneOutcome.DONE, bool(throttles)) == (report.state, report.transactions > 1)
+    assert [b"%d" % offset * 400_000 for offset in range(6)] == values

@@ -69,7 +69,7 @@ def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Fou
         version = min(FETCH_VERSION, connection.offers(FETCH))
         how: Any = {"max_bytes": 1, "max_wait_ms": 0, "read_committed": False, "version": version}
         connection.send(FETCH, version, [fetch_request(positions, **how)])
-        _, _, answers = fetch_response(connection.receive(fresh_buffer), version)
+        *_, answers = fetch_response(connection.receive(fresh_buffer), version)
     return {
         Resource(Kind.TOPIC, it.topic): _answer(READ, denied=it.error == Code.TOPIC_AUTHORIZATION_FAILED)
         for it in answers

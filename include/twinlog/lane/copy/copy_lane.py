@@ -26,6 +26,7 @@ from twinlog.lane.copy import loops, range_errors
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
 from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
+from twinlog.lane.copy.pace import Pace
 from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError, SourceError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.producer import Lane
@@ -120,8 +121,9 @@ class LaneCopy:
                 TopicPartition(topic, partition): number for topic, partition, number in spec.sequences
             },
         )
+        self._pace = Pace(_fetch_size(spec, spec.fetch_bytes))
         sizes = {
-            "max_bytes": _fetch_size(spec, spec.fetch_bytes),
+            "max_bytes": self._pace.most,
             "partition_max_bytes": _fetch_size(spec, spec.partition_fetch_bytes),
         }
         # In a cycle brokers take partitions in turn by themselves, and nothing is live.
@@ -195,12 +197,18 @@ class LaneCopy:
         return {copy.source: copy.sent for copy in self.transaction.choose(wanted)}
 
     @property
+    def throttled_ms(self) -> int:
+        """Return for how long brokers of the source gave nothing because of a quota, by their answers."""
+        return self._fetcher.throttled_ms
+
+    @property
     def has_errors(self) -> bool:
         """Say whether a range has ended with an error."""
         return any(copy.error for copy in self._by_source.values())
 
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
+        self._fetcher.max_bytes = self._pace.bytes
         try:
             refused = self._fetcher.request(self.positions())
         except TwinlogError as error:
@@ -243,10 +251,21 @@ class LaneCopy:
                 self.ask()
         finally:  # cut batches count as sent, so they are sent even if the source cannot be asked any more
             self._lane.flush()  # the last answer's memory is reused for the next answer
-            kept = not queues or self.transaction.send(queues, size)
+            kept = not queues or self._send(queues, size, answer)
         if kept:
             self.transaction.commit_if_due()
         return size
+
+    def _send(self, queues: Queues, size: int, answer: list[Fetched]) -> bool:
+        """Send batches; return False if the transaction ended.  A slow target gets a transaction for each answer."""
+        began, throttled_ms = time.monotonic(), self._lane.throttled_ms
+        kept = self.transaction.send(queues, size)
+        if kept and (self._pace.is_tried_by(answer) or self._lane.throttled_ms != throttled_ms):
+            self._lane.drain()
+            if self._pace.took(time.monotonic() - began + self._lane.muted_seconds):
+                self.transaction.commit()
+                return False
+        return kept
 
     # --- one answer ----------------------------------------------------------------------------------------
 

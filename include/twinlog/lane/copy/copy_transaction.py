@@ -17,6 +17,7 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError, TransientError, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, state_records
+from twinlog.lane.copy.pace import OF_TIMEOUT
 from twinlog.lane.copy.range_errors import RangeError, culprits
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.in_flight import Refused, Written
@@ -79,10 +80,13 @@ class CopyTransaction:
     def begin(self) -> None:
         """Note that records were read: from now on the transaction grows old, also while there is nothing to send.
 
-        A long stretch of aborted records, markers, or loopback records is progress, too.
+        A long stretch of aborted records, markers, or loopback records is progress, too.  A target that takes nothing
+        now is waited for before.
         """
         if self._opened_at is None:
+            time.sleep(self._lane.muted_seconds)
             self._opened_at = time.monotonic()
+            self._lane.deadline = self._opened_at + OF_TIMEOUT * self._spec.transaction_timeout_ms / 1000
 
     def commit_if_due(self) -> None:
         """Commit if the transaction is full or old."""
@@ -181,7 +185,7 @@ class CopyTransaction:
         left out.
         """
         ranges = [self._by_target[target] for target in self._streaming]
-        if ranges:
+        if ranges and not self._lane.muted_seconds:
             self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
 
     def _predicted_batches(self, progressed: Collection[RangeCopy]) -> list[Written] | None:

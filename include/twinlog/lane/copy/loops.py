@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from twinlog.protocol.wire import Fetched
 
 STALL_SECONDS = 30.0
+THROTTLED_SECONDS = 120.0
+"""How long a source may give nothing, and how long if it says that a quota is why (a broker looks back 11 s)."""
+
+THROTTLED = (
+    "the source gave nothing for {:.0f} s because of its quota consumer_byte_rate for this user or client: raise it"
+    " above a tenth of the largest batch a second"
+)
+
 PAUSE_SECONDS = 0.02
 """Pause between rounds without progress, if answers come at once (as after a leader has moved)."""
 
@@ -91,6 +99,10 @@ class LaneLoop(Protocol):
     def has_errors(self) -> bool:
         """Say whether a range has ended with an error."""
 
+    @property
+    def throttled_ms(self) -> int:
+        """Return for how long brokers of the source gave nothing because of a quota, by their answers."""
+
     def positions(self) -> dict[TopicPartition, int]:
         """Return the upstream offsets to fetch next, for the partitions that are still wanted."""
 
@@ -110,6 +122,7 @@ class LaneLoop(Protocol):
 def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
     """Copy every range to its end, or to its error."""
     since: float | None = None  # the last progress; time that the target takes does not count
+    throttled_ms = 0  # by the source, until then
     while True:
         while before := copy.positions():
             try:
@@ -122,11 +135,13 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
             copy.transaction.commit_if_due()  # also if no answers come
             now = time.monotonic()
             if copy.positions() != before:
-                since = None
+                since, throttled_ms = None, copy.throttled_ms
                 continue
             since = now if since is None else since
-            if now - since > STALL_SECONDS:
+            if copy.throttled_ms == throttled_ms and now - since > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
+            elif now - since > THROTTLED_SECONDS:
+                copy.end_all("stalled", THROTTLED.format(now - since))
             time.sleep(PAUSE_SECONDS)
         if copy.transaction.commit() and not copy.positions():  # one that was set aside is left
             return

@@ -44,6 +44,9 @@ class Connection:
 
     Raises ClusterUnreachable if the broker does not answer, or is not the node of the cluster that is `expected` (which
     brokers tell from 4.4 on), ClusterRefused if it refuses TLS or the login.
+
+    `muted_until` (monotonic seconds): a broker that throttles answers at once, and then reads nothing more from the
+    connection for the time that the answer names (KIP-219).  Whoever sends or waits for an answer sleeps until then.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Connection:
         self._asked = ""
         self._early: deque[memoryview] = deque()
         self._reauthenticate_at = float("inf")
+        self.muted_until = 0.0
         self._spans: dict[int, tuple[int, int]] = {}
         self._socket = self._connect(host, port)
         self._receiver = Receiver(self._socket)
@@ -109,6 +113,15 @@ class Connection:
         """Raise ClusterRefused (code `broker-version`) if the broker is too old to copy to."""
         kafka_python.require_target(self._spans, self._settings.alias, self._address)
 
+    def mute(self, throttle_ms: int) -> None:
+        """Note that the broker reads nothing more for a while."""
+        self.muted_until = max(self.muted_until, time.monotonic() + throttle_ms / 1000)
+
+    def _await_broker(self) -> None:
+        if self.muted_until:
+            time.sleep(max(0.0, self.muted_until - time.monotonic()))
+            self.muted_until = 0.0
+
     def close(self) -> None:
         """Close the socket; answers in flight are lost."""
         self._sender.close()
@@ -128,6 +141,7 @@ class Connection:
         """
         self._asked = _NAMES[api]
         self._require_offered(api, self._asked)
+        self._await_broker()
         requests: list[list[Buffer]] = []
         for body in bodies:
             correlation = next(self._correlations)
@@ -145,6 +159,7 @@ class Connection:
 
         The result points into the allocated memory.
         """
+        self._await_broker()
         return self._guard(lambda: self._receive(allocate))
 
     def version_of(self, api: Api) -> int:
@@ -163,6 +178,7 @@ class Connection:
         """
         self._asked = api.name
         self._require_offered(api.request.API_KEY, api.name)
+        self._await_broker()
         version = self.version_of(api)
         correlations = [next(self._correlations) for _ in requests]
         frames = [
@@ -171,8 +187,11 @@ class Connection:
         ]
         self._in_flight.extend(correlations)
         self._guard(lambda: self._sender.send([frames]))
-        answers = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
-        return [kafka_python.decode(api, version, answer) for answer in answers]
+        received = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
+        answers = [kafka_python.decode(api, version, answer) for answer in received]
+        if throttle_ms := max((getattr(it, "throttle_time_ms", None) or 0 for it in answers), default=0):
+            self.mute(throttle_ms)
+        return answers
 
     def _require_offered(self, key: int, name: str) -> None:
         """Raise ClusterRefused (code `not-offered`) for a request that is not in the broker's ApiVersions answer."""
