@@ -19,30 +19,34 @@ import typer
 
 from twinlog import __version__
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
-from twinlog.cli.inspection import metadata, schemas
+from twinlog.cli.inspection import metadata
 from twinlog.cli.inspection.audit import audit
 from twinlog.cli.inspection.check import check
-from twinlog.cli.inspection.explain import explain
 from twinlog.cli.inspection.groups import groups
 from twinlog.cli.inspection.plan import plan
+from twinlog.cli.inspection.schemas import schemas
 from twinlog.cli.inspection.status import status
 from twinlog.cli.inspection.translate import translate
-from twinlog.cli.machine import airflow_files, kafka, spark
+from twinlog.cli.machine.airflow_files import install
 from twinlog.cli.machine.demo import demo
-from twinlog.cli.machine.doctor import doctor
+from twinlog.cli.machine.kafka import kafka
+from twinlog.cli.machine.spark import spark
 from twinlog.cli.migration.imports import import_files
 from twinlog.cli.migration.takeover import handover, takeover
 from twinlog.cli.options import Output
-from twinlog.cli.recovery import evidence, runs, waiver
+from twinlog.cli.recovery import runs, waiver
 from twinlog.cli.recovery.drill import drill
+from twinlog.cli.recovery.evidence import verify
 from twinlog.cli.recovery.failback import failback
 from twinlog.cli.recovery.failover import failover
 from twinlog.cli.recovery.gate import gate
 from twinlog.cli.render import say, show
-from twinlog.cli.replication import gap, offsets, quarantine
+from twinlog.cli.replication import gap
 from twinlog.cli.replication.claim import claim
 from twinlog.cli.replication.forget import forget
+from twinlog.cli.replication.offsets import offsets
 from twinlog.cli.replication.pause import pause, resume
+from twinlog.cli.replication.quarantine import quarantine
 from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
 from twinlog.config.flow.load import LENIENT, STRICT
@@ -92,39 +96,103 @@ def twinlog(
         raise typer.Exit
 
 
-NAMES = {import_files: "import"}
-"""Commands whose functions cannot have their names: this one is a word of Python."""
+def _group(text: str, **commands: Any) -> typer.Typer:
+    """Return commands that stand under one noun; `import_` is called import."""
+    made = typer.Typer(help=text, no_args_is_help=True)
+    made.callback()(lambda: None)  # a group stays one if it has a single command
+    for name, command in commands.items():
+        made.command(name.rstrip("_"))(command)
+    return made
 
-COMMANDS: Mapping[str, tuple[Any, ...]] = {
-    "Replicate": (
-        run,
-        pause,
-        resume,
-        rebuild,
-        forget,
-        claim,
-        offsets.app,
-        gap.app,
-        quarantine.app,
-    ),
-    "Look, plan and prove": (
-        *(check, explain, plan, status, groups, translate, audit),
-        metadata.app,
-        schemas.app,
-    ),
-    "Fail over and come home": (gate, failover, failback, drill, runs.app, waiver.app, evidence.app),
-    "Take over from another replicator": (takeover, handover, import_files),
-    "This machine": (demo, doctor, kafka.app, spark.app, airflow_files.app),
+
+COMMANDS: Mapping[str, Mapping[str, Any]] = {
+    "Replicate": {
+        "run": run,
+        "pause": pause,
+        "resume": resume,
+        "topics": _group(
+            "The copies of single topics: copy anew, forget, move, and what they will never have.",
+            rebuild=rebuild,
+            forget=forget,
+            offsets=offsets,
+            gaps=gap.gaps,
+            quarantine=quarantine,
+        ),
+        "gap": gap.app,
+    },
+    "Look, plan and prove": {
+        "check": check,
+        "plan": plan,
+        "status": status,
+        "groups": groups,
+        "translate": translate,
+        "audit": audit,
+        "metadata": _group(
+            "Topic configs, ACLs, quotas, SCRAM users and schemas of a flow, brought to its target.",
+            plan=metadata.plan,
+            apply=metadata.apply,
+            schemas=schemas,
+        ),
+    },
+    "Fail over and come home": {
+        "gate": gate,
+        "failover": failover,
+        "failback": failback,
+        "drill": drill,
+        "recovery": _group(
+            "Where a failover stands, what was done, and the way back.",
+            status=runs.status,
+            abort=runs.abort,
+            follow=runs.follow,
+        ),
+        "waiver": waiver.app,
+        "evidence": _group("Evidence that the gate wrote.", verify=verify),
+    },
+    "Take over from another replicator": {
+        "migrate": _group(
+            "Go on behind another replicator or another name, and back.",
+            takeover=takeover,
+            handover=handover,
+            claim=claim,
+            import_=import_files,
+        ),
+    },
+    "This machine": {
+        "machine": _group(
+            "Try twinlog here; brokers, a warm Spark, and files for an Airflow.",
+            demo=demo,
+            kafka=kafka,
+            spark=spark,
+            airflow=install,
+        ),
+    },
 }
 """Every command by what it is for, as `twinlog --help` shows them."""
 
 for panel, commands in COMMANDS.items():
-    for command in commands:
+    for name, command in commands.items():
         if isinstance(command, typer.Typer):
-            app.add_typer(command, rich_help_panel=panel)
+            app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            name = NAMES.get(command, command.__name__)
             app.command(name, rich_help_panel=panel)(command)
+
+
+OLDER: Mapping[str, str] = {
+    **{name: f"topics {name}" for name in ("rebuild", "forget")},
+    **{name: f"migrate {name}" for name in ("takeover", "handover", "import", "claim")},
+    **{name: f"machine {name}" for name in ("demo", "kafka", "spark")},
+    "airflow install": "machine airflow",
+    "doctor": "check --machine",
+    "explain": "plan --explain",
+    "offsets show": "topics offsets",
+    "offsets alter": "topics offsets",
+    "gap list": "topics gaps",
+    "quarantine list": "topics quarantine",
+    "schemas plan": "metadata schemas",
+    "schemas apply": "metadata schemas --execute",
+    "recovery history": "recovery status",
+}
+"""Names of release 0.2, which this release still takes: what each is called now."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -139,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for word, variable in {"--lenient": LENIENT, "--strict": STRICT}.items():
         if word in words:
             os.environ[variable] = "1"  # the Spark job and its like read the file, too
-    words = [word for word in words if word not in {"--debug", "--lenient", "--strict"}]
+    words = _renamed([word for word in words if word not in {"--debug", "--lenient", "--strict"}])
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
         return int(answer or ExitCode.DONE)
@@ -147,6 +215,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             print_traceback(error)
         return _report(explain_failure(error), words)
+
+
+def _renamed(words: list[str]) -> list[str]:
+    """Return the line with the names of today, after a line on stderr if it had an older one."""
+    for older, newer in OLDER.items():
+        left = older.split()
+        if words[:1] == left[:1] and set(left) <= set(words):
+            say(f"`twinlog {older}` is `twinlog {newer}` now; the older name leaves with the next release")
+            for word in left:
+                words.remove(word)
+            return [*newer.split(), *words]
+    return words
 
 
 def _quieten(level: int) -> None:

@@ -54,8 +54,6 @@ TopicsOption = Annotated[
 
 SourceTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 
-PartitionOption = Annotated[int, typer.Option("--partition", "-p", metavar="PARTITION")]
-
 GroupsOption = Annotated[
     str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
 ]

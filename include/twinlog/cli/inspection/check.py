@@ -1,4 +1,4 @@
-"""`twinlog check`: try the clusters of each flow, and every permission the flow needs there."""
+"""`twinlog check`: try the clusters of each flow, and every permission the flow needs there; or this machine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
+from twinlog.cli.machine.doctor import doctor
+from twinlog.cli.options import FlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
@@ -69,13 +73,37 @@ class FlowCheck:
     error: Failure | None = None
 
 
+MachineOption = Annotated[
+    bool,
+    typer.Option(
+        "--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk, ports, caches."
+    ),
+]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        envvar="TWINLOG_CONFIG",
+        help="The mm2.properties file that names clusters and flows. Default: check this machine.",
+    ),
+]
+
+
 def check(
     *,
-    config: ConfigOption,
+    config: FileOption = None,
     flow: FlowOption = None,
+    machine: MachineOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Try a configuration's clusters and every permission its flows need, and name what is missing."""
+    """Try a configuration's clusters and every permission its flows need; without a file, this machine.
+
+    Exit code 1: something that is needed is missing; the tables name it.
+    """
+    if machine or config is None:
+        return doctor(output)
     flows = load_flows(config, flow)
     names = SecondNames()
     done = each_flow(

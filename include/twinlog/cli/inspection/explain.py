@@ -1,15 +1,16 @@
-"""`twinlog explain`: each value of a configuration with the line or rule it came from, and the fate of topics."""
+"""`twinlog plan --explain`: each value of a configuration with the line or rule it came from, and the fate of topics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinlog.cli import options
 from twinlog.cli.render import Grid, Lines, show, warn
 from twinlog.config.flow.reader import UNRESOLVED
-from twinlog.errors import TwinlogError
+from twinlog.errors import ExitCode, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.config.explain import ExplainedFlow, Explanation
@@ -17,28 +18,24 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
 
 
-def explain(
-    config: options.ConfigOption,
-    flow: options.FlowOption = None,
-    topics: options.TopicsOption = None,
-    output: options.OutputOption = options.Output.TABLE,
-) -> None:
+def explain_file(
+    config: Path, flow: list[str] | None, named: frozenset[str] | None, output: options.Output
+) -> int:
     """Say what the configuration comes to, value by value, and what becomes of each topic.
 
-    Topics are those named with --topics, else all that the source shows; a source that cannot be reached is
-    no error here, only its topics are missing. Nor need the files, variables and connections that a value names be on
-    this machine: such a value is listed as unresolved, also under --strict, and nothing is judged by it.
+    Topics are those `named`, else all that the source shows.  The files, variables and connections that a value names
+    need not be on this machine: such a value is listed as unresolved, and nothing is judged by it.
     """
     from twinlog.config.explain import explain as explained
     from twinlog.config.flow.load import resolve
 
     resolution = resolve(config, elsewhere=True)
     _refuse_unknown_checks(resolution)
-    named = options.parse_topics(topics)
     explanation = explained(resolution, flow or (), sorted(named or ()))
     if named is None:
         explanation = with_live_topics(explanation, resolution.configuration.flows)
     show(explanation, output, grids_of(explanation))
+    return int(ExitCode.DONE)
 
 
 def _refuse_unknown_checks(resolution: Resolution) -> None:

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.metadata.plan_file import SavedPlan
 
-app = typer.Typer(
-    name="metadata",
-    help="Bring topic configs, ACLs, quotas and SCRAM users of a flow to its target.",
-    no_args_is_help=True,
-)
-
 ProfileOption = Annotated[
     Profile | None,
     typer.Option(
@@ -43,7 +37,6 @@ PlanOption = Annotated[
 ]
 
 
-@app.command()
 def plan(
     *,
     config: ConfigOption,
@@ -74,7 +67,6 @@ def plan(
     return ExitCode.CLUSTER if found.refused else ExitCode.DONE
 
 
-@app.command()
 def apply(
     *,
     config: ConfigOption,

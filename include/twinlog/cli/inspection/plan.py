@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from twinlog.cli import options
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
+from twinlog.cli.inspection.explain import explain_file
 from twinlog.cli.inspection.schemas import rows
 from twinlog.cli.render import Grid, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
-from twinlog.errors import ExitCode, TerminalError, TwinlogError
+from twinlog.errors import ExitCode, TerminalError, TwinlogError, UsageError
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
@@ -73,12 +76,22 @@ class FlowPlan:
     needs_person: bool = False
 
 
+ExplainOption = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Instead: each value of the file with the line or rule it came from, and what becomes of each topic.",
+    ),
+]
+
+
 def plan(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
+    explain: ExplainOption = False,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
@@ -86,8 +99,15 @@ def plan(
     Also shows what `twinlog metadata apply` would change; a cycle does not change it. Partitions are assigned to
     lanes (transactional producers) as if Spark had two slots. Positions of groups and offset syncs are not planned.
     Exit code 1: a topic or a partition is not copied before a person acts.
+
+    --explain judges the topics that are named, else all that the source shows; a source that cannot be reached is no
+    error there, and no more a file or variable that is on another machine: its value is listed as unresolved.
     """
     chosen = options.parse_topics(topics)
+    if explain:
+        if until:
+            raise UsageError("--until is about what a cycle copies", hint="leave out --until or --explain")
+        return explain_file(config, flow, chosen, output)
     until_ms = options.parse_moment(until) if until else None
     flows = load_flows(config, flow)
     names = SecondNames()

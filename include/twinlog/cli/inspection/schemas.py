@@ -1,14 +1,12 @@
-"""`twinlog schemas plan|apply`: the subjects of a schema registry, brought to the target's registry by its API."""
+"""`twinlog metadata schemas`: the subjects of a schema registry, brought to the target's registry by its API."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import typer
-
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, ExecuteOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, say, show
 from twinlog.errors import ExitCode, TerminalError
 
@@ -18,58 +16,30 @@ if TYPE_CHECKING:
     from twinlog.schemas.plan import SchemaPlan
     from twinlog.schemas.sync import SchemaSync
 
-app = typer.Typer(
-    name="schemas",
-    help="Bring subjects of the source's schema registry to the target's, ids unchanged.",
-    no_args_is_help=True,
-)
 
-
-@app.command()
-def plan(
+def schemas(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
+    execute: ExecuteOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Read both registries in full and show what differs; nothing is changed.
+    """Compare both schema registries in full; with --execute bring the source's subjects over, ids unchanged.
 
-    Exit code 1: something of the target is in the way, or a person has to set it.
+    Exit code 1: something of the target is in the way, or a person has to set it; the other subjects are copied.
     """
     from twinlog.schemas import sync
     from twinlog.state.own_clusters import open_own_clusters
 
     _, chosen = load_one_flow(config, flow)
     with open_own_clusters(chosen) as clusters:
-        say(
-            f"{chosen.name}: comparing the schema registries of {chosen.source.alias} and {chosen.target.alias}"
-        )
-        found = sync.look(chosen, clusters)
+        if execute:
+            _require_following(chosen, clusters.target)
+        does = "changing" if execute else "comparing"
+        say(f"{chosen.name}: {does} the schema registries of {chosen.source.alias} and {chosen.target.alias}")
+        found = (sync.run if execute else sync.look)(chosen, clusters)
     show(found, output, grids(found, chosen))
-    return _exit_code(found)
-
-
-@app.command()
-def apply(
-    *,
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
-) -> int:
-    """Plan anew, make the changes on the target's registry, and show what was made.
-
-    Exit code 1: something is in the way, which was left as it is with its subject; the other subjects are copied.
-    """
-    from twinlog.schemas import sync
-    from twinlog.state.own_clusters import open_own_clusters
-
-    _, chosen = load_one_flow(config, flow)
-    with open_own_clusters(chosen) as clusters:
-        _require_following(chosen, clusters.target)
-        say(f"{chosen.name}: changing the schema registry of {chosen.target.alias}")
-        made = sync.run(chosen, clusters)
-    show(made, output, grids(made, chosen))
-    return _exit_code(made)
+    return ExitCode.SAYS_NO if found.plan.conflicts or found.plan.notes else ExitCode.DONE
 
 
 def _require_following(flow: FlowSettings, target: ClusterReader) -> None:
@@ -84,10 +54,6 @@ def _require_following(flow: FlowSettings, target: ClusterReader) -> None:
             code="promoted",
             flow=flow.name,
         )
-
-
-def _exit_code(sync: SchemaSync) -> int:
-    return ExitCode.SAYS_NO if sync.plan.conflicts or sync.plan.notes else ExitCode.DONE
 
 
 def grids(sync: SchemaSync, flow: FlowSettings) -> Iterator[Grid]:

@@ -1,4 +1,4 @@
-"""`twinlog airflow install`: bring Dags and plugin of an installed twinlog to an Airflow."""
+"""`twinlog machine airflow`: bring Dags and plugin of an installed twinlog to an Airflow."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.shipped import folder
 
-app = typer.Typer(name="airflow", help="Bring twinlog's Dags and plugin to an Airflow.", no_args_is_help=True)
-
 OURS: Final = "# Installed by twinlog"
 DagsOption = Annotated[Path, typer.Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")]
 PluginsOption = Annotated[Path, typer.Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")]
@@ -29,12 +27,6 @@ class Installed:
     state: str
 
 
-@app.callback()
-def group() -> None:
-    """Keep `install` a command of its own, for others to stand beside it."""
-
-
-@app.command()
 def install(dags: DagsOption, plugins: PluginsOption, output: OutputOption = Output.TABLE) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 
@@ -60,7 +52,7 @@ def _contents(name: str, place: Path) -> dict[Path, str]:
             f"--{name}: there is no folder {place}", hint="it is Airflow's: see airflow config list"
         )
     shipped = folder("dags" if name == "dags" else "plugins")
-    first = f"{OURS} {__version__}: `twinlog airflow install` renews it.\n"
+    first = f"{OURS} {__version__}: `twinlog machine airflow` renews it.\n"
     return {place / path.name: first + path.read_text() for path in sorted(shipped.glob("*.py"))}
 
 

@@ -1,4 +1,4 @@
-"""`twinlog doctor`: whether this machine can run twinlog, without looking at any configuration.
+"""`twinlog check --machine`: whether this machine can run twinlog, without looking at any configuration.
 
 `inspect_machine` gathers facts, `diagnose` judges them.  It starts nothing but `java -version`, writes nothing, and
 contacts no cluster.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from twinlog.cli.options import Output, OutputOption
+from twinlog.cli.options import Output
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode
 from twinlog.lab.kafka.java import version_of
@@ -159,8 +159,8 @@ class Diagnosis:
     checks: tuple[Check, ...]
 
 
-def doctor(output: OutputOption = Output.TABLE) -> int:
-    """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, and what is kept for a quick start."""
+def doctor(output: Output) -> int:
+    """Check this machine, and show what was found; return the exit code."""
     from twinlog.lab.kafka.jars import default_cache
 
     result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())

@@ -1,7 +1,8 @@
-"""`twinlog kafka start|stop|status`: the embedded clusters by themselves."""
+"""`twinlog machine kafka start|stop|status`: the embedded clusters by themselves."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +15,22 @@ from twinlog.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from twinlog.lab.kafka.fleet import Fleet
 
-app = typer.Typer(
-    name="kafka",
-    help="Run real Kafka clusters on this machine, without Docker: for trying things out.",
-    no_args_is_help=True,
-)
+
+class What(StrEnum):
+    """Name what to do with the clusters."""
+
+    START = "start"
+    STOP = "stop"
+    STATUS = "status"
+
 
 ClustersOption = Annotated[
-    str, typer.Option("--clusters", metavar="A,B", help="Names of clusters, comma separated.")
+    str,
+    typer.Option(
+        "--clusters",
+        metavar="A,B",
+        help="Names of clusters, comma separated. Default: A,B at the start, then all of the folder.",
+    ),
 ]
 FolderOption = Annotated[
     Path | None,
@@ -40,41 +49,30 @@ FirstPortOption = Annotated[
 ]
 
 
-@app.command()
-def start(
-    clusters: ClustersOption = "A,B",
+def kafka(
+    what: Annotated[What, typer.Argument(help="start, and leave them running; stop; or show status.")],
+    clusters: ClustersOption = "",
     folder: FolderOption = None,
     first_port: FirstPortOption = 0,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Start clusters and leave them running; the first start fetches Kafka's jars (about 30 s)."""
-    from twinlog.lab.kafka.fleet import default_folder, start_clusters
+    """Run real Kafka clusters on this machine, without Docker: for trying things out.
 
-    names = _names(clusters)
-    if not names:
-        raise UsageError("--clusters names no cluster", hint="such as --clusters A,B")
-    return _report(start_clusters(folder or default_folder(), names, first_port), output)
+    The first start fetches Kafka's jars (about 30 s). Data stays for the next start. Exit code 1: one does not run.
+    """
+    from twinlog.lab.kafka import fleet
 
-
-@app.command()
-def stop(
-    clusters: ClustersOption = "", folder: FolderOption = None, output: OutputOption = Output.TABLE
-) -> int:
-    """Stop clusters (by default all of the folder); their data stays for the next start."""
-    from twinlog.lab.kafka.fleet import default_folder, stop_clusters
-
-    _report(stop_clusters(folder or default_folder(), _names(clusters)), output)
-    return ExitCode.DONE
-
-
-@app.command()
-def status(
-    clusters: ClustersOption = "", folder: FolderOption = None, output: OutputOption = Output.TABLE
-) -> int:
-    """Show clusters (by default all of the folder) and their addresses; exit 1 when one does not run."""
-    from twinlog.lab.kafka.fleet import default_folder, fleet_status
-
-    return _report(fleet_status(folder or default_folder(), _names(clusters)), output)
+    place, names = folder or fleet.default_folder(), _names(clusters)
+    match what:
+        case What.START:
+            if clusters and not names:
+                raise UsageError("--clusters names no cluster", hint="such as --clusters A,B")
+            return _report(fleet.start_clusters(place, names or ["A", "B"], first_port), output)
+        case What.STOP:
+            _report(fleet.stop_clusters(place, names), output)
+            return ExitCode.DONE
+        case What.STATUS:
+            return _report(fleet.fleet_status(place, names), output)
 
 
 def _names(clusters: str) -> list[str]:

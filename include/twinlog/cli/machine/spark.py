@@ -1,8 +1,9 @@
-"""`twinlog spark start|status|stop`: a warm Spark for this machine; `cds`: an archive of its classes."""
+"""`twinlog machine spark`: a warm Spark for this machine, and an archive of its classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +16,15 @@ from twinlog.errors import ExitCode
 if TYPE_CHECKING:
     from twinlog.spark.server import Seen
 
-app = typer.Typer(
-    name="spark",
-    help="Keep a Spark warm on this machine, so that a cycle need not start one.",
-    no_args_is_help=True,
-)
+
+class What(StrEnum):
+    """Name what to do with the warm Spark, or that an archive of Spark's classes is to be made."""
+
+    START = "start"
+    STATUS = "status"
+    STOP = "stop"
+    CDS = "cds"
+
 
 FolderOption = Annotated[
     Path | None,
@@ -52,53 +57,44 @@ class SparkStatus:
     log: str
 
 
-@app.command()
-def start(
+def spark(
+    what: Annotated[
+        What,
+        typer.Argument(
+            help="start, and leave it running; show status; stop: jobs it runs end, and what they committed counts;"
+            " cds: write an archive of Spark's classes."
+        ),
+    ],
     master: MasterOption = "local[2]",
     port: PortOption = 0,
     folder: FolderOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Start a Spark Connect server, and leave it running once it has done a job; a second one is refused.
+    """Keep a Spark warm on this machine, so that a cycle need not start one; exit 1 when it is not ready.
 
     It listens on 127.0.0.1 and asks for a token, which is in a file that only this user can read. Flows whose
-    `twinlog.spark.master` is `auto` use it.
+    `twinlog.spark.master` is `auto` use it. A second one is refused.
+
+    With the archive (the JDK's CDS) a Spark starts in less than half the CPU time. It takes half a minute and 170 MB of
+    the user's cache, once; twinlog uses it by itself from then on, and asks for a new one (`twinlog check --machine`)
+    when Java or PySpark change. Another spark-submit uses it by the options that are shown.
     """
-    from twinlog.spark.server import default_folder
-    from twinlog.spark.server import start as start_server
+    from twinlog.spark import server
 
-    place = folder or default_folder()
-    say("starting a warm Spark")
-    return _report(start_server(place, master, port), place, output)
-
-
-@app.command()
-def status(folder: FolderOption = None, output: OutputOption = Output.TABLE) -> int:
-    """Show whether the warm Spark is ready, and what it holds of the memory; exit 1 when it is not."""
-    from twinlog.spark.server import default_folder, look, read
-
-    place = folder or default_folder()
-    server = read(place)
-    return _report(look(server) if server is not None else None, place, output)
+    if what is What.CDS:
+        return _archive(output)
+    place = folder or server.default_folder()
+    if what is What.STOP:
+        say("stopped" if server.stop(place) else "no warm Spark runs")
+        return ExitCode.DONE
+    if what is What.START:
+        say("starting a warm Spark")
+        return _report(server.start(place, master, port), place, output)
+    known = server.read(place)
+    return _report(server.look(known) if known is not None else None, place, output)
 
 
-@app.command()
-def stop(folder: FolderOption = None) -> int:
-    """Stop the warm Spark; jobs it runs end, and what they have committed counts."""
-    from twinlog.spark.server import default_folder
-    from twinlog.spark.server import stop as stop_server
-
-    say("stopped" if stop_server(folder or default_folder()) else "no warm Spark runs")
-    return ExitCode.DONE
-
-
-@app.command()
-def cds(output: OutputOption = Output.TABLE) -> int:
-    """Write an archive of Spark's classes (the JDK's CDS), so that a Spark starts in less than half the CPU time.
-
-    It takes half a minute and 170 MB of the user's cache, once; twinlog uses it by itself from then on, and asks for a
-    new one (twinlog doctor) when Java or PySpark change. Another spark-submit uses it by the options that are shown.
-    """
+def _archive(output: Output) -> int:
     from twinlog.spark.classes import make
     from twinlog.spark.server import run_once
 

@@ -12,15 +12,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.errors import FormatError, UsageError
 from twinlog.jsonable import to_json
 
-app = typer.Typer(name="evidence", help="Evidence that the gate wrote.", no_args_is_help=True)
 
-
-@app.callback()
-def evidence() -> None:
-    """Evidence that the gate wrote."""
-
-
-@app.command("verify")
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The evidence, JSON.")],
     *,

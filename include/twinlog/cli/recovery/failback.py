@@ -1,7 +1,8 @@
-"""`twinlog failback`: once the source of a promoted flow is back, save what it alone has, and say what differs."""
+"""`twinlog failback`: once the source of a promoted flow is back, bring its clients home; or only save what it alone has."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +28,16 @@ def failback(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
-    home: Annotated[
+    save: Annotated[
         bool,
-        typer.Option("--home", help="Go on with the way home, to its end: clients work on the source again."),
+        typer.Option(
+            "--save",
+            help="Only count what is on one side alone, and export what was never copied. The flow stays promoted.",
+        ),
     ] = False,
+    home: Annotated[bool, typer.Option("--home", hidden=True)] = False,
     tail: Annotated[
-        Tail | None,
-        typer.Option("--tail", help="With --home: what becomes of records that the source alone has."),
+        Tail | None, typer.Option("--tail", help="What becomes of records that the source alone has.")
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -41,19 +45,28 @@ def failback(
     sign_with: SignOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Count what is on one side alone after a failover, and export what was never copied. The flow stays promoted.
+    """Bring clients home after a failover, once the source is back; run again, it goes on where it stopped.
 
-    With --home it goes on until clients work on the source again: what they wrote on the target comes home, by the flow
-    in the other direction if topics keep their names, else from each copy into its topic.
+    What the source alone has is exported. What clients wrote on the target comes home, by the flow in the other
+    direction if topics keep their names, else from each copy into its topic.
 
-    Exit 0: every partition was looked at, and all of it is exported; with --home every step is done. 1: the flow is not
-    promoted, a step failed or waits, the gate or a person says no; run it again. 3: a cluster cannot be reached or
+    Exit 0: every step is done; with --save: every partition was looked at, and all of it is exported. 1: the flow is
+    not promoted, a step failed or waits, the gate or a person says no; run it again. 3: a cluster cannot be reached or
     refuses, or another process goes on with the way home.
     """
-    if home:
-        return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes)
-    if tail is not None:
-        raise UsageError("--tail is about the way home", hint="add --home")
+    if save:
+        if tail is not None:
+            raise UsageError("--tail is about the way home", hint="leave out --save")
+        return _save(config, flow, sign_with, output, dry_run=dry_run)
+    if not (home or dry_run or yes or sys.stdin.isatty()):
+        raise UsageError(
+            "failback brings clients home since 0.3, and without a terminal nobody can approve that",
+            hint="--save only counts and exports, as failback did before; --yes approves the way home beforehand",
+        )
+    return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes)
+
+
+def _save(config: Path, flow: str | None, sign_with: Path | None, output: Output, *, dry_run: bool) -> int:
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.one_sided.read import opened_logs

@@ -1,8 +1,8 @@
-"""`twinlog recovery status|history|abort|follow`: where a failover stands, what was done, and the way back."""
+"""`twinlog recovery status|abort|follow`: where a failover stands, what was done, and the way back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,23 +17,19 @@ if TYPE_CHECKING:
     from twinlog.recovery.abort import AbortResult
     from twinlog.recovery.history import RunStatus
 
-app = typer.Typer(
-    name="recovery", help="Where a failover stands, what was done, and the way back.", no_args_is_help=True
-)
 
-
-@app.command("status")
 def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
-    """Say where the flow's failover stands, and what can be done now."""
+    """Say where the flow's failover stands, what can be done now, and which failovers and failbacks there were."""
     from twinlog.recovery import history as step
     from twinlog.recovery.report import at_risk
 
     _, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters:
-        found = step.status(chosen, clusters)
+        found, runs = step.status(chosen, clusters), step.history(chosen, clusters)
     title = f"{found.flow}: {found.state}" + (f", by {found.by}: {found.reason}" if found.by else "")
     run = () if found.run is None else _journal(title, found.run)
-    show(to_json(found), output, run or [Grid(title, ("",), [], empty="no failover is under way")])
+    under_way = run or [notes_grid((), title, empty="no failover is under way")]
+    show({**to_json(found), "runs": to_json(runs)}, output, [*under_way, _earlier(found.flow, runs)])
     if found.left_on_source is not None:
         left = at_risk(found.left_on_source)
         unseen = f"; {left.blind}" if left.unseen else ""
@@ -45,29 +41,6 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
     return 0
 
 
-@app.command("history")
-def history(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
-    """List the failovers and failbacks that the ledger keeps, newest first."""
-    from twinlog.clock import iso
-    from twinlog.recovery import history as step
-
-    _, chosen = load_flow_or_way_home(config, flow)
-    with clusters_with_ledger(chosen) as clusters:
-        found = step.history(chosen, clusters)
-    columns = (
-        "run | mode | state | by | began | seconds | RTO (s): rto_seconds | RPO (s): rpo_seconds"
-        " | known to be lost: known | evidence"
-    )
-    document = {"flow": chosen.name, "runs": to_json(found)}
-    show(
-        document,
-        output,
-        [Grid.of(f"{chosen.name}: failovers", columns, found, "none", began=lambda it: iso(it.started_ms))],
-    )
-    return 0
-
-
-@app.command("abort")
 def abort(
     *,
     config: ConfigOption,
@@ -92,7 +65,6 @@ def abort(
     return _shown(done, output)
 
 
-@app.command("follow")
 def follow(
     *,
     config: ConfigOption,
@@ -129,6 +101,16 @@ def _shown(done: AbortResult, output: Output) -> int:
     }.get(done.state, f"{done.flow} {now}; {done.run} {done.state}")
     show(to_json(done), output, [notes_grid(done.left, title, "left to do", "nothing")])
     return int(done.exit_code)
+
+
+def _earlier(flow: str, runs: Sequence[RunStatus]) -> Grid:
+    from twinlog.clock import iso
+
+    columns = (
+        "run | mode | state | by | began | seconds | RTO (s): rto_seconds | RPO (s): rpo_seconds"
+        " | known to be lost: known | evidence"
+    )
+    return Grid.of(f"{flow}: failovers and failbacks", columns, runs, began=lambda it: iso(it.started_ms))
 
 
 def _journal(title: str, run: RunStatus) -> Iterator[Grid]:

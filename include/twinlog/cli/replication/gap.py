@@ -1,4 +1,4 @@
-"""`twinlog gap`: what will never be copied, and who answers for going on without it."""
+"""`twinlog topics gaps` and `twinlog gap`: what will never be copied, and who answers for going on without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gap",
-    help="List records that will never be copied: deleted by the source, or left out; acknowledge that they are lost.",
+    help="Acknowledge that records which will never be copied are lost; `twinlog topics gaps` lists them.",
     no_args_is_help=True,
 )
 
@@ -31,15 +31,12 @@ PartitionArgument = Annotated[int, typer.Argument(metavar="PARTITION")]
 OffsetArgument = Annotated[int, typer.Argument(metavar="OFFSET", help="The first offset of the gap.")]
 
 
-@app.command("list")
-def list_gaps(
-    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
-) -> int:
-    """List gaps, expired and acknowledged ones too."""
+def gaps(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
+    """List records that will never be copied: deleted by the source, or left out; expired and acknowledged gaps too."""
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
-        gaps = _gaps(chosen, clusters)
-    _show(chosen, gaps, output)
+        found = _gaps(chosen, clusters)
+    _show(chosen, found, output)
     return 0
 
 
@@ -111,7 +108,7 @@ def reopen(
         if not found:
             raise TerminalError(
                 f"nobody has acknowledged the gap of {topic}-{partition} at offset {offset}",
-                hint="see `twinlog gap list`",
+                hint="see `twinlog topics gaps`",
                 code="no-gap",
             )
         for record in found:
@@ -137,7 +134,7 @@ def _named(
     if not found:
         raise TerminalError(
             f"{flow.name} has no gap of {topic}-{partition} that begins at offset {offset}",
-            hint="see `twinlog gap list`",
+            hint="see `twinlog topics gaps`",
             code="no-gap",
         )
     return found

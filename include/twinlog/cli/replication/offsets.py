@@ -1,8 +1,9 @@
-"""`twinlog offsets`: where the copy of each partition stands, and how a person moves it to another offset."""
+"""`twinlog topics offsets`: where the copy of each partition stands, and how a person moves it to another offset."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,66 +11,81 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.render import Grid, login, say, show, warn
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
+    from twinlog.config.flow.settings import FlowSettings
     from twinlog.lifecycle.alter import AlterResult
     from twinlog.lifecycle.positions import CopyPositions
 
-app = typer.Typer(
-    name="offsets",
-    help="Show where the copy of each partition stands; move it to another upstream offset.",
-    no_args_is_help=True,
-)
+TopicOption = Annotated[
+    str, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this source topic. Default: all.")
+]
+PartitionOption = Annotated[
+    int | None, typer.Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
+]
+ToOption = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="OFFSET", help="Move it: the next upstream offset to copy, or earliest, latest."
+    ),
+]
 
 
-@app.command("show")
-def show_offsets(
+def offsets(
     *,
-    config: options.ConfigOption,
-    flow: options.OneFlowOption = None,
-    output: options.OutputOption = options.Output.TABLE,
-) -> int:
-    """Show the next upstream offset of each partition, the source's log, the map's end, and what holds it up."""
-    from twinlog.lifecycle import positions
-    from twinlog.topics.snapshot import FlowSnapshot
-
-    _, chosen = load_one_flow(config, flow)
-    with clusters_with_ledger(chosen) as clusters:
-        found = positions.run(FlowSnapshot(chosen, clusters))
-    rows = [{**to_json(it), "lag": it.lag} for it in found.partitions]
-    show({**to_json(found), "partitions": rows}, output, _positions(found))
-    return int(ExitCode.DONE)
-
-
-@app.command("alter")
-def alter(
-    *,
-    topic: options.SourceTopicOption,
-    partition: options.PartitionOption,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to", metavar="OFFSET", help="The next upstream offset to copy, or earliest, or latest."
-        ),
-    ],
+    topic: TopicOption = "",
+    partition: PartitionOption = None,
+    to: ToOption = "",
     reason: options.ReasonOption = "",
     execute: options.ExecuteOption = False,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
-    """Let the copy of a paused partition go on at a later upstream offset; what it leaves out becomes a gap."""
+    """Show where the copy of each partition stands: next upstream offset, the source's log, what holds it up.
+
+    With --to a paused partition goes on at a later upstream offset; what that leaves out becomes a gap.
+    """
+    _, chosen = load_one_flow(config, flow)
+    if to:
+        if not topic or partition is None:
+            raise UsageError("--to moves one partition", hint="add --topic and --partition")
+        return _move(chosen, topic, partition, to.strip(), reason, output, execute=execute)
+    if execute or reason:
+        raise UsageError("nothing is moved without --to", hint="add --to OFFSET, or leave these out")
+    from twinlog.lifecycle import positions
+    from twinlog.topics.snapshot import FlowSnapshot
+
+    with clusters_with_ledger(chosen) as clusters:
+        found = positions.run(FlowSnapshot(chosen, clusters))
+    wanted = tuple(
+        it for it in found.partitions if topic in {"", it.topic} and partition in {None, it.partition}
+    )
+    rows = [{**to_json(it), "lag": it.lag} for it in wanted]
+    show({**to_json(found), "partitions": rows}, output, _positions(replace(found, partitions=wanted)))
+    return int(ExitCode.DONE)
+
+
+def _move(
+    flow: FlowSettings,
+    topic: str,
+    partition: int,
+    to: str,
+    reason: str,
+    output: options.Output,
+    *,
+    execute: bool,
+) -> int:
     from twinlog.lifecycle import alter as altering
 
-    _, chosen = load_one_flow(config, flow)
-    asked = altering.AlterRequest(topic, partition, to.strip(), login(), reason)
-    with clusters_with_ledger(chosen) as clusters:
-        done = (altering.run if execute else altering.preview)(chosen, clusters, asked)
+    asked = altering.AlterRequest(topic, partition, to, login(), reason)
+    with clusters_with_ledger(flow) as clusters:
+        done = (altering.run if execute else altering.preview)(flow, clusters, asked)
     say(done.move.told)
     if done.before:
-        warn(f"{chosen.name} may copy {topic} now: {done.before}")
+        warn(f"{flow.name} may copy {topic} now: {done.before}")
     elif not execute and done.move.direction is not done.move.direction.NOWHERE:
         say("nothing was changed: --execute does it")
     show({**to_json(done), "dry_run": not execute}, output, _moved(done))

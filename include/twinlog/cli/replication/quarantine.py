@@ -1,8 +1,6 @@
-"""`twinlog quarantine`: what was written aside."""
+"""`twinlog topics quarantine`: what was written aside."""
 
 from __future__ import annotations
-
-import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
@@ -10,21 +8,14 @@ from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
-app = typer.Typer(
-    name="quarantine",
-    help="List what the copy lacks because it was written aside.",
-    no_args_is_help=True,
-)
 
-
-@app.command("list")
-def list_quarantined(
+def quarantine(
     *,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
     output: options.OutputOption = options.Output.TABLE,
 ) -> int:
-    """List what was written aside: from where, why, since when, where its bytes are."""
+    """List what the copies lack because it was written aside: from where, why, since when, where its bytes are."""
     from twinlog.gate.record import moment
     from twinlog.quarantine.read import listed
 
