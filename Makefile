@@ -40,7 +40,7 @@ setup: $(DEV) ready ## Make .venv with all that is locked, developers' tools too
 ready: $(READY) $(KERNEL) $(JAVA) $(CLASSES)
 
 demo: ready ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
-	$(WITH_JAVA) $(BIN)/twinlog demo
+	$(WITH_JAVA) $(BIN)/twinlog machine demo
 
 test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery, in eleven minutes
 	$(ON_MACHINERY) $(PYTEST) -n 3 $(SECOND_TRY) -m "promise or not ($(NEEDS_MACHINERY))" --durations=15 --durations-min=10
@@ -146,7 +146,7 @@ $(JAVA): $(READY) $(if $(wildcard $(JAVA)),$(if $(wildcard $(shell cat $(JAVA))/
 
 # Half a minute once, and every Spark starts in half the CPU time.  A Java that cannot do it is no reason to stop.
 $(CLASSES): $(READY) $(JAVA)
-	$(WITH_JAVA) $(BIN)/twinlog spark cds --output json > $@ || echo "Spark will start as slowly as without" | tee $@
+	$(WITH_JAVA) $(BIN)/twinlog machine spark cds --output json > $@ || echo "Spark will start as slowly as without" | tee $@
 
 .PHONY: force-java
 force-java:

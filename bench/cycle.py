@@ -3,10 +3,10 @@
     python -m bench.cycle [--spark cold warm] [--through hand airflow] [--cycles 3] [--flows 20]
 
 A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
-last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog spark start`,
-whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds, of imports
-apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats: by one command, and
-through one Airflow, where each is one task (`ReplicateOperator`).
+last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog machine
+spark start`, whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds,
+of imports apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats: by one command,
+and through one Airflow, where each is one task (`ReplicateOperator`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ LARGE = Volume("1 GB", 1_000_000, batch=0)
 WIDE = Volume(f"{BUSY} busy of {PARTITIONS:,} partitions", 1_000, batch=10, wide=True)
 
 COLD, WARM = "cold", "warm"
-"""A Spark of each cycle's own (`twinlog.spark.master = local[2]`), or the server of `twinlog spark start`."""
+"""A Spark of each cycle's own (`twinlog.spark.master = local[2]`), or the server of `twinlog machine spark start`."""
 
 MANY_ID = "flows"
 MANY = """\
@@ -195,17 +195,17 @@ def main() -> None:
 
 @contextmanager
 def warm_server(spark: str) -> Iterator[psutil.Process | None]:
-    """Run the server of `twinlog spark start` if cycles are to use one; refuses to take one that is there already."""
+    """Run the server of `twinlog machine spark start` if cycles are to use one; refuse one that is there already."""
     if spark == COLD:
         yield None
         return
-    started = twinlog("spark", "start", "--output", "json")
+    started = twinlog("machine", "spark", "start", "--output", "json")
     if started.returncode:
         raise SystemExit(f"the warm Spark did not start:\n{started.stderr}")
     try:
         yield psutil.Process(json.loads(started.stdout)["pid"])
     finally:
-        twinlog("spark", "stop")
+        twinlog("machine", "spark", "stop")
 
 
 def twinlog(*words: str) -> subprocess.CompletedProcess[str]:

@@ -123,7 +123,7 @@ def test_its_kernel_is_loaded(alone: dict[str, str], tmp_path: Path) -> None:
 
 def test_its_dags_can_be_installed(alone: dict[str, str], tmp_path: Path) -> None:
     """By somebody who has no work tree."""
-    done = run(alone, "airflow", "install", "--dags", ".", "--plugins", ".", folder=tmp_path)
+    done = run(alone, "machine", "airflow", "--dags", ".", "--plugins", ".", folder=tmp_path)
     assert 0 == done.returncode, done.stderr
     assert (tmp_path / "replicate.py").exists()
 
@@ -167,14 +167,14 @@ def test_the_core_works_against_brokers(
 
 def test_the_demo_says_what_is_missing(alone: dict[str, str], tmp_path: Path) -> None:
     """And what can be done instead."""
-    done = run(alone, "demo", folder=tmp_path)
+    done = run(alone, "machine", "demo", folder=tmp_path)
     assert 2 == done.returncode
-    assert "twinlog demo --without-airflow" in done.stderr
+    assert "twinlog machine demo --without-airflow" in done.stderr
 
 
 @pytest.mark.integration
 @pytest.mark.spark
 def test_it_replicates_by_itself(alone: dict[str, str], tmp_path: Path) -> None:
     """Two clusters, a warm Spark, cycles while records flow: every record is equal."""
-    done = run(alone, "demo", "--without-airflow", "--output", "json", folder=tmp_path)
+    done = run(alone, "machine", "demo", "--without-airflow", "--output", "json", folder=tmp_path)
     assert 0 == done.returncode, done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.main import main
+from twinlog.cli.main import OLDER, main
 
 FILE = """\
 clusters = A, B
@@ -19,7 +19,7 @@ B.bootstrap.servers = localhost:2
 A->B.enabled = true
 A->B.topics = .*
 """
-COMMANDS_WITH_A_FILE = ("check", "plan", "run", "status", "explain")
+COMMANDS_WITH_A_FILE = ("check", "plan", "run", "status", "plan --explain")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def _line(command: str, *options: str) -> list[str]:
-    return [command, *(["--once"] if command == "run" else []), *options]
+    return [*command.split(), *(["--once"] if command == "run" else []), *options]
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -52,7 +52,7 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
     servers = [f"{alias}.bootstrap.servers = localhost:1" for alias in "AB"]
     file.write_text("\n".join([*lines, *servers]), encoding="ascii")
     answer = subprocess.run(
-        [sys.executable, "-m", "twinlog", "explain", "--topics", "orders", "--config", str(file)],
+        [sys.executable, "-m", "twinlog", "plan", "--explain", "--topics", "orders", "--config", str(file)],
         capture_output=True,
         text=True,
         check=False,
@@ -76,7 +76,7 @@ def test_the_package_is_the_command() -> None:
         (("check", "--flwo", "A->B"), "see twinlog check --help"),
         (("check", "--config", "f", "--output", "xml"), "'xml' is not one of 'table', 'json'"),
         (("check", "--config"), "Option '--config' requires an argument"),
-        (("doctor", "now"), "Got unexpected extra argument(s) (now); see twinlog doctor --help"),
+        (("check", "now"), "Got unexpected extra argument(s) (now); see twinlog check --help"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(
@@ -160,6 +160,22 @@ def test_debug_shows_where_an_error_came_from(tmp_path: Path, capsys: pytest.Cap
     assert (code, "Traceback" in err, "does not exist" in err) == (2, True, True)
 
 
+@pytest.mark.parametrize("older", OLDER)
+def test_an_older_name_is_taken_with_one_line(older: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what it is called now, and does that: here, show the help of it."""
+    code, _, err = _run(capsys, *older.split(), "--help")
+    line = f"`twinlog {older}` is `twinlog {OLDER[older]}` now; the older name leaves with the next release\n"
+    assert (0, line) == (code, err)
+
+
+def test_bare_failback_does_not_go_home_without_a_person(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script of 0.2 that only saved is refused; --save is what it did."""
+    code, out, err = _run(capsys, "failback", "--config", str(file))
+    assert (2, "", 1, True) == (code, out, err.count("\n"), "--save only counts and exports" in err)
+
+
 def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback, and the exit code shells expect."""
 
@@ -167,7 +183,7 @@ def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         raise KeyboardInterrupt
 
     monkeypatch.setattr("twinlog.cli.machine.doctor.inspect_machine", interrupted)
-    assert _run(capsys, "doctor") == (130, "", "")
+    assert _run(capsys, "check", "--machine") == (130, "", "")
 
 
 def test_a_mistake_of_ours_asks_to_be_reported(
@@ -175,7 +191,7 @@ def test_a_mistake_of_ours_asks_to_be_reported(
 ) -> None:
     """Exit 70 is none of the documented answers."""
     monkeypatch.setattr("twinlog.cli.machine.doctor.inspect_machine", lambda *_: 1 // 0)
-    code, out, err = _run(capsys, "doctor")
+    code, out, err = _run(capsys, "check", "--machine")
     assert (code, out, "Traceback" in err) == (70, "", False)
     assert err.startswith("error: a mistake in twinlog: ZeroDivisionError")
 
@@ -186,7 +202,7 @@ def test_help_imports_little_but_what_it_is_written_with() -> None:
         "import sys\n"
         "import typer.rich_utils\n"
         "written_with = set(sys.modules)\n"
-        "from twinlog.cli.main import main\n"
+        "from twinlog.cli.main import OLDER, main\n"
         "main(['--help'])\n"
         "others = {it.partition('.')[0] for it in set(sys.modules) - written_with}\n"
         "print(*sorted(others - set(sys.stdlib_module_names)), file=sys.stderr)"

@@ -37,7 +37,7 @@ def refused(flow: Any, clusters: Any) -> str:
     try:
         require_taken_over(flow, clusters, discover.run(flow, clusters))
     except TerminalError as error:
-        assert "twinlog takeover" in error.hint
+        assert "twinlog migrate takeover" in error.hint
         return error.code
     return ""
 

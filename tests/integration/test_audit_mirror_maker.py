@@ -37,7 +37,7 @@ def test_what_mirror_maker_copied_is_proved(
 
     code, before = run_cli(capsys, "audit", "--config", config)
     assert (1, ["no-map"]) == (code, [it["code"] for it in before["problems"]]), before
-    code, taken = until_stopped(lambda: run_cli(capsys, "takeover", "--config", config))
+    code, taken = until_stopped(lambda: run_cli(capsys, "migrate", "takeover", "--config", config))
     assert (0, "done") == (code, taken["state"]), taken
     code, after = run_cli(capsys, "audit", "--config", config)
     assert (0, True, 300, 1.0) == (code, after["equal"], after["records"], after["coverage"]), after

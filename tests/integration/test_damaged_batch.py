@@ -118,7 +118,7 @@ def test_a_batch_is_left_out_while_its_flow_is_followed(
             topic = "--topic", bad
             twinlog(file, "pause", *topic, "--reason", "damage")
             place = "--topic", bad, "--partition", "0", "--to", "10"
-            twinlog(file, "offsets", "alter", *place, "--reason", "damage", "--execute")
+            twinlog(file, "topics", "offsets", *place, "--reason", "damage", "--execute")
             produce(source, good, values(5, 5))
             wait_until(lambda: values(0, 10) == copied(cluster_b, f"HURT.{good}"), 60)
             assert values(0, 5) == copied(cluster_b, f"HURT.{bad}")

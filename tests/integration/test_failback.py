@@ -102,7 +102,7 @@ def test_the_tail_of_a_lost_source_is_exported_once_and_exactly(
         delete_topic(source, "temp")  # its owner wants that: it is not missed, and its copy stays
         pair.cycle()
         pair.audit()
-        code, refused = pair.command("failback")
+        code, refused = pair.command("failback", "--save")
         assert (1, "not-promoted") == (code, refused["error"]["code"])
         write(source, "orders", range(300, 600))
         produce_transaction(source, "orders", [seen(900)], 0, commit=False)
@@ -124,7 +124,7 @@ def test_the_tail_of_a_lost_source_is_exported_once_and_exactly(
             partition: [(offset, it) for offset, it in rows if int(it.value) >= 1000]
             for partition, rows in read_partitions(cluster_b, pair.remote, range(PARTITIONS)).items()
         }
-        code, dry = pair.command("failback", "--dry-run")
+        code, dry = pair.command("failback", "--save", "--dry-run")
         assert (0, "promoted", 301, 32, 32) == (
             code,
             dry["state"],
@@ -136,10 +136,10 @@ def test_the_tail_of_a_lost_source_is_exported_once_and_exactly(
 
         monkeypatch.setattr(export, "CHUNK_BYTES", 500)
         dies_after(monkeypatch, 3)
-        code, broken = pair.command("failback")
+        code, broken = pair.command("failback", "--save")
         monkeypatch.undo()
         assert (1, "failed") == (code, broken["state"])
-        code, done = pair.command("failback")
+        code, done = pair.command("failback", "--save")
         assert (0, "promoted") == (code, done["state"]), json.dumps(done["steps"], indent=1)
         (topic,) = done["tail_topics"]
         found = read_partitions(cluster_b, topic, range(PARTITIONS))
@@ -155,7 +155,7 @@ def test_the_tail_of_a_lost_source_is_exported_once_and_exactly(
         assert Path(done["evidence"]).exists()
 
         produce(source, "orders", [seen(1500)], 1)
-        code, more = pair.command("failback")
+        code, more = pair.command("failback", "--save")
         assert (0, 302, 302) == (code, more["only_on_source"], len(numbers_in(cluster_b, topic)))
 
 

@@ -336,7 +336,7 @@ def test_times_that_no_calendar_holds_stop_nothing(new_pair) -> None:
         future.result()
     code, _ = pair.command("run", "--once")
     assert INTERNAL != code
-    code, listed = pair.command("gap", "list")
+    code, listed = pair.command("topics", "gaps")
     (gap,) = listed["gaps"]
     assert (3, 5, clock.iso(at), clock.iso(2**61)) == (
         gap["first_offset"],
@@ -389,7 +389,7 @@ def test_by_the_command_line(new_pair, tmp_path: Path) -> None:
         (it["group"], it["upstream_offset"], it["downstream_offset"], it["again"]) for it in report["groups"]
     ]
     assert pair.target.bootstrap_servers in (tmp_path / "clients.yaml").read_text()
-    code, history = pair.command("recovery", "history")
+    code, history = pair.command("recovery", "status")
     assert ("promoted", 0) == (history["runs"][0]["state"], history["runs"][0]["rpo_seconds"])
     out = StringIO()
     with redirect_stdout(out):

@@ -83,7 +83,7 @@ def test_none_of_it_is_obeyed_and_each_is_said(tmp_path: Path) -> None:
         )
         forge(pair, rebuild)
         pair.cycle()
-        code, refused = pair.command("rebuild", "--topic", "orders", "--yes", "--reason", "x")
+        code, refused = pair.command("topics", "rebuild", "--topic", "orders", "--yes", "--reason", "x")
         assert (1, "rebuild-refused") == (code, refused["error"]["code"])
         assert "wants payroll deleted" in refused["error"]["message"]
         assert "payroll" in topic_names(b, "payroll")

@@ -289,7 +289,7 @@ def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Pat
     pair.cycle()
     pair.fail_over()
     write(cluster_b, pair.copy, range(100, 107))
-    code, found = command(pair, "failback", "--home", "--dry-run")
+    code, found = command(pair, "failback", "--dry-run")
     assert (0, 0, 7, 0) == (code, found["only_on_source"], found["only_on_target"], found["strayed"])
     name = f"{pair.there.target.alias}.home->{pair.there.source.alias}"
     words = "waiver", "add", "free-disk", "--reason", "a lab", "--by", "jo", "--until", "1h", "--flow", name
@@ -334,7 +334,7 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         write(right, pair.copy, range(1040, 1063))
         right.kill()
 
-        code, lost = command(pair, "failback", "--home", "--yes")
+        code, lost = command(pair, "failback", "--yes")
         assert (3, True) == (code, home_again in lost["error"]["hint"]), lost
         words = "failover", "--mode", "source-dead", "--flow", home_again
         code, dry = command(pair, *words, "--dry-run")
@@ -352,7 +352,7 @@ def test_b_is_killed_on_the_way_home(cluster_a, tmp_path: Path) -> None:
         assert (0, "promoted") == (code, status["state"])
 
         start_again(right)
-        code, saved = command(pair, "failback", "--flow", home_again)
+        code, saved = command(pair, "failback", "--save", "--flow", home_again)
         assert (0, 23) == (code, saved["only_on_source"]), saved
         for flow in (pair.there.name, home_again):
             code, done = command(pair, "recovery", "follow", "--yes", "--reason", "B is back", "--flow", flow)

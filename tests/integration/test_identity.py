@@ -157,7 +157,7 @@ def test_the_command_line_refuses_a_second_name_before_and_after_the_first_copy(
         code, report = answer(command, "--config", str(second))
         assert code
         assert "another-name" == report["flows"][0]["error"]["code"], command
-    code, claimed = answer("claim", "--config", str(second), "--reason", "B is west now")
+    code, claimed = answer("migrate", "claim", "--config", str(second), "--reason", "B is west now")
     assert (0, f"{a}->{b}", f"{a}->{west}") == (code, claimed["before"]["flow"], claimed["claim"]["flow"])
     assert 0 == answer("check", "--config", str(second))[0]
 

@@ -311,7 +311,7 @@ def test_a_copy_that_is_not_ours_any_more_stops(cluster_a, cluster_b, made, recr
     _, result = cycle(flow)
     (problem,) = result.problems
     assert ("copy-recreated" if recreated else "copy-deleted") == problem.code
-    assert f"twinlog rebuild --topic {topic}" in problem.hint
+    assert f"twinlog topics rebuild --topic {topic}" in problem.hint
     if recreated:
         assert [] == contents(cluster_b, f"A.{topic}")
     with open_clusters(flow) as clusters:

@@ -94,15 +94,15 @@ def test_from_mirror_maker_and_back(
     wait_until_copied(mirror_maker, cluster_b, remote, 220)
     wait_until_copied(mirror_maker, cluster_b, remote_ancient, 60)
     wait_for_position(cluster_b, flow, 219)
-    code, document = run_cli(capsys, "takeover", *config)
+    code, document = run_cli(capsys, "migrate", "takeover", *config)
     assert (1, "mm2-running") == (code, document["flows"][0]["error"]["code"])
     produce(source, topic, some(220, 150))
     wait_until_copied(mirror_maker, cluster_b, remote, 370)
     mirror_maker.kill()
 
-    code, dry = until_stopped(lambda: run_cli(capsys, "takeover", *config, "--dry-run"))
+    code, dry = until_stopped(lambda: run_cli(capsys, "migrate", "takeover", *config, "--dry-run"))
     assert (0, "dry-run") == (code, dry["state"]), dry
-    code, done = until_stopped(lambda: run_cli(capsys, "takeover", *config))
+    code, done = until_stopped(lambda: run_cli(capsys, "migrate", "takeover", *config))
     assert (0, "done") == (code, done["state"]), done
     found = {it["topic"]: it for it in done["partitions"]}
     assert {topic: ("proved", 0, 370), ancient: ("proved", 0, 60)} == {
@@ -122,13 +122,13 @@ def test_from_mirror_maker_and_back(
     code, audit = run_cli(capsys, "audit", *config)
     assert (0, True, True, 550) == (code, audit["equal"], audit["proved"], audit["compared"]), audit
 
-    code, document = run_cli(capsys, "handover", *config)
+    code, document = run_cli(capsys, "migrate", "handover", *config)
     assert (0, "done") == (code, document["flows"][0]["state"]), document
     produce(source, topic, some(470, 60))
     mirror_maker = start_mirror_maker(shared.text, version)
     wait_until_copied(mirror_maker, cluster_b, remote, 530)
     mirror_maker.stop(patience_s=60)
-    code, back = until_stopped(lambda: run_cli(capsys, "takeover", *config))
+    code, back = until_stopped(lambda: run_cli(capsys, "migrate", "takeover", *config))
     assert (0, "done", 0) == (code, back["state"], back["duplicates"]), back
     produce(source, topic, some(530, 10))
     cycled(capsys, config, 10)

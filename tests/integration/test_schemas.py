@@ -101,7 +101,7 @@ def test_schemas_go_over_and_come_home(cluster_a, cluster_b, tmp_path: Path, reg
     reader = Reader(cluster_a, world.topic, world.group)
     reader.wait_for(set(range(20)))
     reader.stop()
-    code, plan = world.command("schemas", "plan")
+    code, plan = world.command("metadata", "schemas")
     assert (0, 2, False) == (code, len(plan["registrations"]), plan["equal"])
     assert 4 == len(world.differing() or ())
     for flow in (world.there, world.back):
@@ -117,7 +117,7 @@ def test_schemas_go_over_and_come_home(cluster_a, cluster_b, tmp_path: Path, reg
     world.fail_over()
     assert {"orders-key": "READWRITE", "orders-value": "READWRITE"} == b.own_modes
     assert (DutyState.SKIPPED, "the flow is promoted") == world.duty(world.there)
-    code, refused = world.command("schemas", "apply")
+    code, refused = world.command("metadata", "schemas", "--execute")
     assert (1, "promoted") == (code, refused["error"]["code"])
     assert 45 == b.add("orders-value", '"float"')
     assert (DutyState.DONE, "3 changed, 2 subjects") == world.duty(world.back)
@@ -211,14 +211,14 @@ def test_a_registry_that_does_not_answer_or_differs_is_not_called_equal(
         state,
         text.startswith(f"orders-value: {message} (schema-version-taken)"),
     )
-    code, plan = world.command("schemas", "apply")
+    code, plan = world.command("metadata", "schemas", "--execute")
     assert (1, ["schema-version-taken"]) == (code, [it["code"] for it in plan["conflicts"]])
     assert (1, True) == ((found := world.command("plan"))[0], found[1]["flows"][0]["needs_person"])
     world.file.write_text(world.file.read_text().replace(on_b, "http://127.0.0.1:1"))
     world.there = load(world.file).flows[world.there.name]
     assert (f"the schema registry of {world.b} does not answer: ConnectionError",) == world.differing()
     assert DutyState.FAILED is world.duty(world.there)[0]
-    code, refused = world.command("schemas", "plan")
+    code, refused = world.command("metadata", "schemas")
     assert (3, "schema-registry-unreachable") == (code, refused["error"]["code"])
     code, plan = world.command("plan")
     assert (1, True) == (code, any("schemas are not compared" in it for it in plan["flows"][0]["notes"]))

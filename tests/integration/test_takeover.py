@@ -111,17 +111,19 @@ def test_from_mirror_maker_and_back(
     wait_until_copied(mirror_maker, cluster_b, remote, 220)
     wait_for_position(cluster_b, flow, 219)
 
-    code, document = run_cli(capsys, "takeover", "--config", str(config))
+    code, document = run_cli(capsys, "migrate", "takeover", "--config", str(config))
     assert (1, "mm2-running") == (code, document["flows"][0]["error"]["code"])
     produce(cluster_a, topic, some(220, 150))
     wait_until_copied(mirror_maker, cluster_b, remote, 370)
     mirror_maker.kill()
     before = positions(cluster_b, flow)
 
-    code, dry = until_stopped(lambda: run_cli(capsys, "takeover", "--config", str(config), "--dry-run"))
+    code, dry = until_stopped(
+        lambda: run_cli(capsys, "migrate", "takeover", "--config", str(config), "--dry-run")
+    )
     assert (0, "dry-run") == (code, dry["state"]), dry
     assert before == positions(cluster_b, flow), "a dry run writes nothing"
-    code, done = until_stopped(lambda: run_cli(capsys, "takeover", "--config", str(config)))
+    code, done = until_stopped(lambda: run_cli(capsys, "migrate", "takeover", "--config", str(config)))
     assert (0, "done") == (code, done["state"]), done
     [partition] = done["partitions"]
     assert ("proved", 0, 370) == (partition["state"], partition["duplicates"], partition["compared"])
@@ -134,7 +136,7 @@ def test_from_mirror_maker_and_back(
     assert some(0, 470) == read(cluster_b, remote)
     check_map(flow, cluster_a, cluster_b, topic, remote)
 
-    code, document = run_cli(capsys, "handover", "--config", str(config))
+    code, document = run_cli(capsys, "migrate", "handover", "--config", str(config))
     assert (0, "done") == (code, document["flows"][0]["state"]), document
     produce(cluster_a, topic, some(470, 60))
     with suppress(TerminalError):
@@ -146,7 +148,7 @@ def test_from_mirror_maker_and_back(
     assert some(0, 530) == read(cluster_b, remote)
 
     produce(cluster_a, topic, some(530, 10))
-    code, back = until_stopped(lambda: run_cli(capsys, "takeover", "--config", str(config)))
+    code, back = until_stopped(lambda: run_cli(capsys, "migrate", "takeover", "--config", str(config)))
     assert (0, "done", 0) == (code, back["state"], back["duplicates"]), back
     assert 10 == cycle(flow).records
     assert some(0, 540) == read(cluster_b, remote)

@@ -79,7 +79,7 @@ def test_shared_connect_cluster_and_a_way_back(
         clusters.target.produce(shared, [InternalRecord(key, value) for key, value in offsets])
         before = clusters.target.latest_records(shared)
     names = ["--connector", CONNECTOR, "--offsets-topic", shared, "--worker-group", f"connect-{suffix}"]
-    take = ["takeover", "--config", str(path), "--flow", there.name]
+    take = ["migrate", "takeover", "--config", str(path), "--flow", there.name]
 
     code, document = say(capsys, *take, *names, "--depth", "50", "--dry-run")
     assert (0, "dry-run") == (code, document["flows"][0]["state"]), document

@@ -79,13 +79,13 @@ def test_from_mirror_maker_1(
         until(lambda: 350 == end(cluster_b, topic), mirror_maker)
 
         written = tmp_path / "mm2.properties"
-        files = ("import", str(consumer), str(producer), "--flow", "A->B", "--topics", topic)
+        files = ("migrate", "import", str(consumer), str(producer), "--flow", "A->B", "--topics", topic)
         assert 0 == main([*files, "--to", str(written)])
         lines = javaproperties.loads(written.read_text())
         lines |= {"A->B.enabled": "true", "replication.factor": "1"}
         lines |= dict.fromkeys(("A->B.emit.heartbeats.enabled", "heartbeats.replication.enabled"), "false")
         written.write_text(javaproperties.dumps(lines))
-        takeover = ("takeover", "--config", str(written), "--source-group", group)
+        takeover = ("migrate", "takeover", "--config", str(written), "--source-group", group)
         code, document = run_cli(capsys, *takeover)
         assert (1, "mm2-running") == (code, document["flows"][0]["error"]["code"])
     finally:

@@ -171,7 +171,7 @@ def test_a_right_that_is_missing_is_named(
     time.sleep(1)
     for words in (
         ["translate", f"{topic}:0:3"],
-        ["takeover", "--dry-run"],
+        ["migrate", "takeover", "--dry-run"],
         ["groups"],
     ):
         code = main([*words, "--config", str(config)])

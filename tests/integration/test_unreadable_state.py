@@ -178,7 +178,7 @@ def said_by(command: str, stage: Guarded, capsys: pytest.CaptureFixture[str]) ->
         "translate offset": ["translate", *config, f"{topic}:0:3"],
         "translate at": ["translate", *config, "--group", stage.group, "--at", "2026-01-01T00:00:00Z"],
         "groups": ["groups", *config],
-        "takeover": ["takeover", *config, "--dry-run"],
+        "takeover": ["migrate", "takeover", *config, "--dry-run"],
     }
     capsys.readouterr()
     if command in commands:
@@ -294,9 +294,17 @@ def test_one_bad_piece_stops_its_partition_and_no_other(
     assert 40 == cycle(flow).records, "what was copied is known from progress"
     assert RECORDS * 2 == read(cluster_b, f"{alias}.{bad}")
 
-    assert 0 == main(["rebuild", "--topic", bad, "--config", str(path), "--yes", "--output", "json"]), (
-        capsys.readouterr()
-    )
+    assert 0 == main([
+        "topics",
+        "rebuild",
+        "--topic",
+        bad,
+        "--config",
+        str(path),
+        "--yes",
+        "--output",
+        "json",
+    ]), capsys.readouterr()
     cycle(flow)
     with open_flow(path, flow.name) as opened:
         assert [(True, 7)] == [(it.exact, it.downstream_offset) for it in opened.translate([Ask(bad, 0, 7)])]

@@ -169,7 +169,7 @@ def test_without_a_policy_nothing_is_forgotten_by_itself(flow, clusters, target)
     resumed(flow, target)
     done = sync_topics.run(flow, clusters)
     (problem,) = (it for it in done.problems if it.topic == "orders")
-    assert "twinlog forget --topic orders" in problem.hint
+    assert "twinlog topics forget --topic orders" in problem.hint
     assert ((True,) * 3, 0) == (known(flow, target, "orders"), since(flow, target))
 
 

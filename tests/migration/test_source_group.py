@@ -111,5 +111,14 @@ def test_a_group_that_may_not_be_seen_stops_it(orders: Any) -> None:
 
 def test_it_is_either_an_mm2_or_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     """Both at once is a mistake of the command line."""
-    assert 2 == main(["takeover", "-c", "mm2.properties", "--source-group", "mm1", "--connector", "x"])
+    assert 2 == main([
+        "migrate",
+        "takeover",
+        "-c",
+        "mm2.properties",
+        "--source-group",
+        "mm1",
+        "--connector",
+        "x",
+    ])
     assert "--source-group is of a program that is no MM2" in capsys.readouterr().err

@@ -102,7 +102,8 @@ def test_a_map_that_cannot_be_read_is_named_and_given_nothing(orders: Any) -> No
     report = dry(orders)
     assert ("dry-run", 0) == (report.state, report.records_mapped)
     assert any(
-        "the offset map of orders-0 cannot be read" in it and "twinlog rebuild" in it for it in report.notes
+        "the offset map of orders-0 cannot be read" in it and "twinlog topics rebuild" in it
+        for it in report.notes
     )
 
 

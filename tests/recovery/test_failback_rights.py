@@ -38,7 +38,7 @@ class TestMissing:
         )
 
     def test_to_save_only(self, world: BothWays):
-        """`twinlog failback` asks for the same."""
+        """`twinlog failback --save` asks for the same."""
         world.b.forbidden = {"mm2-tail.A.orders.internal": {"WRITE"}}
         require_refused(world, world.save, "may not WRITE topic mm2-tail.A.orders.internal of B", "Write")
 

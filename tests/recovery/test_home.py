@@ -415,7 +415,7 @@ class TestRefusals:
             with pytest.raises(TerminalError, match="A->B is on its way home") as refused:
                 world.fail_over(flow=flow, dry_run=dry_run)
             assert ("failing-back", []) == (refused.value.code, world.blows.names)
-            assert "twinlog failback --home --flow 'A->B'" in refused.value.hint
+            assert "twinlog failback --flow 'A->B'" in refused.value.hint
 
     def test_saving_without_home_meanwhile(self, world: BothWays):
         """`failback` alone says that the way home is under way."""
@@ -763,7 +763,7 @@ class TestStatus:
         there, back = (history.status(it, world.clusters(it)) for it in (world.there, world.back))
         assert ("failing-back", "failing-over") == (there.state, back.state)
         assert tuple(HOMEWARD) == there.left
-        assert "`twinlog failback --home --flow 'A->B'` goes on" in there.next
+        assert "`twinlog failback --flow 'A->B'` goes on" in there.next
         assert "it copies home for A->B" in back.next
 
     def test_says_what_is_left_after_the_promotion_of_a(self, world: BothWays):

@@ -300,7 +300,7 @@ class TestOnceBIsBack:
         """For the flow that brought home."""
         found = history.status(back_again.back, back_again.clusters(back_again.back))
         assert "promoted" == found.state
-        assert f"`twinlog failback --flow '{back_again.back.name}'` saves" in found.next
+        assert f"`twinlog failback --save --flow '{back_again.back.name}'` saves" in found.next
 
     def test_a_flow_on_its_way_home_does_not_follow(self, world: BothWays):
         """As long as A was not promoted, clients are on B."""

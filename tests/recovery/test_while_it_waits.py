@@ -48,7 +48,7 @@ def test_cycles_bring_home_what_comes_until_the_next_command(world: BothWays) ->
 
     world.home(meanwhile)
     held, why = seen
-    assert (0, True) == (held, "`twinlog failback --home` goes on with it" in why)
+    assert (0, True) == (held, "`twinlog failback` goes on with it" in why)
     assert ("", 1) == (why_nothing_home(world.back, world.ledger(world.back)), cycle(world))
     assert State.FOLLOWING is world.home().state
     assert "no way home of" in why_nothing_home(world.back, world.ledger(world.back))

@@ -109,7 +109,7 @@ def test_a_dead_one_is_not_used(server: Server, tmp_path: Path) -> None:
     """Also if another process has its id by now."""
     warm._write(tmp_path, replace(server, process=ProcessId(os.getpid(), 1.0)))
     choice = choose("auto", tmp_path)
-    why = f"dead: its process {os.getpid()} is gone; twinlog spark start"
+    why = f"dead: its process {os.getpid()} is gone; twinlog machine spark start"
     assert Choice("local[2]", f"the warm Spark cannot be used, so this copy starts its own: {why}") == choice
 
 
@@ -159,7 +159,10 @@ def test_a_second_one_is_refused(server: Server, tmp_path: Path) -> None:
 
 def test_two_starts_at_once_are_one(tmp_path: Path) -> None:
     """The second one hears of the first."""
-    with warm._alone(tmp_path), pytest.raises(warm.TransientError, match="another twinlog spark start"):
+    with (
+        warm._alone(tmp_path),
+        pytest.raises(warm.TransientError, match="another twinlog machine spark start"),
+    ):
         warm.start(tmp_path)
 
 

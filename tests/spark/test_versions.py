@@ -39,6 +39,6 @@ def test_the_command_says_so_in_one_line(
 ) -> None:
     """With exit code 2, before anything is started."""
     monkeypatch.setattr(versions, "_version", {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}.get)
-    assert 2 == main(["spark", "start"])
+    assert 2 == main(["machine", "spark", "start"])
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("error: pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder")

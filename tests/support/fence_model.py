@@ -37,7 +37,7 @@ NAMED = (
 """The fence of a driver that knows its name; CLAIM_WRITE and CLAIM_COMMIT do nothing where LOOK saw a claim."""
 
 MOVED = (INIT_THEIRS_0, INIT_THEIRS_1, MOVE_WRITE, MOVE_COMMIT, *NAMED)
-"""Moving the claim (`twinlog claim`) to one's own name: through the gate of the name that has it."""
+"""Moving the claim (`twinlog migrate claim`) to one's own name: through the gate of the name that has it."""
 
 BORN = (INIT_0, INIT_1, GATE_WRITE, GATE_COMMIT, READ_0, START_KNOWN, LOOK_BORN, START_BORN)
 """A driver that follows: partition 1 is born while a lane copies partition 0 (twinlog.follow.births)."""

@@ -49,9 +49,11 @@ def test_what_cannot_be_paused_is_refused_in_one_line(flow, target, with_interna
 
 def test_a_flow_that_was_handed_over_is_taken_over_and_not_resumed(flow, target, with_internal) -> None:
     """MirrorMaker 2 copies it now: a second copier would copy its records again."""
-    handed_over = FlowState(FlowPhase.PAUSED, 1, HANDOVER, "handed over; `twinlog takeover` takes it back")
+    handed_over = FlowState(
+        FlowPhase.PAUSED, 1, HANDOVER, "handed over; `twinlog migrate takeover` takes it back"
+    )
     write_ledger(flow, target, [handed_over])
-    with pytest.raises(TerminalError, match="`twinlog takeover` takes it back") as caught:
+    with pytest.raises(TerminalError, match="`twinlog migrate takeover` takes it back") as caught:
         pauses.resume(flow, target, by="jo", reason="I mean it")
     assert "phase" == caught.value.code
     assert handed_over == read_ledger(flow, target).flow_state, "nothing was written"

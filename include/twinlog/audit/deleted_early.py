@@ -92,7 +92,7 @@ def issue_of(topic: str, copy: str, at: TopicPartition, it: DeletedEarly) -> Iss
         " own retention does not explain that"
     )
     hint = (
-        f"somebody deleted them from the copy, or its retention was shorter: `twinlog rebuild --topic {topic}`"
+        f"somebody deleted them from the copy, or its retention was shorter: `twinlog topics rebuild --topic {topic}`"
         " copies them anew"
     )
     return Issue(DELETED_EARLY, topic, message, hint)

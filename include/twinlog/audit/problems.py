@@ -28,10 +28,12 @@ MAP_LOST = "map-lost"
 """Code of a partition that has lost a part of its offset map."""
 
 MAP_LOST_HINT = (
-    "`twinlog audit --full` names the records that are missing; `twinlog rebuild` makes copy and map anew"
+    "`twinlog audit --full` names what is missing; `twinlog topics rebuild` makes copy and map anew"
 )
 
-NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
+NO_MAP_HINT = (
+    "what MirrorMaker 2 copied is proved after `twinlog migrate takeover`; a lost map needs a new copy"
+)
 
 
 @dataclass(frozen=True, slots=True)

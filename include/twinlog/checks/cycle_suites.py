@@ -31,14 +31,14 @@ PARTITION_CHECKS = (
         "unmapped_offsets = 0",
         "the offset map tells of every offset that was copied, as far as the copy still holds it",
         "a part of the map was lost: groups cannot be translated there, and records may be missing;"
-        " `twinlog audit --full` names them, `twinlog rebuild` makes copy and map anew",
+        " `twinlog audit --full` names them, `twinlog topics rebuild` makes copy and map anew",
     ),
     critical(
         "nothing-deleted-early",
         "deleted_early = 0",
         "the copy has kept what the source still holds, except what the copy's own retention deleted",
         "records were deleted from the copy, or its retention was shorter: `twinlog audit` names them,"
-        " `twinlog rebuild` copies the topic anew",
+        " `twinlog topics rebuild` copies the topic anew",
     ),
     critical(
         "progress-within-source",
@@ -50,9 +50,9 @@ PARTITION_CHECKS = (
         "nothing-expired-uncopied",
         "next_upstream >= source_log_start",
         "the source still has what is not copied yet",
-        "these records are lost: `twinlog gap list` tells which; a cycle with twinlog.on.gap=record-and-continue copies"
-        " on behind them, `twinlog rebuild` copies anew what the source has; then `twinlog gap acknowledge`, and raise"
-        " retention on the source or copy more often",
+        "these records are lost: `twinlog topics gaps` tells which; a cycle with twinlog.on.gap=record-and-continue"
+        " copies on behind them, `twinlog topics rebuild` copies anew what the source has; then `twinlog gap"
+        " acknowledge`, and raise retention on the source or copy more often",
     ),
     critical(
         "copy-not-cut-off",
@@ -149,7 +149,7 @@ FLOW_CHECKS = (
         "no-open-gaps",
         "gaps = 0",
         "no upstream records were lost before they could be copied",
-        "see `twinlog gap list` for topics, offsets and causes; they will never be copied",
+        "see `twinlog topics gaps` for topics, offsets and causes; they will never be copied",
     ),
     warning(
         "heartbeat-age",

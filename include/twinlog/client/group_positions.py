@@ -159,7 +159,7 @@ def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standi
         only = f", only in {listed(others)}" if others else ""
         raise UsageError(
             f"{listed(missing or sorted(names))}: no position in a topic that {flow.name} replicates{only}",
-            hint="`twinlog explain` says why topics are left out",
+            hint="`twinlog plan --explain` says why topics are left out",
         )
     for group, topics in grouped(sorted(not_replicated)).items():
         notes.append(f"{group} also reads what {flow.name} does not replicate: {', '.join(topics)}")

@@ -157,7 +157,7 @@ def _stopped_by(
     message = (
         f"{name}: the ledger of the flow from {flow.target.alias} ({names} on {flow.source.alias}) was deleted: what"
         " that flow wrote would come back as new records. When none of it is left in the log, or it may come back:"
-        f" twinlog claim --flow '{flow.name}' --reason ..."
+        f" twinlog migrate claim --flow '{flow.name}' --reason ..."
     )
     return StoppedPartition(item.topic, item.partition, GONE, message)
 
@@ -170,7 +170,7 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
             message = (
                 f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the reverse flow"
                 " was migrated from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
-                " new records; run `twinlog takeover` of that flow again with a greater --depth"
+                " new records; run `twinlog migrate takeover` of that flow again with a greater --depth"
             )
             return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
     return None

@@ -1,6 +1,6 @@
 """Refuse the first copy of a flow that MirrorMaker 2 copies, or has copied: every record would be there twice.
 
-`twinlog takeover` is the way to go on behind it.  After it, and after the first copy, nothing is asked here.
+`twinlog migrate takeover` is the way to go on behind it.  After it, and after the first copy, nothing is asked here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def require_taken_over(flow: FlowSettings, clusters: Clusters, discovery: Discov
         raise TerminalError(
             f"MirrorMaker copies {flow.name}: its workers of {flow.worker_group} run {tasks} task(s) of"
             f" {flow.connector_name}",
-            hint="stop it; then `twinlog takeover` goes on behind the last record that it has copied",
+            hint="stop it; then `twinlog migrate takeover` goes on behind the last record that it has copied",
             code="mm2-running",
             flow=flow.name,
         )
@@ -44,8 +44,8 @@ def require_taken_over(flow: FlowSettings, clusters: Clusters, discovery: Discov
             raise TerminalError(
                 f"MirrorMaker has copied {flow.name}: its offset-syncs name {at.topic}-{at.partition}, and"
                 f" {copy.topic}-{copy.partition} holds records; {flow.offsets_topic} does not say how far they go",
-                hint="`twinlog takeover` goes on behind them (--offsets-topic and --connector for a Connect cluster's);"
-                " or delete the copies: then everything is copied from its beginning",
+                hint="`twinlog migrate takeover` goes on behind them (--offsets-topic and --connector for a Connect"
+                " cluster's); or delete the copies: then everything is copied from its beginning",
                 code="mm2-copied",
                 flow=flow.name,
                 topic=at.topic,

@@ -33,7 +33,7 @@ PAUSED = "paused"
 """Code of the error for a flow that was found paused behind the fence."""
 
 BY_HAND = re.compile(r"alter-[0-9a-f]{8}")
-"""Run ids of `twinlog offsets alter`, by which a person takes a flow for a moment."""
+"""Run ids of `twinlog topics offsets --to`, by which a person takes a flow for a moment."""
 
 TAKING_SECONDS = 2.0
 """How long another driver may need from its first fenced lane to its name in the ledger."""
@@ -108,7 +108,7 @@ class Ownership:
                     f"flow {flow.name} is {record.state.value} by {record.by}: {record.reason}",
                     hint="`twinlog recovery status` says what can be done"
                     if record.state.out_of_service
-                    else "`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
+                    else "`twinlog resume` lets it go on; after a hand-over, `twinlog migrate takeover` does",
                     code=PAUSED,
                     flow=flow.name,
                 )

@@ -46,12 +46,12 @@ def what_to_do(code: str, topic: str) -> str:
     if code == "gap":
         return (
             "these records are lost: a cycle with twinlog.on.gap=record-and-continue copies on behind them, or"
-            f" `twinlog rebuild --topic {topic}` copies anew what the source has; then `twinlog gap acknowledge`"
+            f" `twinlog topics rebuild --topic {topic}` copies anew what the source has; then `twinlog gap acknowledge`"
         )
     if code == "truncation":
         return (
-            "twinlog.on.gap=record-and-continue keeps what the source lost and copies on behind it; `twinlog rebuild"
-            f" --topic {topic}` makes a copy of the source's present records only"
+            "twinlog.on.gap=record-and-continue keeps what the source lost and copies on behind it; `twinlog topics"
+            f" rebuild --topic {topic}` makes a copy of the source's present records only"
         )
     return ""
 

@@ -143,7 +143,7 @@ def _state(flow: FlowSettings, clusters: Clusters) -> FlowSnapshot:
     if state is not None and (state.state.out_of_service or state.handed_over):
         raise TerminalError(
             f"flow {flow.name} is {why_suspended(snapshot.ledger)}",
-            hint="`twinlog takeover` takes it back"
+            hint="`twinlog migrate takeover` takes it back"
             if state.handed_over
             else "`twinlog recovery status` says what can be done",
             code="phase",
@@ -201,7 +201,7 @@ def _found(snapshot: FlowSnapshot, name: str, number: int) -> tuple[DiscoveredTo
     if topic is None:
         raise UsageError(
             f"--topic: {flow.name} replicates no topic {name}",
-            hint="`twinlog offsets show` lists them",
+            hint="`twinlog topics offsets` lists them",
         )
     problem = next((it for it in discovery.problems if it.topic == topic.topic and it.blocking), None)
     if problem is not None:

@@ -3,7 +3,7 @@
 The model is KIP-875 (`PATCH /connectors/{name}/offsets`): whatever copies has stopped, and a person says which offset
 is copied next.  Connect takes any offset.  Here no move may double a record, and none may lose one in silence: the
 offsets left out become a gap with the cause `offsets-altered`, and those that the source has deleted keep their own
-cause.  A copy can only be appended to, so there is no move back: `twinlog rebuild` copies anew.
+cause.  A copy can only be appended to, so there is no move back: `twinlog topics rebuild` copies anew.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def plan_alteration(at: Standing, to: int) -> Alteration:
         _refuse(
             at,
             f"cannot go back to upstream offset {to}: its copy can only be appended to, up to {at.goes_on - 1} so far",
-            f"`twinlog rebuild --topic {at.topic}` deletes the copy and copies anew what the source has",
+            f"`twinlog topics rebuild --topic {at.topic}` deletes the copy and copies anew what the source has",
         )
     gone = min(to, at.log_start)
     deleted = (at.goes_on, gone) if at.goes_on < gone else None

@@ -1,4 +1,4 @@
-"""Forget a topic that both clusters have lost: by hand (`twinlog forget`), or when policy says that it is time.
+"""Forget a topic that both clusters have lost: by hand (`twinlog topics forget`), or when policy says that it is time.
 
     1. plan      both sides are asked by name; refused while either has the topic, or cannot say, and while the
                  flow is not active: a failover may need what is known

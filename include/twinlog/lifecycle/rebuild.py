@@ -60,7 +60,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
         raise TerminalError(
             f"the ledger wants {begun.remote_topic} deleted on {flow.target.alias} for a rebuild of {begun.topic},"
             f" whose copy is {remote_name(flow, begun.topic)}",
-            hint=f"nothing is deleted; find out who writes to {flow.ledger_topic}, and ask again: twinlog rebuild",
+            hint=f"nothing is deleted; find out who writes to {flow.ledger_topic}, then twinlog topics rebuild again",
             code=rebuild_plan.REFUSED,
             topic=begun.topic,
         )
@@ -115,7 +115,7 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
     if any(bounds.end for bounds in clusters.target.offsets(partitions).require().values()):
         raise TerminalError(
             f"{created.name} was made again on {flow.target.alias} and holds records that are not ours",
-            hint=f"find out who writes to it, delete it, and run `twinlog rebuild --topic {begun.topic}` again",
+            hint=f"find out who writes to it, delete it, and run `twinlog topics rebuild --topic {begun.topic}` again",
             code=rebuild_plan.REFUSED,
             topic=begun.topic,
         )

@@ -163,7 +163,7 @@ def other_incarnation(
         f"configs of {copy.name}",
         "recreated",
         f"{which} was deleted and created again; {copy.name} keeps its settings",
-        f"`twinlog rebuild --topic {topic}` copies it anew, or set twinlog.on.recreated",
+        f"`twinlog topics rebuild --topic {topic}` copies it anew, or set twinlog.on.recreated",
     )
 
 

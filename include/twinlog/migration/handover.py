@@ -94,7 +94,7 @@ def _strictly(proof: PartitionProof) -> PartitionProof:
         state=ProofState.REFUSED,
         message=f"{proof.remote_topic}-{proof.partition} holds {proof.beyond} record(s) beyond twinlog's progress:"
         " somebody else copied them",
-        hint="run `twinlog takeover` first: it finds where the copy really ends",
+        hint="run `twinlog migrate takeover` first: it finds where the copy really ends",
     )
 
 
@@ -124,5 +124,5 @@ def _positions(
 def _pause(state: StateTopics, origin: Origin) -> StateRecord:
     """Pause the flow in the same transaction, so that no cycle of twinlog begins to copy meanwhile."""
     now = clock.now_ms()
-    reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog takeover` takes it back"
+    reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog migrate takeover` takes it back"
     return noted(state, FlowState(FlowPhase.PAUSED, now, HANDOVER, reason))

@@ -225,8 +225,8 @@ def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
         topics = {topic for topic, *counts in extra if any(counts)}
         yield (
             f"the audit will call {twice:,} record(s) that were copied twice, and {aborted:,} of aborted transactions,"
-            " `extra`, and the gate says no until they have expired, `twinlog rebuild` has copied the topics anew, or"
-            f" `audit-equal` is waived: {listed(sorted(topics))}"
+            " `extra`, and the gate says no until they have expired, `twinlog topics rebuild` has copied the topics"
+            f" anew, or `audit-equal` is waived: {listed(sorted(topics))}"
         )
 
 
@@ -256,7 +256,7 @@ def _unfit(rows: Iterable[PartitionProof], maps: Continued) -> Iterator[Partitio
                 f"twinlog and another program have copied {row.topic}-{row.partition} in turns, for longer than was"
                 " compared"
             )
-            hint = f"give a greater --depth; or `twinlog rebuild --topic {row.topic}` copies it anew"
+            hint = f"give a greater --depth; or `twinlog topics rebuild --topic {row.topic}` copies it anew"
             yield replace(row, state=ProofState.REFUSED, message=message, hint=hint)
         else:
             yield row

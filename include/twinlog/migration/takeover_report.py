@@ -84,7 +84,7 @@ class CheckpointReview:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverReport:
-    """The findings and the result of `twinlog takeover` or `twinlog handover`.
+    """The findings and the result of `twinlog migrate takeover` or `twinlog migrate handover`.
 
     `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` and `records_mapped`
     count what was written; `notes` are lines for people.

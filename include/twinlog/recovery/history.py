@@ -187,8 +187,8 @@ def _next_once_promoted(flow: FlowSettings, run: RecoveryRun | None) -> str:
     if run is not None and run.home:
         return f"{clients}; {once_back(flow, run.home)}"
     return (
-        f"{clients}; once {flow.source.alias} answers, `twinlog failback --dry-run {named}` says what each side alone"
-        f" has; `twinlog failback --home {named}` goes home"
+        f"{clients}; once {flow.source.alias} answers, `twinlog failback --save --dry-run {named}` says what each side"
+        f" alone has; `twinlog failback {named}` goes home"
     )
 
 
@@ -196,10 +196,10 @@ def _next_on_the_way_home(flow: FlowSettings, ledger: Ledger) -> str:
     """Say what can be done about the way home of the flow, or of the one it copies for; "" if there is none."""
     home, run, named = way_home(ledger), open_run(ledger), f"--flow '{flow.name}'"
     if home is not None and home.state is RunState.PROMOTED:
-        return f"`twinlog failback --home {named}` does the steps that are left; clients work on {flow.source.alias}"
+        return f"`twinlog failback {named}` does the steps that are left; clients work on {flow.source.alias}"
     if home is not None:
         stay = f"`twinlog recovery abort {named} --reason ...` leaves clients on {flow.target.alias}"
-        return f"`twinlog failback --home {named}` goes on; {stay}"
+        return f"`twinlog failback {named}` goes on; {stay}"
     if run is not None and run.mode == FAILBACK:
         other = run.home or f"{flow.target.alias}->{flow.source.alias}"
         lost = f"if {flow.source.alias} is lost: `twinlog failover --mode source-dead {named}`"

@@ -179,9 +179,9 @@ def promoted_without(flow: str, home: str, run: RecoveryRun) -> TerminalError:
     here, _, there = home.partition("->")
     return TerminalError(
         f"{here} was promoted without {there}, by {run.by}: clients of {home} work on {here} already",
-        hint=f"`twinlog failback --flow '{flow}'` saves what never came home; `twinlog recovery follow --flow '{home}'`"
-        f" lets {home} follow; if clients were sent to {there} again since, first `twinlog recovery follow --flow"
-        f" '{flow}'`",
+        hint=f"`twinlog failback --save --flow '{flow}'` saves what never came home;"
+        f" `twinlog recovery follow --flow '{home}'` lets {home} follow; if clients were sent to {there} again since,"
+        f" first `twinlog recovery follow --flow '{flow}'`",
         code="promoted",
         flow=home,
     )

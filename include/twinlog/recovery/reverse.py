@@ -29,7 +29,7 @@ def why_nothing_home(flow: FlowSettings, ledger: Ledger) -> str:
     if run is None or not is_lent(run):
         return brings_nothing_home(flow.name).message
     held = why_suspended(ledger)
-    return f"{flow.name} is {held}; `twinlog failback --home` goes on with it" if held else ""
+    return f"{flow.name} is {held}; `twinlog failback` goes on with it" if held else ""
 
 
 def with_homes(way: Way, homes: Mapping[str, str]) -> Way:
@@ -51,8 +51,8 @@ def as_noted(flow: FlowSettings, target: ClusterReader) -> FlowSettings:
 def once_back(flow: FlowSettings, home: str) -> str:
     """Say what to do once the source of a flow is back that was promoted without it, on the way home of `home`."""
     return (
-        f"once {flow.source.alias} answers, keep clients away from it: `twinlog failback --flow '{flow.name}'` saves"
-        f" what never came home, `twinlog recovery follow --flow '{home}'` lets {home} follow"
+        f"once {flow.source.alias} answers, keep clients away from it: `twinlog failback --save --flow '{flow.name}'`"
+        f" saves what never came home, `twinlog recovery follow --flow '{home}'` lets {home} follow"
     )
 
 

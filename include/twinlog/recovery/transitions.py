@@ -223,7 +223,7 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             raise _too_late(flow, ledger)
         raise TerminalError(
             f"{flow} is not failing over: there is nothing to abort",
-            hint="`twinlog recovery history` lists what was",
+            hint="`twinlog recovery status` lists what was",
             code="no-failover",
             flow=flow,
         )
@@ -325,7 +325,7 @@ def brings_nothing_home(flow: str) -> TerminalError:
     here, _, away = home.partition("->")
     return TerminalError(
         f"{flow} brings nothing home now: no way home of {home} has begun",
-        hint=f"`twinlog failback --home --flow '{home}'` goes home; if {away} is lost and clients worked there:"
+        hint=f"`twinlog failback --flow '{home}'` goes home; if {away} is lost and clients worked there:"
         f" docs/failover.md says how {here} takes them back by hand",
         code="no-failover",
         flow=flow,
@@ -361,7 +361,7 @@ def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     back = "" if arrived else f"; `twinlog recovery abort --flow '{home}'` turns back"
     return TerminalError(
         f"{home} is on its way home{f', by {state.by}' if state else ''}: no failover begins meanwhile",
-        hint=f"`twinlog failback --home --flow '{home}'` goes on{back}",
+        hint=f"`twinlog failback --flow '{home}'` goes on{back}",
         code="failing-back",
         flow=flow,
     )
@@ -416,7 +416,7 @@ def _promoted(flow: str, ledger: Ledger) -> TerminalError:
     since = f" by {state.by}" if state else ""
     return TerminalError(
         f"{flow} was failed over already{since}: {flow.partition('->')[2]} is promoted",
-        hint="nothing is left to do; `twinlog recovery history` tells of it, docs/failover.md how to go home",
+        hint="nothing is left to do; `twinlog recovery status` tells of it, docs/failover.md how to go home",
         code="promoted",
         flow=flow,
         step=StepName.PROMOTE.value,

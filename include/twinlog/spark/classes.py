@@ -79,7 +79,7 @@ def make(run_spark: Callable[[Sequence[str]], None]) -> Made:
     """
     archive = spark_classes(os.environ)
     if archive is None:
-        raise _none("Java or PySpark is missing", "twinlog doctor says which")
+        raise _none("Java or PySpark is missing", "twinlog check --machine says which")
     try:
         made = archive.make(lambda options: run_spark((QUICK_COMPILER, *options)))
     except OSError as error:

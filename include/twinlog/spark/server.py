@@ -62,7 +62,7 @@ _FILE, _LOG, _LOCK = "server.json", "spark.log", "lock"
 
 
 class Health(StrEnum):
-    """Name what a look at the server found; each is a line in `twinlog spark status`."""
+    """Name what a look at the server found; each is a line in `twinlog machine spark status`."""
 
     READY = "ready"
     DEAD = "dead"
@@ -140,13 +140,13 @@ def look(server: Server) -> Seen:
     """Look at a server: whether it lives, is of this build, answers, and asks for its token."""
     if not server.process.is_alive():
         return Seen(
-            server, Health.DEAD, f"dead: its process {server.process.pid} is gone; twinlog spark start"
+            server,
+            Health.DEAD,
+            f"dead: its process {server.process.pid} is gone; twinlog machine spark start",
         )
     memory = _memory_mib(server.process.pid)
     if server.build != BUILD:
-        why = (
-            f"other version: it runs twinlog {server.build}, this is {BUILD}; twinlog spark stop, then start"
-        )
+        why = f"other version: it runs twinlog {server.build}, this is {BUILD}; twinlog machine spark stop, then start"
         return Seen(server, Health.OTHER_BUILD, why, memory)
     health = _asked(server)
     return Seen(server, health, _WHY[health].format(server.process.pid), memory)
@@ -154,10 +154,10 @@ def look(server: Server) -> Seen:
 
 _WHY: Mapping[Health, str] = {
     Health.READY: "",
-    Health.DEAD: "dead: process {} does not listen any more; twinlog spark stop, then start",
-    Health.HUNG: f"hung: process {{}} gave no answer in {ANSWER_SECONDS:.0f} s; twinlog spark stop, then start",
-    Health.TOKEN: "token: process {} refuses the token, or answers without one; twinlog spark stop, then start",
-    Health.BROKEN: "broken: process {} answers with an error, see its log; twinlog spark stop, then start",
+    Health.DEAD: "dead: process {} does not listen any more; twinlog machine spark stop, then start",
+    Health.HUNG: f"hung: process {{}} gave no answer in {ANSWER_SECONDS:.0f} s; twinlog machine spark stop, then start",
+    Health.TOKEN: "token: process {} refuses the token, or answers without one; twinlog machine spark stop, then start",
+    Health.BROKEN: "broken: process {} answers with an error, see its log; twinlog machine spark stop, then start",
 }
 
 _BY_STATUS: Mapping[str, Health] = {
@@ -262,7 +262,7 @@ def refuse_second(folder: Path) -> None:
     if server is not None and server.process.is_alive():
         raise UsageError(
             f"a warm Spark runs already: process {server.process.pid}, {server.address}",
-            hint="twinlog spark stop",
+            hint="twinlog machine spark stop",
             code="spark-running",
         )
 
@@ -352,7 +352,7 @@ def _work_once(server: Server) -> None:
             if not left:
                 raise TransientError(
                     f"the warm Spark did no job: {reason_of_no_session(error)[:300]}",
-                    hint="twinlog spark start again; the log says more",
+                    hint="twinlog machine spark start again; the log says more",
                     code="spark-server",
                 ) from None
 
@@ -400,7 +400,7 @@ def _alone(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TransientError(
-                f"another twinlog spark start is under way in {folder}",
+                f"another twinlog machine spark start is under way in {folder}",
                 hint="wait for it",
                 code="spark-starting",
             ) from None

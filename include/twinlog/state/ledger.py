@@ -340,7 +340,7 @@ def no_ledger(flow: FlowSettings) -> TerminalError:
         f"{flow.name} has never run: it has no ledger on {flow.target.alias}",
         hint=f"run one cycle first: twinlog run --once --flow '{flow.name}'"
         if flow.homes is None
-        else "it gets one when a way home begins: twinlog failback --home",
+        else "it gets one when a way home begins: twinlog failback",
         code="no-ledger",
         flow=flow.name,
     )

@@ -178,7 +178,7 @@ def _other_logs(flow: FlowSettings, other_logs: Mapping[str, Witness]) -> Iterab
             topic,
             f"{topic}-{it.partition} on {flow.source.alias} has another record at upstream offset {it.upstream} than"
             f" was copied from there: the topic was deleted and created again",
-            f"its copy {remote_name(flow, topic)} holds the earlier records and stays as it is; `twinlog rebuild"
+            f"its copy {remote_name(flow, topic)} holds the earlier records and stays as it is; `twinlog topics rebuild"
             f" --topic {topic}` copies it anew",
         )
 
@@ -280,8 +280,8 @@ def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[
             listed(include),
             f"{flow.source.alias} shows no topic that {flow.name}.topics selects ({listed(include)}):"
             " nothing is copied but heartbeats",
-            "check the patterns, and that this user may DESCRIBE the topics; `twinlog explain` says why each is left"
-            " out",
+            "check the patterns, and that this user may DESCRIBE the topics; `twinlog plan --explain` says why each is"
+            " left out",
         )
 
 

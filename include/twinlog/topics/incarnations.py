@@ -183,13 +183,13 @@ def _source_incarnation(
                 topic,
                 f"{alias} is another cluster than the one {remote} was copied from: its id was"
                 f" {known.source_cluster_id} and is {source.cluster_id}",
-                f"check {alias}.bootstrap.servers; if it is meant, `twinlog rebuild --topic {topic}` copies it anew",
+                f"check {alias}.bootstrap.servers; if it is meant: twinlog topics rebuild --topic {topic}",
             )
         ]
     if not differ(known.topic_id, seen):
         return []
     advice = {
-        RecreatedPolicy.FAIL: f"its copy {remote} holds the earlier records and stays as it is; `twinlog rebuild"
+        RecreatedPolicy.FAIL: f"its copy {remote} holds the earlier records and stays as it is; `twinlog topics rebuild"
         f" --topic {topic}` copies it anew, or set twinlog.on.recreated",
         RecreatedPolicy.APPEND: f"the next cycle puts its records behind the earlier ones in {remote}",
         RecreatedPolicy.NEW_INCARNATION: f"the next cycle deletes {remote} and copies it anew",
@@ -213,9 +213,7 @@ def _copied_incarnation(
     continues from there without a word.
     """
     remote, alias = remote_name(flow, topic), flow.target.alias
-    advice = (
-        f"`twinlog rebuild --topic {topic}` copies it anew from the first record left; or exclude the topic"
-    )
+    advice = f"`twinlog topics rebuild --topic {topic}` copies it anew from the first record left; or exclude the topic"
     if known.remote_topic != remote:
         yield Problem(
             ProblemCode.COPY_RENAMED,
@@ -248,7 +246,7 @@ def _deleted(flow: FlowSettings, topic: str, known: Incarnation, target: TargetS
             ProblemCode.DELETED,
             topic,
             f"topic {topic} is gone from {flow.source.alias}, and {flow.target.alias} shows no {known.remote_topic}",
-            f"`twinlog forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
+            f"`twinlog topics forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
         )
     after = flow.lifecycle.delete_after_ms
     stays = (
@@ -267,5 +265,5 @@ def _rebuilding(flow: FlowSettings, topic: str, known: Incarnation) -> Problem:
         ProblemCode.REBUILDING,
         topic,
         f"{known.remote_topic}, the copy of {topic}, is being rebuilt",
-        f"the next cycle goes on with it, or `twinlog rebuild --flow '{flow.name}' --topic {topic}`",
+        f"the next cycle goes on with it, or `twinlog topics rebuild --flow '{flow.name}' --topic {topic}`",
     )

@@ -18,9 +18,7 @@ from twinlog.formats.ledger.topics import TopicPause
 from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
 
 RECOVERY = "`twinlog recovery status` says what can be done"
-TAKE_BACK = (
-    "`twinlog takeover` takes it back, once MirrorMaker 2 is stopped: it finds where the copies end now"
-)
+TAKE_BACK = "`twinlog migrate takeover` takes it back, once MirrorMaker 2 is stopped: it finds where the copies end now"
 
 
 @dataclass(frozen=True, slots=True)

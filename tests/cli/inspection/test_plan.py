@@ -114,4 +114,4 @@ def test_copies_that_mirror_maker_made_wait_for_a_person(world, capsys: pytest.C
     world.source.append(TopicPartition("mm2-offset-syncs.B.internal", 0), key=sync.key(), value=sync.value())
     code, plan = _plan(world, capsys)
     assert (1, True) == (code, plan["needs_person"])
-    assert any("twinlog takeover" in it for it in plan["notes"])
+    assert any("twinlog migrate takeover" in it for it in plan["notes"])

@@ -1,4 +1,4 @@
-"""`twinlog airflow install` brings the Dags and the plugin that this version was shipped with."""
+"""`twinlog machine airflow` brings the Dags and the plugin that this version was shipped with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 def install(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     """Run the command; return its exit code and the states of the files."""
     dags, plugins = folders
-    code = main(["airflow", "install", "--dags", str(dags), "--plugins", str(plugins), "--output", "json"])
+    code = main(["machine", "airflow", "--dags", str(dags), "--plugins", str(plugins), "--output", "json"])
     out = capsys.readouterr().out
     return code, [it["state"] for it in json.loads(out)["files"]] if code == 0 else []
 
@@ -45,7 +45,7 @@ def test_every_dag_and_the_plugin_arrive(folders, capsys) -> None:
 def test_those_of_another_version_are_renewed(folders, capsys) -> None:
     """They were twinlog's."""
     old = folders[0] / "replicate.py"
-    old.write_text("# Installed by twinlog 0.0.1: `twinlog airflow install` renews it.\nold\n")
+    old.write_text("# Installed by twinlog 0.0.1: `twinlog machine airflow` renews it.\nold\n")
     code, states = install(folders, capsys)
     assert (0, 1) == (code, states.count("renewed"))
     assert "old\n" not in old.read_text()

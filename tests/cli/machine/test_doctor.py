@@ -116,7 +116,7 @@ def test_modules_that_are_compiled_again_and_again_are_found(
 
 def test_the_shape_stays(capsys: pytest.CaptureFixture[str]) -> None:
     """Fields may be added, these stay; the exit code follows `passed`."""
-    code = main(["doctor", "--output", "json"])
+    code = main(["check", "--machine", "--output", "json"])
     report = json.loads(capsys.readouterr().out)
     assert code == (0 if report["passed"] else 1)
     keys = {"name", "severity", "passed", "observed", "expected", "message"}

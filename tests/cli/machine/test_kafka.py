@@ -1,4 +1,4 @@
-"""`twinlog kafka`: what it prints and how it exits, with clusters that never run."""
+"""`twinlog machine kafka`: what it prints and how it exits, with clusters that never run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
-from twinlog.cli.machine.kafka import app
-from twinlog.cli.main import main
+from twinlog.cli.main import app, main
 from twinlog.lab.kafka.state import ClusterState, write_state
 
 
@@ -16,7 +15,9 @@ def test_status_of_a_stopped_cluster_says_no(tmp_path):
     (tmp_path / "A").mkdir()
     write_state(tmp_path / "A", ClusterState("A", "4.3.1", 1))
     answer = CliRunner().invoke(
-        app, ["status", "--folder", str(tmp_path), "--output", "json"], standalone_mode=False
+        app,
+        ["machine", "kafka", "status", "--folder", str(tmp_path), "--output", "json"],
+        standalone_mode=False,
     )
     expected = {
         "name": "A",
@@ -32,7 +33,7 @@ def test_status_of_a_stopped_cluster_says_no(tmp_path):
 def test_start_needs_a_name(tmp_path, capsys):
     """An empty list is a mistake of the script that made it, not all clusters and not none."""
     for names in ("", " , "):
-        assert 2 == main(["kafka", "start", "--clusters", names, "--folder", str(tmp_path / "k")])
+        assert 2 == main(["machine", "kafka", "start", "--clusters", names, "--folder", str(tmp_path / "k")])
         assert "--clusters names no cluster" in capsys.readouterr().err
     assert [] == list(tmp_path.iterdir())
 
@@ -40,5 +41,7 @@ def test_start_needs_a_name(tmp_path, capsys):
 def test_status_and_stop_of_nothing_are_done(tmp_path):
     """An empty folder has nothing that does not run: exit 0, and the table says so."""
     for command in ("status", "stop"):
-        answer = CliRunner().invoke(app, [command, "--folder", str(tmp_path)], standalone_mode=False)
+        answer = CliRunner().invoke(
+            app, ["machine", "kafka", command, "--folder", str(tmp_path)], standalone_mode=False
+        )
         assert (0, True) == (answer.return_value, "none was ever started here" in answer.stdout)

@@ -94,7 +94,7 @@ def test_wrong_usage_is_exit_2(world, capsys: pytest.CaptureFixture[str], words,
         ("metadata", "plan"),
         ("metadata", "apply"),
         ("translate", "orders:0:1"),
-        ("rebuild", "--topic", "orders"),
+        ("topics", "rebuild", "--topic", "orders"),
     ],
     ids=" ".join,
 )
@@ -106,7 +106,7 @@ def test_several_flows_need_a_name(world, capsys: pytest.CaptureFixture[str], wo
     said = f"this is about one flow, and {world.file} has A->B, B->A; add --flow 'A->B'"
     assert said in capsys.readouterr().err
     command: Any = typer.main.get_command(app)
-    for word in words[: 2 if words[0] in {"waiver", "metadata"} else 1]:
+    for word in words[: 2 if words[0] in {"waiver", "metadata", "topics"} else 1]:
         command = command.commands[word]
     (flow,) = [it.help for it in command.params if it.name == "flow"]
     assert "The flow. Default: the only one enabled." == flow
@@ -169,7 +169,7 @@ def test_a_gap_is_acknowledged_and_reopened(reported, capsys: pytest.CaptureFixt
     answer = ("gap", "acknowledge", "orders", "0", "5", "--reason", "nobody reads it", "--by", "jo")
     code, shown, _ = _run(reported, capsys, *answer)
     assert (0, ["acknowledged"]) == (code, [it["state"] for it in shown["gaps"]])
-    code, listed, _ = _run(reported, capsys, "gap", "list")
+    code, listed, _ = _run(reported, capsys, "topics", "gaps")
     assert (0, [("acknowledged", "jo"), ("open", "")]) == (
         code,
         [(it["state"], it["acknowledged_by"]) for it in listed["gaps"]],

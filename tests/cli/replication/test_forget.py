@@ -1,4 +1,4 @@
-"""`twinlog forget`, over clusters in memory."""
+"""`twinlog topics forget`, over clusters in memory."""
 
 import io
 import json
@@ -36,7 +36,17 @@ def ask(world, monkeypatch, capsys) -> Callable[..., tuple[int, Any, str]]:
     capsys.readouterr()
 
     def run(*words: str) -> tuple[int, Any, str]:
-        code = main(["forget", "--topic", "orders", *words, "--config", str(world.file), "--output", "json"])
+        code = main([
+            "topics",
+            "forget",
+            "--topic",
+            "orders",
+            *words,
+            "--config",
+            str(world.file),
+            "--output",
+            "json",
+        ])
         said = capsys.readouterr()
         return code, json.loads(said.out or "null"), said.err
 

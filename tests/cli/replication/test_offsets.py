@@ -46,7 +46,7 @@ def ask(world, monkeypatch, capsys) -> Callable[..., tuple[int, Any, str]]:
     return run
 
 
-ALTER = ("offsets", "alter", "--topic", "orders", "--partition", "0", "--to", "latest")
+ALTER = ("topics", "offsets", "--topic", "orders", "--partition", "0", "--to", "latest")
 
 
 def test_a_move_is_shown_first_and_made_when_asked_for(ask) -> None:
@@ -68,7 +68,7 @@ def test_where_the_copies_stand_is_one_document(ask) -> None:
     """Per partition: next offset, log, map, what is never copied, and why it does not go on."""
     ask("pause", "--topic", "orders", "--reason", "bad records")
     ask(*ALTER, "--reason", "bad", "--execute")
-    code, shown, _ = ask("offsets", "show")
+    code, shown, _ = ask("topics", "offsets")
     (partition,) = shown["partitions"]
     assert (0, 3, 3, 0, 3, 3) == (
         code,

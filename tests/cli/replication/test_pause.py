@@ -63,7 +63,7 @@ def test_without_a_terminal_a_rebuild_names_its_option(
     """Nobody can answer the question: nothing is done, and --yes is how a script says so."""
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     calls = list(copied.target.calls)
-    code, _, err = _json(copied, capsys, "rebuild", "--topic", "orders")
+    code, _, err = _json(copied, capsys, "topics", "rebuild", "--topic", "orders")
     assert (2, True, calls) == (
         code,
         "nothing was done; --yes answers beforehand" in err,
@@ -75,7 +75,7 @@ def test_a_dry_run_of_a_rebuild_says_what_would_go(copied, capsys: pytest.Captur
     """Records in the copy and on the source; nothing is touched."""
     for number in range(3):
         copied.source.append(TopicPartition("orders", 0), key=None, value=b"%d" % number)
-    code, said, _ = _json(copied, capsys, "rebuild", "--topic", "orders", "--dry-run")
+    code, said, _ = _json(copied, capsys, "topics", "rebuild", "--topic", "orders", "--dry-run")
     assert (0, 0, 3, "A.orders") == (
         code,
         said["copied_records"],
@@ -87,5 +87,5 @@ def test_a_dry_run_of_a_rebuild_says_what_would_go(copied, capsys: pytest.Captur
 
 def test_a_rebuild_of_no_topic_is_refused(copied, capsys: pytest.CaptureFixture[str]) -> None:
     """In one line."""
-    code, _, err = _json(copied, capsys, "rebuild", "--topic", "odrers", "--dry-run")
+    code, _, err = _json(copied, capsys, "topics", "rebuild", "--topic", "odrers", "--dry-run")
     assert (2, True) == (code, "does not copy odrers" in err)

@@ -21,7 +21,7 @@ def ask(world, capsys) -> Callable[..., tuple[int, Any, str]]:
     capsys.readouterr()
 
     def run(*words: str) -> tuple[int, Any, str]:
-        code = main(["quarantine", *words, "--config", str(world.file), "--output", "json"])
+        code = main(["topics", "quarantine", *words, "--config", str(world.file), "--output", "json"])
         said = capsys.readouterr()
         return code, json.loads(said.out or "null"), said.err
 
@@ -32,7 +32,7 @@ def test_the_list_says_what_where_why_and_since_when(ask, monkeypatch) -> None:
     """As one document."""
     held = Quarantined("orders", "id", 0, 5, "too large", Kept.HELD, place="q-0 at 3", size=9, at_ms=1_000)
     monkeypatch.setattr(read, "listed", lambda flow, clusters: (held,))
-    code, document, _ = ask("list")
+    code, document, _ = ask()
     (row,) = document["records"]
     assert (0, "orders", 5, "too large", "held", "q-0 at 3", 1_000) == (
         code,

@@ -245,7 +245,7 @@ def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.Captu
     assert "A->B: orders-0 was not copied: " in err
     for way in (
         "twinlog.on.gap=record-and-continue",
-        "twinlog rebuild --topic orders",
+        "twinlog topics rebuild --topic orders",
         "twinlog gap acknowledge",
     ):
         assert way in err and way in run["failures"][0]["hint"]

@@ -222,7 +222,7 @@ def test_a_file_that_could_not_work_is_not_written(
 ) -> None:
     """KIP-382's own example has no address that MM2 reads: said with the reason, exit 2, nothing on stdout or disk."""
     source, target = write(tmp_path, "s.json", KIP_382), tmp_path / "mm2.properties"
-    code = main(["import", str(source), "--to", str(target)])
+    code = main(["migrate", "import", str(source), "--to", str(target)])
     captured = capsys.readouterr()
     assert (2, "", False) == (code, captured.out, target.exists())
     assert "us-west-source: source.cluster.broker.list is left out: MM2 does not read it" in captured.err

@@ -336,7 +336,7 @@ def test_files_that_do_not_belong_together_are_refused(
 def test_the_command_says_what_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr, and the file on stdout."""
     (path,) = written(tmp_path, mm2_yaml=V1)
-    assert 0 == main(["import", str(path)])
+    assert 0 == main(["migrate", "import", str(path)])
     captured = capsys.readouterr()
     assert "west.groupId is left out: belongs to the Connect workers" in captured.err
     assert javaproperties.loads(captured.out)["east->west.enabled"] == "true"

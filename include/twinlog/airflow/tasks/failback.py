@@ -58,8 +58,10 @@ def preview(flow_name: str) -> Json:
         turned_back = last_turned_back(read_ledger(flow, clusters.target))
         look = _look_home if homeward else _look
         found = look(configuration, flow, clusters, params["tail"])
-    push_note(context, note_lines(found), "`twinlog failback --dry-run`")
-    told = shortened({**found.document, "last_turned_back": turned_back}, "`twinlog failback --dry-run`")
+    push_note(context, note_lines(found), "`twinlog failback --save --dry-run`")
+    told = shortened(
+        {**found.document, "last_turned_back": turned_back}, "`twinlog failback --save --dry-run`"
+    )
     if homeward and found.exit_code is not ExitCode.DONE:
         context["ti"].xcom_push("return_value", told)
         failure = not_home(found.told)

@@ -117,7 +117,7 @@ def schemas(flow_name: str) -> Json:
         found = sync.look(flow, clusters) if context["params"].get("dry_run") else sync.run(flow, clusters)
     for line in found.plan.differences[:MOST_LINES]:
         log.info(visible(short(line, MOST_CHARACTERS)))
-    document = shortened(to_json(found), "`twinlog schemas plan`")
+    document = shortened(to_json(found), "`twinlog metadata schemas`")
     context["ti"].xcom_push("return_value", document)
     if found.plan.conflicts:
         first = found.plan.conflicts[0]

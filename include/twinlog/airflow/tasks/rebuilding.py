@@ -35,7 +35,7 @@ def plan(flow_name: str) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         found = rebuild_plan.plan(flow, clusters, topic)
-    return shortened(shown(found), "`twinlog rebuild --topic T`, which asks before it does anything")
+    return shortened(shown(found), "`twinlog topics rebuild --topic T`, which asks before it does anything")
 
 
 def do(flow_name: str) -> Json:

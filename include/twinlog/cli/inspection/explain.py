@@ -1,4 +1,4 @@
-"""`twinlog plan --explain`: each value of a configuration with the line or rule it came from, and the fate of topics."""
+"""`twinlog plan --explain`: each value of a configuration with the line or rule it came from, and topics' fate."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class FlowPlan:
     partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies before
     those end.  `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
     which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `metadata` is
-    the answer of `twinlog metadata plan`, None if the flow is failed over; `schemas` that of `twinlog schemas plan`,
+    the answer of `twinlog metadata plan`, None if the flow is failed over; `schemas` that of `metadata schemas`,
     None also if the flow copies no subjects of a registry.  `needs_person` says that something of it is
     not copied before a person acts.
     """
@@ -283,7 +283,7 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
     conflicts = plan.schemas.plan.conflicts if plan.schemas is not None else ()
     if plan.schemas is not None:
         yield Grid(
-            f"{plan.flow}: schemas (see twinlog schemas plan)",
+            f"{plan.flow}: schemas (see twinlog metadata schemas)",
             ("subject", "what", "before", "after"),
             list(rows(plan.schemas.plan)),
             empty="nothing to change",

@@ -150,7 +150,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
         " audit`)",
         "topic | partition | records, at most: deleted_early | what_to_do",
         (it for it in parts(status.topics) if it["deleted_early"]),
-        what_to_do=lambda it: f"twinlog rebuild --topic {shlex.quote(it['topic'])}",
+        what_to_do=lambda it: f"twinlog topics rebuild --topic {shlex.quote(it['topic'])}",
     )
     yield gap_grid(status.flow, status.gaps)
     yield Grid.of(f"{status.flow}: paused topics", "topic | since | by | reason", status.paused)

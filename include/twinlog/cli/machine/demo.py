@@ -1,4 +1,4 @@
-"""`twinlog demo`: replication between two real clusters on this machine, from nothing to a proof."""
+"""`twinlog machine demo`: replication between two real clusters on this machine, from nothing to a proof."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _grids(report: DemoReport) -> list[Grid | Lines]:
         Lines(
             "where to look next",
             (
-                "twinlog demo --keep             the same, and the clusters and Airflow's UI stay",
-                "twinlog explain --config FILE   what a configuration of yours means, value by value",
+                "twinlog machine demo --keep             the same, and the clusters and Airflow's UI stay",
+                "twinlog plan --explain --config FILE   what a configuration of yours means, value by value",
                 "twinlog run --once --config FILE   a cycle without Airflow",
                 "docs/architecture.md            how it works, and why nothing is lost or doubled",
             ),
@@ -114,5 +114,5 @@ def _addresses(stage: Stage) -> tuple[str, ...]:
         f"  cluster A        {stage.source.bootstrap_servers}",
         f"  cluster B        {stage.target.bootstrap_servers}",
         f"  configuration    {stage.config}",
-        "  to end it all    twinlog demo --stop",
+        "  to end it all    twinlog machine demo --stop",
     )

@@ -280,7 +280,7 @@ def _advised(machine: Machine) -> Iterator[Check]:
         passed=machine.classes_kept,
         observed="archived" if machine.classes_kept else "not archived",
         expected="archived",
-        message="each start of Spark takes twice the CPU time without: twinlog spark cds",
+        message="each start of Spark takes twice the CPU time without: twinlog machine spark cds",
     )
     yield warning(
         "compiled kernel",

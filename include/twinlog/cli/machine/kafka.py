@@ -25,7 +25,7 @@ class What(StrEnum):
 
 
 ClustersOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--clusters",
         metavar="A,B",
@@ -51,7 +51,7 @@ FirstPortOption = Annotated[
 
 def kafka(
     what: Annotated[What, typer.Argument(help="start, and leave them running; stop; or show status.")],
-    clusters: ClustersOption = "",
+    clusters: ClustersOption = None,
     folder: FolderOption = None,
     first_port: FirstPortOption = 0,
     output: OutputOption = Output.TABLE,
@@ -65,7 +65,7 @@ def kafka(
     place, names = folder or fleet.default_folder(), _names(clusters)
     match what:
         case What.START:
-            if clusters and not names:
+            if clusters is not None and not names:
                 raise UsageError("--clusters names no cluster", hint="such as --clusters A,B")
             return _report(fleet.start_clusters(place, names or ["A", "B"], first_port), output)
         case What.STOP:
@@ -75,8 +75,8 @@ def kafka(
             return _report(fleet.fleet_status(place, names), output)
 
 
-def _names(clusters: str) -> list[str]:
-    return [name.strip() for name in clusters.split(",") if name.strip()]
+def _names(clusters: str | None) -> list[str]:
+    return [name.strip() for name in (clusters or "").split(",") if name.strip()]
 
 
 def _report(fleet: Fleet, output: Output) -> int:

@@ -118,7 +118,7 @@ def _report(seen: Seen | None, folder: Path, output: Output) -> int:
     log = str(log_of(folder))
     if seen is None:
         found = SparkStatus(
-            "stopped", "none was started; twinlog spark start", None, None, None, None, 0, log
+            "stopped", "none was started; twinlog machine spark start", None, None, None, None, 0, log
         )
     else:
         it = seen.server

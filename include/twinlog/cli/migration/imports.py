@@ -1,4 +1,4 @@
-"""`twinlog import`: the configuration of another tool -> the mm2.properties that means the same."""
+"""`twinlog migrate import`: the configuration of another tool -> the mm2.properties that means the same."""
 
 from __future__ import annotations
 

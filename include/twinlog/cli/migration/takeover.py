@@ -1,4 +1,4 @@
-"""`twinlog takeover` and `twinlog handover`: from MirrorMaker 2 or a group on the source, and to MirrorMaker 2."""
+"""`twinlog migrate takeover` and `handover`: from MirrorMaker 2 or a group on the source, and to MirrorMaker 2."""
 
 from __future__ import annotations
 

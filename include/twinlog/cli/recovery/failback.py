@@ -1,4 +1,4 @@
-"""`twinlog failback`: once the source of a promoted flow is back, bring its clients home; or only save what it alone has."""
+"""`twinlog failback`: bring clients home once the source is back; or only save what it alone has."""
 
 from __future__ import annotations
 

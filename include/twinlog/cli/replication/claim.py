@@ -1,4 +1,4 @@
-"""`twinlog claim`: say that a flow's state on the target is this flow's; refuse two names for one target."""
+"""`twinlog migrate claim`: say that a flow's state on the target is this flow's; refuse two names for one target."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def claim(
     if not done.changed:
         say(f"{one.name}: was so already")
     for topic in done.others:
-        warn(f"{topic} was copied from another cluster: `twinlog rebuild --topic {topic}`, or exclude it")
+        warn(
+            f"{topic} was copied from another cluster: `twinlog topics rebuild --topic {topic}`, or exclude it"
+        )
     for ledger in done.forgotten:
         warn(f"{ledger} is gone: what that flow wrote to {one.source.alias} comes back as new records")
     show(done, output, _grids(done))

@@ -59,7 +59,7 @@ class WarmSpark:
         self._open.close()
 
     def runner(self, master: str, *, warmed: bool = False, wanted: int | None = None) -> LaneRunner:
-        """Return a runner on `master`; if that is `auto`, on the warm server of `twinlog spark start` if there is one.
+        """Return a runner on `master`; if that is `auto`, on the warm server of `machine spark start` if any.
 
         If `warmed`, Spark has run a first job before it is returned: a process that stands by shall not pay for it
         when it leads.  A new session takes no more of a standalone master than the slots that are `wanted`.

@@ -1,4 +1,4 @@
-"""`twinlog forget`: drop what is known of a topic that both clusters have lost."""
+"""`twinlog topics forget`: drop what is known of a topic that both clusters have lost."""
 
 from __future__ import annotations
 

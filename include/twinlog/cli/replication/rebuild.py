@@ -1,4 +1,4 @@
-"""`twinlog rebuild`: copy one topic again, with the positions of its readers kept."""
+"""`twinlog topics rebuild`: copy one topic again, with the positions of its readers kept."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         yield need("READ", "audit the copy, and see what is open in it", required=False)
         if flow.refresh_topics:
             yield need("ALTER", "add partitions when the source does")
-        # `twinlog rebuild` needs the same, only while it runs.
+        # `twinlog topics rebuild` needs the same, only while it runs.
         anew = flow.lifecycle.on_recreated is RecreatedPolicy.NEW_INCARNATION
         if anew or flow.lifecycle.delete_after_ms is not None:
             yield need("DELETE", "delete copies, as the configuration asks")

@@ -17,7 +17,7 @@ class Origin:
     """Tell where a value comes from.
 
     `key` is the key as written in the file and `line` its first line (from 1; 0 if nothing was written).  `rule` names
-    the rule of MM2's precedence that won (precedence.py), in the words that `twinlog explain` prints.
+    the rule of MM2's precedence that won (precedence.py), in the words that `twinlog plan --explain` prints.
     """
 
     rule: str
@@ -60,7 +60,7 @@ def given(text: str, rule: str = DEFAULT) -> Property:
 
 
 class Severity(StrEnum):
-    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `explain` shows it.
+    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `plan --explain` shows it.
 
     UNRESOLVED: the value is not on this machine, and nothing that depends on it was judged.
     """

@@ -134,7 +134,7 @@ def _refuse_other_formats(path: Path, content: bytes) -> None:
     start = content.lstrip()[:1]
     if start in {b"{", b"["}:
         what = "is JSON, not a properties file"
-        hint = "`twinlog import` turns Kafka Connect's JSON into one"
+        hint = "`twinlog migrate import` turns Kafka Connect's JSON into one"
     elif start == b"<":
         what, hint = "is XML or HTML, not a properties file", ""
     else:

@@ -83,7 +83,7 @@ class CopySettings:
     followed flow then has one lane, unless `twinlog.lanes` says more"""
     spark_master: str = setting(MASTER, "twinlog.spark.master", "auto")
     """Spark master of the copy: `local[N]`, `spark://...`, or a Connect server `sc://...`; `auto` is the warm server of
-    `twinlog spark start` if it answers and is of this build, else `local[2]`
+    `twinlog machine spark start` if it answers and is of this build, else `local[2]`
     ([operations](operations.md#a-warm-spark)); who else is let in there:
     [security](security.md#spark-what-travels-where). `yarn` and `k8s://...` are handed to Spark as they are, and were
     never tried"""

@@ -141,7 +141,7 @@ def _expanded(value: Property, providers: Providers, findings: Findings, otherwi
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A configuration and what `explain` shows beside it: each value's origin, and notes that are no mistakes.
+    """A configuration and what `plan --explain` shows beside it: each value's origin, and notes that are no mistakes.
 
     `unresolved` lists values that are not on this machine.
     """

@@ -1,4 +1,4 @@
-"""Turn properties into typed values, as Kafka's ConfigDef parses them, and record each for `explain`.
+"""Turn properties into typed values, as Kafka's ConfigDef parses them, and record each for `plan --explain`.
 
 A value that cannot be read becomes a finding and the default takes its place, so that one pass over a file finds all
 its mistakes.
@@ -171,7 +171,7 @@ class Reader:
         self.findings.error(self.origin(key), message, hint)
 
     def note(self, key: str, message: str) -> None:
-        """Keep a note about a value that is no mistake; `explain` shows it."""
+        """Keep a note about a value that is no mistake; `plan --explain` shows it."""
         self.findings.note(self.origin(key), message)
 
     def client(self, label: str, properties: Properties) -> dict[str, str | Secret]:

@@ -1,7 +1,7 @@
 """The configuration as the rest of twinlog sees it: typed, resolved, frozen.
 
 `twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file.  Each field says which key it is
-read from (values.py), `explain` where a value came from.  Times are in ms, sizes in bytes, unless a name says not.
+read from (values.py), `plan --explain` where a value came from.  Times are in ms, sizes in bytes, unless named.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _tier(read: Reader, name: str, everything: Tier) -> Tier:
     own = {}
     for field, it in declared_in(Tier).items():
         key = f"twinlog.tier.{name}.{it.key.name.removeprefix('twinlog.').removeprefix('tier.NAME.')}"
-        found = it.value.read(read, key)  # also if it is not written: `explain` shows it
+        found = it.value.read(read, key)  # also if it is not written: `plan --explain` shows it
         if read.has(key) and not read.unresolved(key):
             own[field] = found
     return replace(everything, name=name, **own)

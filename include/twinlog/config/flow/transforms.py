@@ -61,7 +61,7 @@ def _rules(read: Reader) -> tuple[Rule, ...]:
     secret = [key for key in keys if (found := split(key)) is not None and found[1] == SECRET]
     for name in names_in(keys):
         for it in KNOWN:
-            read.text(f"{RULES}{name}.{it}")  # also if it is not written: `explain` shows it
+            read.text(f"{RULES}{name}.{it}")  # also if it is not written: `plan --explain` shows it
     texts = {key: read.text(key) for key in keys}
     if _refers(read, [key for key in keys if key not in secret]):
         return ()

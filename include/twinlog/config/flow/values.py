@@ -31,7 +31,7 @@ CONTINUOUS = "@continuous"
 
 _SETTING, _SECTION = "setting", "section"
 AUTO = "auto"
-"""The warm server of `twinlog spark start` if it can be used, else ALONE."""
+"""The warm server of `twinlog machine spark start` if it can be used, else ALONE."""
 
 ALONE = "local[2]"
 SPARK_MASTER = re.compile(r"auto|local(\[.+\])?|spark://.+|sc://.+|k8s://.+|yarn")

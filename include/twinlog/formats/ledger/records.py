@@ -105,7 +105,7 @@ class FlowState(LedgerEntry):
 
     @property
     def handed_over(self) -> bool:
-        """Say whether MirrorMaker 2 copies instead of the flow (`twinlog handover`)."""
+        """Say whether MirrorMaker 2 copies instead of the flow (`twinlog migrate handover`)."""
         return self.state is FlowPhase.PAUSED and self.by == HANDOVER
 
     def lets_copy(self, run: str) -> bool:

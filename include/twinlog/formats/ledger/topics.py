@@ -212,8 +212,8 @@ class DeletedTopic(LedgerEntry):
     """The source topic was first found to be gone at `first_seen_ms`; its copy is an orphan.
 
     The record is forgotten when the topic exists again, and when everything known of the topic is forgotten (`twinlog
-    forget`, `twinlog.on.deleted.both`).  `copy_gone_ms` is when the copy was first missed as well; 0 while the copy
-    exists, or if that was not checked.
+    topics forget`, `twinlog.on.deleted.both`).  `copy_gone_ms` is when the copy was first missed as well; 0 while the
+    copy exists, or if that was not checked.
     """
 
     KIND = "deleted-topic"

@@ -85,8 +85,8 @@ class MapHole(OfIncarnation, LedgerEntry):
 class FlowClaim(LedgerEntry):
     """`flow` (both aliases) copies from one cluster to another, and owns this ledger, map and progress since `at_ms`.
 
-    Written once, behind the flow's fence: the first claim in the log counts.  Only `twinlog claim` moves it; then `by`
-    names a person, and `reason` their reason.
+    Written once, behind the flow's fence: the first claim in the log counts.  Only `twinlog migrate claim` moves it;
+    then `by` names a person, and `reason` their reason.
     """
 
     KIND = "flow-claim"

@@ -15,8 +15,8 @@ LAG = critical(
     "missing_records <= lag_allowed",
     "everything the source has is copied, as far as the topic's tier asks",
     "stop the producers, end open transactions, run cycles until nothing lags (`twinlog run --once`), and ask again; a"
-    " partition that stopped at a gap (`twinlog gap list`) goes on with twinlog.on.gap=record-and-continue, or after"
-    " `twinlog rebuild`",
+    " partition that stopped at a gap (`twinlog topics gaps`) goes on with twinlog.on.gap=record-and-continue, or after"
+    " `twinlog topics rebuild`",
 )
 SURVIVES = warning(
     "survives-a-broker",
@@ -42,7 +42,7 @@ NO_GAPS = critical(
     "gaps = 0",
     "no records of the topic were lost before they could be copied, but those that have expired since, or that"
     " somebody answers for",
-    "see `twinlog gap list` for offsets and causes; if you can do without them, `twinlog gap acknowledge`",
+    "see `twinlog topics gaps` for offsets and causes; if you can do without them, `twinlog gap acknowledge`",
 )
 AUDIT_EQUAL = critical(
     "audit-equal",
@@ -67,8 +67,8 @@ AUDIT_COVERAGE = warning(
     "unproved_records = 0",
     "all of the copy has been proved equal to its source",
     "the gate's coverage says for which reasons: `twinlog audit` proves what is not-audited; target-retention is what"
-    " the copy's own retention deleted: raise retention.ms or retention.bytes on the target, and `twinlog rebuild` if"
-    " the source still has it; deleted-early is for `twinlog rebuild`",
+    " the copy's own retention deleted: raise retention.ms or retention.bytes on the target, and `twinlog topics"
+    " rebuild` if the source still has it; deleted-early is for `twinlog topics rebuild`",
 )
 KNOWN_DRIFT = critical(
     "known-drift",

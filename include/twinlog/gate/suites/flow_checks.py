@@ -26,7 +26,7 @@ HAS_TOPICS = critical(
     "has-topics",
     "topics >= 1",
     "the flow has topics besides heartbeats",
-    "see `twinlog explain` for what its filters select",
+    "see `twinlog plan --explain` for what its filters select",
 )
 IN_SERVICE = critical(
     "flow-in-service",
@@ -107,7 +107,7 @@ SCHEMAS = critical(
     "schema-parity",
     "schemas_differing = 0",
     "the schemas that the flow copies, if it does, are on the target as on the source, ids included",
-    "run a cycle, or `twinlog schemas apply`; what still differs was changed on the target",
+    "run a cycle, or `twinlog metadata schemas --execute`; what still differs was changed on the target",
 )
 METADATA = warning(
     "metadata-known",

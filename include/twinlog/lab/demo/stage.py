@@ -30,7 +30,7 @@ _KEPT = "airflow-sessions.json"
 _SPARK = "spark"
 
 _CONFIGURATION = """\
-# Written by `twinlog demo`.
+# Written by `twinlog machine demo`.
 clusters = {source.name}, {target.name}
 {source.name}.bootstrap.servers = {source.bootstrap_servers}
 {target.name}.bootstrap.servers = {target.bootstrap_servers}
@@ -82,7 +82,7 @@ def open_stage(*, keep: bool = False) -> Iterator[Stage]:
     if find_spec("airflow") is None:
         raise UsageError(
             "Airflow is not installed",
-            hint="pip install 'twinlog[airflow]', or twinlog demo --without-airflow",
+            hint="pip install 'twinlog[airflow]', or twinlog machine demo --without-airflow",
             code="not-installed",
         )
     folder = _kept_folder() if keep else Path(tempfile.mkdtemp(prefix="twinlog-demo-"))
@@ -107,7 +107,7 @@ def open_stage(*, keep: bool = False) -> Iterator[Stage]:
 
 
 def stop_kept() -> bool:
-    """End the demo that `twinlog demo --keep` left running, and remove its data; False if there is none."""
+    """End the demo that `twinlog machine demo --keep` left running, and remove its data; False if there is none."""
     folder = _default_folder()
     if not folder.exists():
         return False
@@ -137,7 +137,7 @@ def _kept_folder() -> Path:
     folder = _default_folder()
     if folder.exists():
         raise UsageError(
-            f"a demo was kept in {folder}", hint="end it first: twinlog demo --stop", code="demo-kept"
+            f"a demo was kept in {folder}", hint="end it first: twinlog machine demo --stop", code="demo-kept"
         )
     folder.mkdir(parents=True)
     return folder

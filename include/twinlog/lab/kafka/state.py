@@ -1,7 +1,7 @@
 """The state file of a cluster's folder: one JSON file beside data and logs.
 
 It tells a folder of our own earlier run from a foreign one, and a running cluster from a dead one.  By it `twinlog
-kafka stop` finds the processes that `twinlog kafka start` left running.
+machine kafka stop` finds the processes that `twinlog machine kafka start` left running.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _another_name(flow: str, owner: str) -> TerminalError:
     return TerminalError(
         f"what {target} holds of {source} is copied by {owner}: {flow} is a second name for the same cluster, and would"
         " copy everything twice",
-        hint=f"take {flow} out; or, if {owner} is the old name: twinlog claim --flow '{flow}' --reason ...",
+        hint=f"take {flow} out; or, if {owner} is the old name: twinlog migrate claim --flow '{flow}' --reason ...",
         code=ANOTHER_NAME,
         flow=flow,
         owner=owner,
@@ -157,7 +157,7 @@ def _another_name(flow: str, owner: str) -> TerminalError:
 def _changed(flow: str, code: str, alias: str, known: str, seen: str) -> TerminalError:
     return TerminalError(
         f"{alias} is another cluster than the one that {flow} was begun with: its id was {known} and is {seen}",
-        hint=f"check {alias}.bootstrap.servers; if it is meant: twinlog claim --flow '{flow}' --reason ...",
+        hint=f"check {alias}.bootstrap.servers; if it is meant: twinlog migrate claim --flow '{flow}' --reason ...",
         code=code,
         flow=flow,
     )

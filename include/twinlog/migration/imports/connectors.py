@@ -320,5 +320,5 @@ def as_text(lines: Mapping[str, str]) -> str:
     """Return the text of a properties file."""
     from javaproperties import join_key_value
 
-    head = "# Written by `twinlog import`.\n"
+    head = "# Written by `twinlog migrate import`.\n"
     return head + "".join(f"{join_key_value(key, value, separator=' = ')}\n" for key, value in lines.items())

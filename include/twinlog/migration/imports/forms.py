@@ -39,7 +39,7 @@ NO_TOPIC = (
 _WORKER_FILE = "offset.storage.file.filename"
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _OWN_OF_MM1 = {
-    "group.id": "twinlog keeps its own positions, on the target; `twinlog takeover --source-group` reads this group's",
+    "group.id": "its own positions are on the target; `twinlog migrate takeover --source-group` reads this group's",
     "client.id": "names an MM1 that will be gone",
     "auto.offset.reset": "twinlog begins at the first record that the source holds",
     "partition.assignment.strategy": "twinlog divides partitions among its lanes",
@@ -203,7 +203,7 @@ def _of_mirror_maker_1(files: Mapping[Path, _Properties], flow: str, topics: str
     group = consumers[0][1]["group.id"]
     switched_off = (
         "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
-        f" switch the flow on, and first of all `twinlog takeover --source-group {shlex.quote(group)}`"
+        f" switch the flow on, and first of all `twinlog migrate takeover --source-group {shlex.quote(group)}`"
     )
     excluded = "topics.exclude has MM2's default, which leaves out more topics than MM1 did: `twinlog plan`"
     return Imported(made, (switched_off, excluded))

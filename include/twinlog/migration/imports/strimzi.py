@@ -232,7 +232,9 @@ class _Reading:
         for key in config.keys() & patterns.keys():
             self.dropped[f"{name}.config.{key}"] = "a pattern of the mirror counts"
         for key in written.keys() - {"config", "tasksMax"}:
-            self.dropped[f"{name}.{key}"] = "Connect's; `twinlog pause` and `twinlog takeover` do what it did"
+            self.dropped[f"{name}.{key}"] = (
+                "Connect's; `twinlog pause` and `twinlog migrate takeover` do what it did"
+            )
         tasks = {"tasks.max": written["tasksMax"]} if "tasksMax" in written else {}
         own = workers if kind == SOURCE else {}
         properties = {**own, **shared, **tasks, **config, **patterns}

@@ -303,7 +303,7 @@ def report_of(work: Work) -> FailbackReport:
 
 
 def _next(work: Work, *, failed: bool) -> str:
-    again = f"twinlog failback --flow '{work.flow.name}'"
+    again = f"twinlog failback --save --flow '{work.flow.name}'"
     if failed:
         return f"the flow stays promoted; {again} goes on"
     if work.request.dry_run:

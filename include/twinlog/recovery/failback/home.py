@@ -113,8 +113,8 @@ def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[Discov
             raise TerminalError(
                 f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.name} does not bring it home"
                 f" to {it.topic}",
-                hint=f"twinlog failback --flow '{flow.name}' saves what there is; docs/failover.md says how clients go"
-                " home by hand",
+                hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failover.md says how"
+                " clients go home by hand",
                 code="no-way-home",
                 flow=flow.name,
                 topic=it.topic,
@@ -175,7 +175,7 @@ def _preview(
             work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, text))
         elif step.name in done_already:
             work.steps.append(done_already[step.name])
-    again = f"twinlog failback --home --flow '{there.flow.name}'"
+    again = f"twinlog failback --flow '{there.flow.name}'"
     state = State.PROMOTED if under_way is None else State.WAITING
     return replace(
         failback.report_of(work),

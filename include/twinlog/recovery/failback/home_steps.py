@@ -346,7 +346,7 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
 
 
 def _next(flow: FlowSettings, *, arrived: bool, ended: bool) -> str:
-    again = f"twinlog failback --home --flow '{flow.name}'"
+    again = f"twinlog failback --flow '{flow.name}'"
     if arrived and ended:
         return f"{again} does the steps that are left; there is no way back but a failover"
     if arrived:

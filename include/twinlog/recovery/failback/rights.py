@@ -33,7 +33,7 @@ from twinlog.visible import and_more
 
 
 def to_save(flow: FlowSettings, topics: Collection[str], there: frozenset[str]) -> Iterator[Need]:
-    """Yield what `twinlog failback` needs on the target, which has the topics `there`.  Pure."""
+    """Yield what `twinlog failback --save` needs on the target, which has the topics `there`.  Pure."""
     wanted = needs(flow, Names((), (), there), transactional_prefix(flow.name))
     yield from (it for it in wanted if it.required)
     yield from tail_needs(flow, topics, there)
