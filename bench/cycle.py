@@ -5,8 +5,8 @@
 A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
 last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog machine
 spark start`, whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds,
-of imports apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats: by one command,
-and through one Airflow, where each is one task (`ReplicateOperator`).
+of imports apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats: by one
+command, and through one Airflow, where each is one task (`ReplicateOperator`).
 """
 
 from __future__ import annotations
