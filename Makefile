@@ -35,15 +35,15 @@ PERFORMANCE = --out docs/performance --page docs/performance.md
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(DEV) ready ## Make .venv with all that is locked, developers' tools too, and find or install a Java; then .venv/bin/twinlog is ready
+setup: $(DEV) ready $(CLASSES) ## Make .venv with all that is locked, developers' tools too, and find or install a Java; then .venv/bin/twinlog is ready
 
-ready: $(READY) $(KERNEL) $(JAVA) $(CLASSES)
+ready: $(READY) $(KERNEL) $(JAVA)
 
 demo: ready ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
 	$(WITH_JAVA) $(BIN)/twinlog machine demo
 
-test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery, in eleven minutes
-	$(ON_MACHINERY) $(PYTEST) -n 3 $(SECOND_TRY) -m "promise or not ($(NEEDS_MACHINERY))" --durations=15 --durations-min=10
+test: lint machinery ## Check style and types, run the unit tests, and what README promises on real machinery, in nine minutes
+	$(ON_MACHINERY) $(PYTEST) -n 4 $(SECOND_TRY) -m "promise or not ($(NEEDS_MACHINERY))" --durations=15 --durations-min=10
 
 test-all: test ## Run every test there is, in an hour
 	$(MAKE) --no-print-directory test-rest
