@@ -27,7 +27,7 @@ def test_make_help_lists_every_target_of_the_readme(repository):
 
 
 def test_ci_runs_make_test(repository):
-    """CI runs an executable script: `make test`, the rest, the bare core, the versions of the day; and says that it is CI."""
+    """CI says so, and runs `make test`, the rest, the bare core and the versions of the day."""
     script = repository / ".ci" / "run"
     assert os.access(script, os.X_OK)
     said = ["export CI=true", "make test", "make test-rest", "exec .venv/bin/python .ci/cell"]
