@@ -18,6 +18,7 @@ import typer
 import yaml
 
 from twinlog.cli.main import app
+from twinlog.errors import ExitCode
 from twinlog.shipped import folder
 
 UNITS = sorted((folder("config") / "systemd").iterdir())
@@ -77,6 +78,26 @@ def test_systemd_takes_a_unit(path: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert [] == [line for line in done.stderr.splitlines() if str(tmp_path) in line]
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda it: it.name)
+def test_a_service_can_do_little_else(path: Path) -> None:
+    """By systemd's own measure: 10 is everything, such as another user's files, devices and the kernel's settings."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("needs systemd-analyze")
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=30", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout
+
+
+def test_a_mistake_in_the_file_is_not_tried_again() -> None:
+    """The code with which twinlog refuses a configuration ends the service."""
+    service = unit(folder("config") / "systemd" / "twinlog.service")["Service"]
+    assert str(ExitCode.USAGE.value) == service["RestartPreventExitStatus"]
 
 
 @pytest.fixture(scope="module")
