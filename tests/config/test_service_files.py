@@ -151,6 +151,14 @@ class TestKubernetes:
         [image] = base["images"]
         assert f"{image['name']}:{image['newTag']}" == container["image"]
 
+    def test_a_bad_file_does_not_replace_good_pods(self, resources: dict[Any, Any]) -> None:
+        """Both old processes stay until a new one has stayed for a minute; its liveness is asked at its own port."""
+        spec = resources["Deployment", "twinlog"]["spec"]
+        [container] = spec["template"]["spec"]["containers"]
+        assert (0, 60) == (spec["strategy"]["rollingUpdate"]["maxUnavailable"], spec["minReadySeconds"])
+        assert container["livenessProbe"]["httpGet"]["port"] == container["ports"][0]["name"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+
     def test_every_selector_finds_the_pods(self, resources: dict[Any, Any]) -> None:
         """Of the budget, the service and the network policy; their ports are those of the container."""
         template = resources["Deployment", "twinlog"]["spec"]["template"]

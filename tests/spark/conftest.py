@@ -136,25 +136,35 @@ def conf_dir(tmp_path: Path) -> Callable[..., str]:
     return lambda name, **settings: str(spark_defaults(tmp_path / name, **settings))
 
 
+@contextmanager
+def connect_on(master: str, folder: Path, **variables: str) -> Iterator[str]:
+    """Run a Connect server on a master until the block ends; `sc://...` of it."""
+    port = next(free_ports())
+    command = [
+        "spark-submit", "--master", master, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
+    ]  # fmt: skip
+    with spark_process(command, port, folder, **variables):
+        yield f"sc://127.0.0.1:{port}"
+
+
 @pytest.fixture
 def guarded_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """`sc://...` of a Connect server on local[1] that asks for a token, and the token."""
-    port, token = next(free_ports()), "ab+c/d=="
-    command = [
-        "spark-submit", "--master", "local[1]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
-    ]  # fmt: skip
-    with spark_process(command, port, tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=token):
-        yield f"sc://127.0.0.1:{port}", token
+    token = "ab+c/d=="
+    with connect_on("local[1]", tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=token) as address:
+        yield address, token
 
 
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[str]:
     """`sc://...` of a Connect server on local[2]."""
-    port = next(free_ports())
-    command = [
-        "spark-submit", "--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
-    ]  # fmt: skip
-    with spark_process(command, port, tmp_path):
-        yield f"sc://127.0.0.1:{port}"
+    with connect_on("local[2]", tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+def connect_anywhere(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """`connect_anywhere(master)` starts a Connect server there."""
+    with ExitStack() as running:
+        yield lambda master: running.enter_context(connect_on(master, tmp_path))

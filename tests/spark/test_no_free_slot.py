@@ -1,4 +1,4 @@
-"""A process that finds no free slot says so, and goes on when one is free."""
+"""A process that finds no free slot says so: what follows goes on when one is free, a cycle gives up."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import pytest
 from lab import Seen, configure, create_topic, produce, read
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
+from twinlog.errors import ExitCode
 from twinlog.lifecycle import sync_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.long]
@@ -33,7 +34,7 @@ from twinlog.spark import slots
 slots.FIRST_WORD_SECONDS, slots.NO_SLOT_SECONDS = 5.0, 10.0
 sys.exit(main(sys.argv[1:]))
 """
-"""`twinlog`, whose ten minutes are ten seconds."""
+"""`twinlog`, whose two minutes are ten seconds."""
 
 
 @dataclass
@@ -51,10 +52,10 @@ class Process:
         self.popen.send_signal(signal.SIGINT)
         return self.flows()
 
-    def flows(self) -> list[dict[str, Any]]:
+    def flows(self, exit_code: int = 0) -> list[dict[str, Any]]:
         assert self.popen.stdout is not None
         out = self.popen.stdout.read()
-        assert 0 == self.popen.wait(120), "".join(self.lines)
+        assert exit_code == self.popen.wait(120), "".join(self.lines)
         flows: list[dict[str, Any]] = json.loads(out)["flows"]
         return flows
 
@@ -86,6 +87,26 @@ def wait_for(happened: Callable[[], bool], *processes: Process) -> None:
     while not happened():
         assert time.monotonic() < deadline, "".join(line for it in processes for line in it.lines)
         time.sleep(1)
+
+
+@pytest.mark.parametrize("connect", [False, True], ids=["standalone", "connect"])
+def test_a_cycle_without_executors_gives_up(
+    connect: bool,
+    standalone: Callable[..., Any],
+    connect_anywhere: Callable[[str], str],
+    cluster_a: Any,
+    cluster_b: Any,
+    tmp_path: Path,
+) -> None:
+    """The only worker is gone: one line says so, and what to do, instead of a wait for ever."""
+    config = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, FLOWS[:1])
+    spark = standalone(1, 1, executor__memory="512m", driver__host="127.0.0.1")
+    os.killpg(spark.workers[0].pid, signal.SIGKILL)
+    master = connect_anywhere(spark.url) if connect else spark.url
+    with run("--once", "--config", str(config), "--master", master) as cycle:
+        (flow,) = cycle.flows(ExitCode.CLUSTER)
+        assert cycle.says("0 are free; the run waits for one")
+    assert "no-slot" == flow["error"]["code"]
 
 
 def test_a_process_without_a_slot_waits(
@@ -120,11 +141,11 @@ def test_a_process_without_a_slot_waits(
         assert both.says("2 flows cannot be followed with 1 Spark slots")
     with run("--for", "10m", *place, "--flow", FLOWS[0]) as first:
         wait_for(lambda: len(read(cluster_b, f"A.{topic}", 0)) == len(RECORDS), first)
-        with run("--once", *place, "--flow", FLOWS[1]) as second:
+        with run("--for", "10m", *place, "--flow", FLOWS[1]) as second:
             wait_for(lambda: second.says("no free slot: "), first, second)
             assert second.says(f"{spark.url}: 1 slot is wanted, 0 are free; the run waits for one")
             first.end()
-            (later,) = second.flows()
-    assert ("done", len(RECORDS)) == (later["state"], later["records"])
+            wait_for(lambda: len(read(cluster_b, f"X.{topic}", 0)) == len(RECORDS), second)
+            second.end()
     assert second.says("has a free slot after")
     assert [RECORDS] * 2 == [read(cluster_b, f"{flow[0]}.{topic}", 0) for flow in FLOWS]

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from twinlog.errors import TransientError
 from twinlog.spark import slots
-from twinlog.spark.slots import CORES_MAX, Slots, cores_wanted, patiently
+from twinlog.spark.jobs import patiently
+from twinlog.spark.slots import CORES_MAX, Slots, cores_wanted
 
 MASTER = "spark://master:7077"
 
@@ -35,10 +37,8 @@ def test_a_session_takes_the_cores_of_its_lanes(
     assert ({} if cores is None else {CORES_MAX: cores}) == cores_wanted(master, chosen, wanted)
 
 
-def test_who_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Soon, after ten minutes and each ten more, and when the wait is over."""
-    monkeypatch.setattr(slots, "FIRST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(slots, "NO_SLOT_SECONDS", 0.2)
+def test_who_waits_is_told() -> None:
+    """Soon, then each so many seconds, and when the wait is over."""
     told: list[bool] = []
     over = threading.Event()
 
@@ -47,16 +47,16 @@ def test_who_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         if len(told) == 3:
             over.set()
 
-    assert patiently(lambda: over.wait(10), tell)
+    assert patiently(lambda: over.wait(10), tell, 0.05, 0.2)
     assert [False, False, False, True] == told
 
 
 def test_a_job_that_is_done_at_once_is_not_told_of() -> None:
     """Its result, or its error, is all there is."""
     told: list[object] = []
-    assert 7 == patiently(lambda: 7, lambda *it: told.append(it))
+    assert 7 == patiently(lambda: 7, lambda *it: told.append(it), 9, 9)
     with pytest.raises(TimeoutError, match="of its own"):
-        patiently(lambda: exec('raise TimeoutError("of its own")'), lambda *it: told.append(it))
+        patiently(lambda: exec('raise TimeoutError("of its own")'), lambda *it: told.append(it), 9, 9)
     assert [] == told
 
 
@@ -104,7 +104,7 @@ def test_fewer_slots_than_wanted_are_told_once(
 def test_the_first_slot_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """People are told how many are wanted and, after ten minutes, that the master has none."""
+    """What follows a source is told how many are wanted and, after two minutes, that the master has none."""
     monkeypatch.setattr(slots, "FIRST_WORD_SECONDS", 0.02)
     monkeypatch.setattr(slots, "NO_SLOT_SECONDS", 0.1)
     cluster = Cluster()
@@ -117,8 +117,26 @@ def test_the_first_slot_is_waited_for(
 
     monkeypatch.setattr(Slots, "_asked", job)
     with caplog.at_level(logging.WARNING):
-        assert 2 == Slots(cluster.session, "spark://master:7077;token=x", 2).now()
+        assert 2 == Slots(cluster.session, "spark://master:7077;token=x", 2, patient=True).now()
     first, named, free = [it.getMessage() for it in caplog.records]
     assert f"{MASTER}: 2 slots are wanted, 0 are free; the run waits for one" == first
     assert named.startswith(f"no free slot: {MASTER} has given this run none for ")
     assert free.startswith(f"{MASTER} has a free slot after ")
+
+
+@pytest.mark.parametrize("executors", [(), (1,)], ids=["none", "one"])
+def test_a_job_ends_with_the_executors(monkeypatch: pytest.MonkeyPatch, executors: tuple[int, ...]) -> None:
+    """If all have gone for long it is cancelled, by its tag; while one is there it may take as long as it likes."""
+    monkeypatch.setattr(slots, "FIRST_WORD_SECONDS", 0.01)
+    monkeypatch.setattr(slots, "NO_SLOT_SECONDS", 0.05)
+    cluster, over = Cluster(*executors), threading.Event()
+    cancelled: list[str] = []
+    cluster.context.cancelJobsWithTag = lambda tag: (cancelled.append(tag), over.set())
+    attended = Slots(cluster.session, MASTER)
+    if executors:
+        assert not attended.attend(lambda: over.wait(0.3), "mine")
+        assert [] == cancelled
+    else:
+        with pytest.raises(TransientError, match="no free slot: ") as raised:
+            attended.attend(lambda: over.wait(10), "mine")
+        assert ("no-slot", ["mine"]) == (raised.value.code, cancelled)

@@ -33,18 +33,21 @@ from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
 
+NO_SLOT = "no-slot"
+"""Code of the error a runner raises if nothing is there to run a task, for long."""
+
 
 class LaneRunner(Protocol):
     """Runs lanes, each as one task at a time: Spark's in production, a plain loop in tests."""
 
     @property
     def slots(self) -> int:
-        """Return how many lanes can run at once."""
+        """Return how many lanes can run at once.  Raises TransientError (NO_SLOT) if none can."""
 
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
         """Run every lane to its end.
 
-        Raises TransientError (TASKS_DIED) if tasks died without a report.
+        Raises TransientError if tasks died without a report (TASKS_DIED), or nothing is there to run them (NO_SLOT).
         """
 
     def cancel(self, flow: str | None = None) -> None:
@@ -214,7 +217,7 @@ def run(
             else:  # not in the try: FencedError is transient for a scheduler, not for this driver
                 failure = judge(owned, totals, reports)
         dead = tuple(ranges_of_the_dead(specs, reports))
-        if failure is None:
+        if failure is None or failure.code == NO_SLOT:
             break
         deaths += failure.code == TASKS_DIED
     seconds = time.monotonic() - started

@@ -7,7 +7,7 @@ import logging
 import pickle
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -18,6 +18,7 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
+from twinlog.spark.jobs import TAG, cancel, flow_tag, is_remote, tagged
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
@@ -25,15 +26,12 @@ from twinlog.spark.slots import Slots
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 log = logging.getLogger(__name__)
 
 Spec = TypeVar("Spec", LaneSpec, AuditLaneSpec)
 Report = TypeVar("Report", LaneReport, AuditLaneReport)
-
-_TAG = f"twinlog-{uuid.uuid4().hex}"
-"""The tag of this process's jobs: the session of a warm server has jobs of others, too."""
 
 _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
@@ -62,10 +60,12 @@ class SparkRunner(Generic[Spec, Report]):
     def slots(self) -> int:
         """Return how many lanes can run at once now; wait until one can (spark/slots.py).
 
-        Raises TransientError if Spark does not answer.
+        Raises TransientError if Spark does not answer, or has no slot for long (NO_SLOT).
         """
         try:
             return self._slots.now()
+        except TransientError:
+            raise
         except Exception as error:
             raise TransientError(
                 f"Spark does not tell how many tasks it can run: {reason_of(error)}",
@@ -76,15 +76,26 @@ class SparkRunner(Generic[Spec, Report]):
     def run(self, lanes: Sequence[Spec]) -> tuple[Report, ...]:
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
 
-        Raises TransientError if a task died without a report, or Spark itself did; ConfigError if the way to the tasks
-        is not safe for what the lanes hold; TerminalError if a worker runs a twinlog other than the driver's, or the
-        executors' Python cannot run it at all (`executor-python`).
+        Raises TransientError if a task died without a report, Spark itself did or its executors have gone; ConfigError
+        if the way to the tasks is not safe for what the lanes hold; TerminalError if a worker runs a twinlog other than
+        the driver's, or the executors' Python cannot run it at all (`executor-python`).
         """
         require_safe_way(self._master, lanes)
         task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
+        own = f"{TAG}-{uuid.uuid4().hex}"
+        tags = {TAG, own, *(flow_tag(it.flow) for it in lanes if isinstance(it, LaneSpec))}
+
+        def job() -> list[Row]:
+            with tagged(self._spark, tags):
+                found: list[Row] = (
+                    self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
+                )
+            return found
+
         try:
-            with self._tagged({_TAG, *(_tag(it.flow) for it in lanes if isinstance(it, LaneSpec))}):
-                rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
+            rows = self._slots.attend(job, own)
+        except TransientError:
+            raise
         except Exception as error:
             raise refusal(str(error)) or self._work.failed(lanes, reason_of(error)) from error
         return tuple(map(self._work.parse, reports(rows)))
@@ -93,50 +104,18 @@ class SparkRunner(Generic[Spec, Report]):
         """Make Spark start a Python worker, which stays for the first lane; a start after the fence delays records.
 
         A Connect server has workers already, and its slots may all be taken.  If a session cannot do it, `run` reports
-        why.  A cluster without a free slot is waited for.
+        why.  A cluster without a free slot is waited for, from now on for as long as that takes.
         """
-        if _is_remote(self._spark):
+        self._slots.patient = True
+        if is_remote(self._spark):
             return
         with suppress(Exception):
             self._slots.now()
             self._spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
 
-    @contextmanager
-    def _tagged(self, tags: Collection[str]) -> Iterator[None]:
-        """Mark the jobs that this thread starts meanwhile.
-
-        A classic session interrupts only tags of the thread that asks, so there its context is told.
-        """
-        if _is_remote(self._spark):
-            add, remove = self._spark.addTag, self._spark.removeTag
-        else:
-            add, remove = self._spark.sparkContext.addJobTag, self._spark.sparkContext.removeJobTag
-        for tag in tags:
-            add(tag)
-        try:
-            yield
-        finally:
-            with suppress(Exception):  # Spark may have died
-                for tag in tags:
-                    remove(tag)
-
     def cancel(self, flow: str | None = None) -> None:
-        """Cancel this process's jobs, or those of one flow, from any thread; Spark kills their tasks' Python workers.
-
-        If Spark has died, its jobs are over.
-        """
-        tag = _TAG if flow is None else _tag(flow)
-        try:
-            if _is_remote(self._spark):
-                self._spark.interruptTag(tag)
-            else:
-                self._spark.sparkContext.cancelJobsWithTag(tag)
-        except Exception as error:  # noqa: BLE001  whoever waits for the jobs hears what became of them
-            log.warning("Spark's jobs cannot be cancelled: %s", reason_of(error))
-
-
-def _tag(flow: str) -> str:
-    return f"{_TAG}-{flow}"
+        """Cancel this process's jobs of lanes, or those of one flow, from any thread."""
+        cancel(self._spark, TAG if flow is None else flow_tag(flow))
 
 
 def _copy_failed(lanes: Sequence[LaneSpec], reason: str) -> TransientError:
@@ -158,10 +137,6 @@ def _audit_failed(_lanes: Sequence[AuditLaneSpec], reason: str) -> TransientErro
 
 COPY = Work(copy_lanes, parse_report, _copy_failed)
 AUDIT = Work(audit_lanes, parse_audit, _audit_failed)
-
-
-def _is_remote(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def reason_of(error: Exception) -> str:

@@ -5,21 +5,22 @@ A classic session knows the executors that are registered now.  Over Spark Conne
 of no work tells them.  A cluster that has just been asked for executors has two slots by that measure until the first
 is there.
 
-A cluster may have no slot at all, because other applications hold them.  Then a job waits, and whoever waits for it is
-told so: Spark itself says it only to its log.
+A cluster may have no slot at all, because other applications hold them or its executors have gone.  Then a job waits
+for ever, and Spark says so only to its log.  So people are told, and work that can be tried again gives up.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from twinlog.copying.copy import NO_SLOT
+from twinlog.errors import TransientError
+from twinlog.spark.jobs import TAG, cancel, is_remote, patiently, tagged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,13 +34,18 @@ PAUSE_SECONDS = 1.0
 FIRST_WORD_SECONDS = 15.0
 """How long a job may wait for its first slot before people are told."""
 
-NO_SLOT_SECONDS = 600.0
-"""How long it may wait before the master is said to have no free slot, and how often that is said again."""
+NO_SLOT_SECONDS = 120.0
+"""How long it may wait before a copy gives up; to what follows a source it is said that often."""
 
 CORES_MAX: Final = "spark.cores.max"
 """The most cores that an application takes of a standalone master; by default all there are."""
 
 _ROWS = 1 << 16
+_NO_EXECUTORS = 2
+"""What Spark's measure says of a cluster without executors, too."""
+
+_QUESTION: Final = f"{TAG}-slots"
+_SPLITS = re.compile(r"splits=(\d+)")
 _LOCAL = re.compile(r"local\[(\d+)\W")
 _THREADS = re.compile(r"local($|\[)")
 
@@ -63,19 +69,24 @@ def cores_wanted(master: str, chosen: Mapping[str, str], wanted: int | None) -> 
 
 @dataclass(slots=True)
 class Slots:
-    """The slots of a session on `master`, of which `wanted` are (None: as many as there are)."""
+    """The slots of a session on `master`, of which `wanted` are (None: as many as there are).
+
+    `patient` says that the work waits for a slot for as long as that takes.
+    """
 
     spark: SparkSession
     master: str
     wanted: int | None = None
+    patient: bool = False
     _settled: bool = False
 
     def now(self) -> int:
         """Return how many tasks run at once, after the first can.  Raises what Spark raises if its first job fails.
 
         People are told, as warnings in the log, that there is no slot, and that there are fewer than are wanted.
+        Raises TransientError (NO_SLOT) if there is no slot for long.
         """
-        if found := self._of_local_server() if self._is_remote else self._of_threads():
+        if found := self._local():
             return found
         found = self._count()
         end = time.monotonic() + SETTLE_SECONDS
@@ -87,9 +98,56 @@ class Slots:
                 log.warning("%s: %s slots are wanted, %s are there", self._place, self.wanted, found)
         return found
 
-    @property
-    def _is_remote(self) -> bool:
-        return self.master.startswith("sc://")
+    def attend(self, job: Callable[[], T], tag: str) -> T:
+        """Return the result of a job with this tag, which may take as long as it likes while executors are there.
+
+        Raises what the job raises, and TransientError (NO_SLOT) if all executors have gone for long: it is cancelled.
+        """
+        if self._local():
+            return job()
+        alive = time.monotonic()
+
+        def note(*, inflight_tasks: int = 1, **_: object) -> None:
+            nonlocal alive
+            if inflight_tasks:
+                alive = time.monotonic()
+
+        def look(seconds: float, done: bool) -> None:
+            if done or self._has_executors():
+                note()
+            elif time.monotonic() - alive >= NO_SLOT_SECONDS:
+                raise self._given_up(tag, seconds)
+
+        remote = is_remote(self.spark)
+        if remote:
+            self.spark.registerProgressHandler(note)
+        try:
+            return patiently(job, look, FIRST_WORD_SECONDS, FIRST_WORD_SECONDS)
+        finally:
+            if remote:
+                self.spark.removeProgressHandler(note)
+
+    def _local(self) -> int:
+        """Return the slots of a Spark that has no executors but itself, else 0."""
+        return self._of_local_server() if is_remote(self.spark) else self._of_threads()
+
+    def _has_executors(self) -> bool:
+        """Say whether there are surely executors; those of a small Connect server cannot be told from none."""
+        if not is_remote(self.spark):
+            return self._registered() > 0
+        found = _SPLITS.search(self.spark.range(0, _ROWS)._explain_string())
+        return found is not None and int(found[1]) > _NO_EXECUTORS
+
+    def _given_up(self, tag: str, seconds: float) -> TransientError:
+        """Cancel the jobs of a tag, and return the error of what waited for them."""
+        cancel(self.spark, tag)
+        return TransientError(
+            f"no free slot: {self._place} has run nothing of this for {seconds:.0f} s",
+            hint="try again when the master's page shows workers with free cores; if a Connect server's application is"
+            " not there any more, start that server again",
+            code=NO_SLOT,
+            master=self._place,
+        )
 
     @property
     def _place(self) -> str:
@@ -108,10 +166,11 @@ class Slots:
 
     def _count(self) -> int:
         """Return the slots there are; if there is none, wait for the first."""
-        if not self._is_remote and (found := self._registered()):
+        remote = is_remote(self.spark)
+        if not remote and (found := self._registered()):
             return found
-        asked = patiently(self._asked, self._tell)
-        return asked if self._is_remote else max(1, self._registered())
+        asked = patiently(self._asked, self._tell, FIRST_WORD_SECONDS, NO_SLOT_SECONDS)
+        return asked if remote else max(1, self._registered())
 
     def _registered(self) -> int:
         """Return the slots of the executors that are registered with a classic session; this needs no job."""
@@ -123,7 +182,8 @@ class Slots:
     def _asked(self) -> int:
         """Run a job, which waits for the first executor, with one task for each slot."""
         numbers = self.spark.range(0, _ROWS).selectExpr("spark_partition_id() AS number")
-        (last,) = numbers.selectExpr("max(number) AS last").collect()
+        with tagged(self.spark, {_QUESTION}):
+            (last,) = numbers.selectExpr("max(number) AS last").collect()
         return int(last["last"]) + 1
 
     def _tell(self, seconds: float, free: bool) -> None:
@@ -133,6 +193,8 @@ class Slots:
             wanted = self.wanted or 1
             which = f"{wanted} slots are" if wanted > 1 else "1 slot is"
             log.warning("%s: %s wanted, 0 are free; the run waits for one", self._place, which)
+        elif not self.patient and not self._has_executors():
+            raise self._given_up(_QUESTION, seconds)
         else:
             log.warning(
                 "no free slot: %s has given this run none for %.0f minutes; it goes on when one is free (end another"
@@ -140,29 +202,3 @@ class Slots:
                 self._place,
                 seconds / 60,
             )
-
-
-def patiently(job: Callable[[], T], tell: Callable[[float, bool], None]) -> T:
-    """Run a job in a thread of its own, so that Ctrl-C ends the wait for it, and return its result.
-
-    `tell` is called with the seconds waited so far, and whether the job is done: after FIRST_WORD_SECONDS, after each
-    NO_SLOT_SECONDS, and at the end if it was called before.  Raises what the job raises.
-    """
-    done: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            done.set_result(job())
-        except BaseException as error:  # noqa: BLE001  whoever waits gets it
-            done.set_exception(error)
-
-    began = time.monotonic()
-    threading.Thread(target=work, daemon=True).start()
-    due = FIRST_WORD_SECONDS
-    while not wait_for([done], timeout=max(0.0, began + due - time.monotonic())).done:
-        tell(time.monotonic() - began, False)
-        due = NO_SLOT_SECONDS if due < NO_SLOT_SECONDS else due + NO_SLOT_SECONDS
-    result = done.result()
-    if due > FIRST_WORD_SECONDS:
-        tell(time.monotonic() - began, True)
-    return result
