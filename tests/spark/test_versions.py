@@ -34,6 +34,14 @@ def test_which_pyspark_will_do(
         versions.require_spark(master)
 
 
+def test_a_user_without_a_name_cannot_start_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's pages do not say so; a Connect server has a user of its own."""
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    with pytest.raises(UsageError, match="user 54321, who has no name"):
+        versions.require_spark(LOCAL)
+    versions.require_spark(CONNECT)
+
+
 def test_the_command_says_so_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

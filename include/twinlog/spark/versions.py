@@ -1,17 +1,22 @@
-"""Whether the PySpark that is installed can be used: the extra `spark` brings it, Airflow's provider its client.
+"""Whether Spark can be used: the extra `spark` brings PySpark, Airflow's provider its client.
 
 Both install into the same folder, so of two versions the files of whichever came last are there.
 """
 
 from __future__ import annotations
 
+import os
+import pwd
 from importlib.metadata import PackageNotFoundError, version
 
 from twinlog.errors import UsageError
 
 
 def require_spark(master: str) -> None:
-    """Raise UsageError if there is no PySpark for this master, or a client of another version lies in its folder."""
+    """Raise UsageError if there is no PySpark for this master, or a client of another version lies in its folder.
+
+    So it does if this process's user, by whose name Java logs in for Spark, has none: in a container, with any number.
+    """
     spark, client = _version("pyspark"), _version("pyspark-client")
     if spark is None and (client is None or not master.startswith("sc://")):
         raise UsageError(
@@ -25,6 +30,14 @@ def require_spark(master: str) -> None:
             hint=f"pip install --force-reinstall --no-deps pyspark=={client} pyspark-client=={client}",
             code="spark-version",
         )
+    if not master.startswith("sc://"):
+        try:
+            pwd.getpwuid(os.getuid())
+        except KeyError:
+            raise UsageError(
+                f"Spark cannot start for user {os.getuid()}, who has no name on this machine",
+                hint="run it as a user of /etc/passwd: in the image of docker/Dockerfile 1000",
+            ) from None
 
 
 def _version(distribution: str) -> str | None:
