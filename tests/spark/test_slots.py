@@ -11,8 +11,7 @@ import pytest
 
 from twinlog.errors import TransientError
 from twinlog.spark import slots
-from twinlog.spark.jobs import patiently
-from twinlog.spark.slots import CORES_MAX, Slots, cores_wanted
+from twinlog.spark.slots import CORES_MAX, Slots, cores_wanted, patiently
 
 MASTER = "spark://master:7077"
 

@@ -18,11 +18,10 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
-from twinlog.spark.jobs import TAG, cancel, flow_tag, is_remote, tagged
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
-from twinlog.spark.slots import Slots
+from twinlog.spark.slots import TAG, Slots, cancel, flow_tag, is_remote, tagged
 
 if TYPE_CHECKING:
     import pyarrow as pa
