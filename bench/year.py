@@ -39,6 +39,7 @@ from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.copying.result import CopyResult, PartitionCopy
+from twinlog.facts.observe import observe
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.garbage import collect_rarely
@@ -261,7 +262,7 @@ def files(world: World) -> Row:
     with open_clusters(flow) as clusters:
         answer = ask.run(flow, clusters, ask.GateRequest(Mode.PLANNED, still_writing=True))
         kept = record.keep(flow, clusters.target, answer, Seal(world.config.name, ""))
-        facts = validate.see(FlowSnapshot(flow, clusters))
+        facts = observe(FlowSnapshot(flow, clusters))
         validated = validate.judge_with_pages(flow, facts, "a-run")
         found, planned = discover.run(flow, clusters), ranges.run(flow, clusters)
         report = run_cycle(flow, clusters, Request("weighed"), InProcess, lambda _: None).report

@@ -16,6 +16,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import RangePlan, StoppedPartition, what_to_do
 from twinlog.copying.result import CopyResult
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
+from twinlog.facts.observe import observe
 from twinlog.jsonable import Json
 from twinlog.kafka_types import PartitionIssue
 from twinlog.lifecycle.sync_topics import SyncTopicsResult, as_left
@@ -145,7 +146,7 @@ def conclude(
     beat = heartbeats.run(flow, clusters, begun=True)
     if beat.warning:
         warn(beat.warning)
-    facts = validate.see(snapshot)
+    facts = observe(snapshot)
     judged = validate.judge(flow, facts)
     for check in judged.failed:
         warn(f"{check.name}: {check.message}")

@@ -10,10 +10,11 @@ from twinlog.checks import evaluate
 from twinlog.checks.check import NOT_APPLICABLE, Check, Relation, Severity, Suite
 from twinlog.checks.cycle_suites import FLOW, PARTITION_CHECKS, PARTITIONS, TOPICS
 from twinlog.checks.great_expectations import frame, validate
-from twinlog.checks.partitions import MapSummary, PartitionRow, columns_of
 from twinlog.fact import Unknown
+from twinlog.facts.partition import MapSummary, PartitionFacts
+from twinlog.judge.rows import columns_of
 
-SOUND = PartitionRow(
+SOUND = PartitionFacts(
     topic="orders",
     remote_topic="A.orders",
     partition=0,

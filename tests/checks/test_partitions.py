@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.partitions import MapSummary, covered, lag, summarize, waiting_from
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.facts.partition import MapSummary, covered, lag, summarize, waiting_from
 from twinlog.kafka_types import ReadRecord
 from twinlog.offsets.segments import Extent
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.partitions import MapSummary, PartitionRow
-from twinlog.checks.risk import SLOT_MS, SLOTS, newly_copied, of_the_last_day, sample
+from twinlog.checks.risk import SLOT_MS, SLOTS, of_the_last_day, sample
+from twinlog.facts.partition import MapSummary, PartitionFacts, newly_copied
 from twinlog.formats.ledger.gate import RiskSample
 
 DAY_MS = SLOT_MS * SLOTS
@@ -36,8 +36,8 @@ def test_what_was_copied_adds_up_within_five_minutes():
 def test_what_was_copied_since_the_last_report():
     """Without a report, count what the map knows; never what was rewound, not copied, or left out at the start."""
 
-    def row(next_upstream: int | None, reported: int | None) -> PartitionRow:
-        return PartitionRow(
+    def row(next_upstream: int | None, reported: int | None) -> PartitionFacts:
+        return PartitionFacts(
             "t", "A.t", 0, 100, 900, next_upstream, 0, None, 0, 0, 1, 1, MapSummary(9, 9, 9), reported
         )
 

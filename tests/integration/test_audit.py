@@ -42,10 +42,10 @@ from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.facts.observe import observe
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.map.offset_map import decode_map_key
-from twinlog.monitoring.survey import survey
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -285,13 +285,13 @@ def test_what_somebody_deleted_from_the_copy_is_missed(
         assert ["deleted-early"] == [it.code for it in result.problems]
         assert {"deleted-early": gone} == {it.reason: it.records for it in result.unproved}
     with open_clusters(flow) as clusters:
-        (row,) = (it for it in survey(FlowSnapshot(flow, clusters)).rows if it.topic == topic)
+        (row,) = (it for it in observe(FlowSnapshot(flow, clusters)).partitions if it.topic == topic)
         assert gone == row.deleted_early
         alter_configs(cluster_b, ResourceType.TOPIC, f"A.{topic}", retention_ms="604800000")
-        (row,) = (it for it in survey(FlowSnapshot(flow, clusters)).rows if it.topic == topic)
+        (row,) = (it for it in observe(FlowSnapshot(flow, clusters)).partitions if it.topic == topic)
         assert gone == row.deleted_early, "all of them are young"
         alter_configs(cluster_b, ResourceType.TOPIC, f"A.{topic}", retention_ms="1")
-        (row,) = (it for it in survey(FlowSnapshot(flow, clusters)).rows if it.topic == topic)
+        (row,) = (it for it in observe(FlowSnapshot(flow, clusters)).partitions if it.topic == topic)
         assert 0 == row.deleted_early, "its retention explains it"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from twinlog.checks.gaps import GapState
 from twinlog.errors import TerminalError, UsageError
+from twinlog.facts.copies import read_gaps
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState, GapCause
 from twinlog.formats.ledger.topics import (
     Beginning,
@@ -19,7 +20,6 @@ from twinlog.groups.maps import never_copied
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.lifecycle import alter, positions
 from twinlog.lifecycle.alter import AlterRequest, AlterResult
-from twinlog.monitoring.survey import read_gaps
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import read_maps, read_progress
 from twinlog.topics.snapshot import FlowSnapshot

@@ -11,7 +11,7 @@ from fake_cluster import GoneCluster
 from twinlog.cluster.api import Clusters
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish, status
-from twinlog.monitoring.stopped import MOST, StoppedCopy, as_reported, still_stopped, stopped_in
+from twinlog.monitoring.stopped import MOST, StoppedCopy, as_reported, stopped_in
 
 POISON = "orders-0 at upstream offset 3: A.orders refused it: too large (MESSAGE_TOO_LARGE)"
 STOPPED = (StoppedCopy("orders", 0, POISON),)
@@ -108,7 +108,3 @@ class TestStatus:
         """Nobody can say whether it holds more."""
         found = status.run(flow, Clusters(GoneCluster("A"), clusters.target))
         assert STOPPED == found.stopped_partitions
-
-    def test_an_older_report_says_nothing(self) -> None:
-        """It has no such field."""
-        assert () == still_stopped({"next_upstream": {"orders": {"0": 3}}}, None)

@@ -9,8 +9,10 @@ from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.config.flow.tiers import GateSettings
 from twinlog.errors import UsageError
 from twinlog.fact import Unknown
+from twinlog.facts.observe import observe
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.jsonable import to_json
+from twinlog.judge.rows import age_of_beat
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import validate
 from twinlog.state.ledger import write_ledger
@@ -83,7 +85,7 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
     copied(orders, 0, 5)
     target.topics["A.orders"].logs[0].end = 3
     flow = replace(flow, gate=GateSettings(reports=tmp_path))
-    facts = validate.see(FlowSnapshot(flow, clusters))
+    facts = observe(FlowSnapshot(flow, clusters))
     with_pages = validate.judge_with_pages(flow, facts, "manual__1/2")
     assert validate.judge(flow, facts).checks == with_pages.checks
     index = Path(with_pages.data_docs)
@@ -97,7 +99,7 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
 def test_without_great_expectations_it_is_one_line(flow, clusters, orders, monkeypatch):
     """Airflow's `validate` says what to install; without pages the same facts are judged all the same."""
     monkeypatch.setattr("twinlog.checks.great_expectations.find_spec", {}.get)
-    facts = validate.see(FlowSnapshot(flow, clusters))
+    facts = observe(FlowSnapshot(flow, clusters))
     with pytest.raises(UsageError, match=r"is not installed.*pip install 'twinlog\[gate\]'") as error:
         validate.judge_with_pages(flow, facts, "manual__1")
     assert (2, "not-installed") == (error.value.exit_code, error.value.code)
@@ -106,7 +108,7 @@ def test_without_great_expectations_it_is_one_line(flow, clusters, orders, monke
 
 def test_a_beat_that_has_yet_to_come_has_no_age():
     """Its clock is ahead: it would stay young until then."""
-    ages = [validate.heartbeat_age(beat_ms, 100_000) for beat_ms in (None, 99_000, 160_000, 160_001)]
+    ages = [age_of_beat(beat_ms, 100_000) for beat_ms in (None, 99_000, 160_000, 160_001)]
     expected = [
         Unknown("no heartbeat was copied"),
         1.0,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from twinlog.checks.partitions import PartitionRow
 from twinlog.clock import CLOCKS_APART_MS
 from twinlog.formats.ledger.gate import RiskSample
-from twinlog.kafka_types import TopicPartition
 
 SLOT_MS = 300_000
 
@@ -47,23 +45,6 @@ class TopicAtRisk:
         return "" if not self.moving else "cannot be seen" if self.records is None else "still written to"
 
 
-def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:
-    """Estimate the bytes of records not copied yet: their number times the bytes per offset of that log on disk.
-
-    None if a partition with missing records has an unknown size.
-    """
-    total = 0
-    for row in rows:
-        if not row.missing_records:
-            continue
-        size = sizes.get(row.topic_partition)
-        if size is None:
-            return None
-        held = max(1, row.source_end - row.source_log_start)
-        total += round(min(row.missing_records, held) * size / held)
-    return total
-
-
 def sample(
     at_ms: int,
     records: int,
@@ -89,20 +70,6 @@ def sample(
         max(earlier.age_ms, age_ms),
         earlier.age_known and age_known,
         sum(known_copied) if known_copied else None,
-    )
-
-
-def newly_copied(rows: Iterable[PartitionRow]) -> int:
-    """Count the upstream offsets that were copied since the last report.
-
-    Of a partition without one, it counts what the map knows: where its copy began is not where its log does.
-    """
-    return sum(
-        row.mapped.upstream_offsets
-        if row.reported_next_upstream is None
-        else max(0, row.next_upstream - row.reported_next_upstream)
-        for row in rows
-        if row.next_upstream is not None
     )
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill import clones
@@ -22,14 +21,15 @@ from twinlog.drill.places import View, view
 from twinlog.drill.reading import SESSION_SECONDS, Reader
 from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
+from twinlog.facts.observe import observe
+from twinlog.facts.recall import recall
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
 from twinlog.grouped import grouped
 from twinlog.groups.report import GroupPartitionRow
+from twinlog.judge.at_risk import topics_at_risk
 from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring.at_risk import known_at_risk, topics_at_risk
-from twinlog.monitoring.survey import survey
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery.report import (
     Outcome,
@@ -39,12 +39,12 @@ from twinlog.recovery.report import (
     at_risk,
     done,
     failed,
+    partitions_at_risk,
     skipped,
     timed,
 )
 from twinlog.recovery.steps import canary
-from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.planned import seen_topics
+from twinlog.recovery.steps.loss import loss_of
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
@@ -303,18 +303,17 @@ def _canary(work: _Work) -> Outcome:
 
 
 def _at_risk(work: _Work) -> Outcome:
-    flow, clusters = work.flow, work.clusters
+    flow, snapshot = work.flow, FlowSnapshot(work.flow, work.clusters)
     try:
-        seen = survey(FlowSnapshot(flow, clusters))
-        work.topics, work.rpo_seconds = seen_topics(flow, clusters, seen), seen.rpo_seconds(flow)
-        waiting, since = topics_at_risk(flow, seen, LogDirs(), {}), ""
+        facts = observe(snapshot, configs=False)
+        work.topics, since = partitions_at_risk(facts), ""
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        loss = read_loss(flow, clusters.target)
-        work.topics, work.rpo_seconds = loss.topics, loss.seconds
-        waiting = known_at_risk(flow, read_ledger(flow, clusters.target).known_source)
-        since = f"; {loss.estimate}"
+        facts = recall(snapshot)
+        loss = loss_of(snapshot, facts)
+        work.topics, since = loss.topics, f"; {loss.estimate}"
+    work.rpo_seconds = facts.rpo_seconds
     age = (
         f"the oldest for {work.rpo_seconds:,.3f} s"
         if work.rpo_seconds is not None
@@ -322,7 +321,7 @@ def _at_risk(work: _Work) -> Outcome:
     )
     text = f"{at_risk(work.topics).told(f'are not on {flow.target.alias}')}, {age}{since}"
     judged = {it.topic for it in work.topics}  # without heartbeats
-    over = [it for it in waiting if it.topic in judged and it.over_rpo]
+    over = [it for it in topics_at_risk(flow, facts) if it.topic in judged and it.over_rpo]
     if not over:
         return done(text) if work.rpo_seconds is not None else failed(f"{text}: no RPO is proved")
     first = over[0]

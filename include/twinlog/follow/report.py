@@ -14,11 +14,12 @@ from typing import Any
 
 from twinlog.checks.check import Severity
 from twinlog.checks.coverage import copied_from
-from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import FencedError, TransientError
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.observe import observe
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -26,7 +27,6 @@ from twinlog.monitoring import metrics, publish, samples, validate
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import Sample
-from twinlog.monitoring.survey import Survey
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot
@@ -117,10 +117,10 @@ class Reporter:
 
         Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
         """
-        facts = validate.see(FlowSnapshot(flow, clusters))
+        facts = observe(FlowSnapshot(flow, clusters))
         board = self.board or Board(flow)
         before = Counter(self.copied)
-        outcome, run = self.outcome(facts.seen), self.run_state
+        outcome, run = self.outcome(facts), self.run_state
         judged = validate.judge(flow, facts)
         board.tell("copy", self._numbers(before))
         board.tell("checks", samples.of_checks(judged.checks))
@@ -133,9 +133,9 @@ class Reporter:
                 checks=[it.name for it in failed],
             )
 
-    def outcome(self, seen: Survey) -> Mapping[str, Any]:
+    def outcome(self, facts: FlowFacts) -> Mapping[str, Any]:
         """Return the copy's outcome so far, like a CopyResult at its end; bytes are 0: only lanes know them."""
-        self._count(seen)
+        self._count(facts)
         stopped, errors = self.run_state.stopped, self.run_state.errors
         records = self.copied.total()
         return {
@@ -146,10 +146,10 @@ class Reporter:
                 {
                     "topic": row.topic,
                     "partition": row.partition,
-                    "copied_records": self.copied[_place(row)],
-                    "error": errors.get(_place(row), ""),
+                    "copied_records": self.copied[row.topic_partition],
+                    "error": errors.get(row.topic_partition, ""),
                 }
-                for row in seen.rows
+                for row in facts.partitions
             ],
             "stopped": to_json(stopped),
         }
@@ -164,20 +164,16 @@ class Reporter:
             yield metrics.BYTE_RATE.of(ended.bytes_per_second)
             yield metrics.TRANSACTIONS.of(ended.transactions)
 
-    def _count(self, seen: Survey) -> None:
+    def _count(self, facts: FlowFacts) -> None:
         """Count the records that the map has gained since the last report, or since the run began to copy."""
-        ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
-        for row in seen.rows:
-            it = _place(row)
+        ids = {topic.topic: topic.topic_id for topic in facts.topics}
+        for row in facts.partitions:
+            it = row.topic_partition
             since = self.reached.get(it, self.run_state.starts.get(it))
             if since is not None:
                 incarnation = SourceIncarnation(row.topic, ids[row.topic], row.partition)
-                self.copied[it] += copied_from(seen.maps, incarnation, since)
+                self.copied[it] += copied_from(facts.maps, incarnation, since)
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
-
-
-def _place(row: PartitionRow) -> TopicPartition:
-    return row.topic_partition
 
 
 @dataclass(frozen=True, slots=True)

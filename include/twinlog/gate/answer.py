@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.checks.check import NOT_APPLICABLE, CheckResult, Severity
-from twinlog.checks.coverage import UnprovedCount
+from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, total
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.risk import TopicAtRisk
 from twinlog.formats.ledger.gate import Waiver, counting, covering
@@ -88,6 +88,24 @@ class CoverageOf:
     comparable: int = 0
     percent: int | None = None
     unproved: tuple[UnprovedCount, ...] = ()
+
+
+def coverage_by_topic(covered: Iterable[PartitionCoverage], at_ms: int) -> tuple[CoverageOf, ...]:
+    """Return for each topic how much of it is proved."""
+    sums = {topic: total(partitions) for topic, partitions in sorted(by_topic(covered).items())}
+    return tuple(
+        CoverageOf(
+            topic,
+            it.records,
+            it.proved,
+            it.differences,
+            it.age_seconds(at_ms),
+            it.comparable,
+            it.percent,
+            it.unproved,
+        )
+        for topic, it in sums.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

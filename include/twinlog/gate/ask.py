@@ -8,38 +8,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from twinlog import clock
 from twinlog.checks.check import CheckResult, Row, Suite
-from twinlog.checks.coverage import coverage, total
+from twinlog.checks.coverage import PartitionCoverage, total
 from twinlog.checks.evaluate import with_lines
 from twinlog.checks.great_expectations import Validated, validate_plainly
 from twinlog.checks.risk import TopicAtRisk
 from twinlog.clock import seconds_since
-from twinlog.cluster.api import ClusterReader, Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
-from twinlog.fact import Unknown
+from twinlog.fact import NOT_ASKED, Unknown
+from twinlog.facts.copies import coverage_of, read_disks
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.observe import observe
+from twinlog.facts.recall import recall, source_answers
 from twinlog.gate import answer
-from twinlog.gate import facts as gate_facts
-from twinlog.gate import groups as gate_groups
 from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.at_source import Moving, fly, moving_topics
-from twinlog.gate.facts import FlowFacts, StandbyState
+from twinlog.gate.groups import GroupFacts, read_both, read_target
 from twinlog.gate.metadata import differing_schemas
 from twinlog.gate.suites.flow_checks import FENCED, SCHEMAS, STATE_WRITERS
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
-from twinlog.groups.view import read_positions
-from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring import validate
-from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
-from twinlog.monitoring.heartbeats import copied_heartbeats, newest_copied, own_heartbeats
-from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
-from twinlog.monitoring.survey import Survey, read_gaps, survey
-from twinlog.monitoring.validate import TopicFacts, nothing_blocked
-from twinlog.state.ledger import read_ledger, require_own
-from twinlog.topics.snapshot import FlowSnapshot, all_partitions
+from twinlog.groups.view import GroupPositions, read_positions
+from twinlog.judge.at_risk import topics_at_risk
+from twinlog.judge.rows import (
+    Asked,
+    audited_rows,
+    flow_row,
+    holders_named,
+    nothing_blocked,
+    partition_rows,
+)
+from twinlog.state.ledger import read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 Validator = Callable[[Suite, Sequence[Row]], Validated]
 
@@ -69,12 +72,11 @@ class _Judged:
     """Tell what was found out, before waivers are applied."""
 
     results: tuple[CheckResult, ...]
-    state: StandbyState
+    facts: FlowFacts
+    covered: tuple[PartitionCoverage, ...]
     validated: tuple[Validated, ...] = ()
     topics: tuple[TopicAtRisk, ...] = ()
-    groups: tuple[answer.GroupAtRisk, ...] = ()
-    source_cluster_id: str = ""
-    checkpoint_ms: int | None = None
+    groups: GroupFacts = field(default_factory=lambda: GroupFacts((), ()))
     rehearsed: tuple[answer.Timing, ...] = ()
 
 
@@ -85,10 +87,12 @@ def run(
     *,
     by: Validator = validate_plainly,
     sleep: Callable[[float], None] = time.sleep,
+    seen: Observed | None = None,
 ) -> GateAnswer:
     """Ask both clusters and answer.
 
-    `by` judges: at once, or as Great Expectations where Data Docs are wanted; the verdicts are the same.
+    `by` judges: at once, or as Great Expectations where Data Docs are wanted; the verdicts are the same.  `seen` is
+    what was read of both clusters just now, if it was.
 
     Raises ClusterUnreachable if the target cannot be reached, ClusterRefused, and ConfigError if
     `twinlog.gate.blocking` names an unknown check.  A source that does not answer is no error: it makes the answer
@@ -99,34 +103,34 @@ def run(
     if request.mode is Mode.SOURCE_DEAD:
         judged = _without_source(flow, clusters, by)
     else:
-        judged = _with_source(flow, clusters, request, by, sleep)
+        judged = _with_source(flow, clusters, request, by, sleep, seen)
     return _answer(flow, request, judged, target_id)
 
 
 def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id: str) -> GateAnswer:
-    state = judged.state
+    facts, report = judged.facts, judged.facts.ledger.last_report
     ages = {
         Fact.NOW: 0.0,
-        Fact.CYCLE: gate_facts.state_age(state),
-        Fact.AUDIT: total(state.coverage).age_seconds(state.at_ms),
-        Fact.CHECKPOINT: seconds_since(judged.checkpoint_ms, state.at_ms),
+        Fact.CYCLE: seconds_since(None if report is None else report.at_ms, facts.at_ms),
+        Fact.AUDIT: total(judged.covered).age_seconds(facts.at_ms),
+        Fact.CHECKPOINT: seconds_since(judged.groups.checkpoint_ms, facts.at_ms),
     }
-    checks = answer.weigh(judged.results, state.ledger.waivers, ages, state.at_ms)
+    checks = answer.weigh(judged.results, facts.ledger.waivers, ages, facts.at_ms)
     result = answer.GateResult(
         flow=flow.name,
         mode=request.mode,
         ready=answer.is_ready(checks),
-        at_ms=state.at_ms,
+        at_ms=facts.at_ms,
         still_writing=request.still_writing,
         checks=checks,
-        waivers=tuple(answer.waived_by(it, state.at_ms) for it in state.ledger.waivers),
+        waivers=tuple(answer.waived_by(it, facts.at_ms) for it in facts.ledger.waivers),
         topics=judged.topics,
-        groups=judged.groups,
-        coverage=gate_facts.coverage_by_topic(state),
-        gaps=state.gaps,
+        groups=judged.groups.at_risk,
+        coverage=answer.coverage_by_topic(judged.covered, facts.at_ms),
+        gaps=facts.gaps,
         rehearsed=judged.rehearsed,
         state_age_seconds=ages[Fact.CYCLE],
-        source_cluster_id=judged.source_cluster_id,
+        source_cluster_id=facts.source_cluster_id,
         target_cluster_id=target_id,
         undecided_records=sum(it.undecided or 0 for it in judged.topics),
     )
@@ -139,6 +143,7 @@ def _with_source(
     request: GateRequest,
     by: Validator,
     sleep: Callable[[float], None],
+    seen: Observed | None,
 ) -> _Judged:
     asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
     try:
@@ -149,62 +154,38 @@ def _with_source(
             copied = read_ledger(flow, clusters.target).incarnations
             moving = moving_topics(flow, clusters.source, copied, sleep=sleep)
         watch.lap("watch the ends of the source")
-        heartbeat_ms = newest_copied(flow, clusters.target, clock.now_ms())
-        positions = read_positions(flow, clusters)
-        snapshot = FlowSnapshot(flow, clusters)
-        seen = survey(snapshot)
-        facts = validate.read_topic_facts(snapshot, seen.discovery.topics)
-        names = [topic.topic for topic in seen.discovery.topics]
-        heartbeat_topics = own_heartbeats(flow, clusters.source, names)
-        state = read_target(snapshot, seen, facts)
+        seen = seen or see(FlowSnapshot(flow, clusters))
+        snapshot, facts = seen.snapshot, seen.facts
         watch.lap("read the state of both clusters")
-        groups = gate_groups.read_both(snapshot, positions, state)
+        groups = read_both(snapshot, seen.positions, facts)
         watch.lap("translate the positions of all groups")
-        disks = read_disks(clusters.source)
-        schemas = differing_schemas(flow, clusters, seen.discovery)
-        metadata = gate_metadata.read(snapshot)
+        schemas = differing_schemas(flow, clusters, snapshot.discovery)
+        metadata = gate_metadata.read(flow, clusters, facts.ledger)
         others = gate_metadata.other_writers(flow, clusters.target)
         watch.lap("plan rights, users, quotas and configs")
     except (ClusterUnreachable, TransientError) as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
         return _source_is_gone(flow, clusters, asked, error)
-    known = FlowFacts(
+    beside = Asked(
         source_answers=True,
-        topics=len(set(names) - heartbeat_topics),
-        moving=None if request.still_writing else moving.topics,
-        heartbeat_ms=heartbeat_ms,
+        moving=NOT_ASKED if request.still_writing else moving.topics,
         canary_seconds=seconds,
-        metadata=metadata,
-        state_writers=len(others) if isinstance(others, tuple) else others,
+        free_disk_percent=read_disks(clusters.target).free_percent,
         schemas_differing=None if schemas is None else len(schemas),
+        state_writers=len(others) if isinstance(others, tuple) else others,
+        metadata=metadata.columns,
     )
-    topic_rows = gate_facts.topic_rows(
-        flow, seen, facts, state, heartbeat_topics, still_writing=request.still_writing
-    )
-    validated = _validate(
-        flow,
-        asked,
-        by,
-        {
-            "flow": (gate_facts.flow_row(flow, state, known),),
-            "topics": topic_rows,
-            "partitions": gate_facts.partition_rows(flow, state.ledger, seen, heartbeat_topics),
-            "groups": groups.rows,
-        },
-    )
-    judged = named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
-    judged = with_lines(judged, {FENCED.name}, moving.reasons, "topics")
-    judged = with_lines(judged, {SCHEMAS.name}, schemas or (), "schemas")
-    judged = with_lines(judged, {STATE_WRITERS.name}, _named(others), "principals")
-    return _Judged(
-        results=(nothing_blocked(seen.discovery), *judged),
-        state=state,
-        validated=validated,
-        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving.topics),
-        groups=groups.at_risk,
-        source_cluster_id=seen.discovery.source_cluster_id,
-        checkpoint_ms=groups.checkpoint_ms,
+    judged = _judged(flow, facts, asked, by, beside, groups, still_writing=request.still_writing)
+    results = with_lines(judged.results, {FENCED.name}, moving.reasons, "topics")
+    results = with_lines(results, {SCHEMAS.name}, schemas or (), "schemas")
+    return replace(
+        judged,
+        results=(
+            nothing_blocked(facts),
+            *with_lines(results, {STATE_WRITERS.name}, _named(others), "principals"),
+        ),
+        topics=topics_at_risk(flow, facts, moving.topics),
         rehearsed=watch.laps,
     )
 
@@ -216,119 +197,73 @@ def _source_is_gone(
     checks = [check for suite in raised(asked, flow.gate.blocking) for check in suite.checks]
     why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
     results = answer.not_checked([(it.name, it.severity, it.expected) for it in checks], why)
-    return _Judged(results, read_target(FlowSnapshot(flow, clusters)))
+    facts = recall(FlowSnapshot(flow, clusters))
+    return _Judged(results, facts, coverage_of(facts))
 
 
 def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _Judged:
     watch = answer.Stopwatch()
     answers = source_answers(clusters.source)
     watch.lap("find the source silent")
-    state = read_target(FlowSnapshot(flow, clusters))
-    topics = gate_facts.known_topics(flow, state.ledger, state.progress)
+    facts = recall(FlowSnapshot(flow, clusters))
     watch.lap("read the state on the target")
-    groups = gate_groups.read_target(flow, clusters.target, state)
+    groups = read_target(flow, clusters.target, facts)
     watch.lap("read the positions of all groups")
-    known, heartbeat_topics = state.ledger.known_source, copied_heartbeats(flow, clusters.target, topics)
     others = gate_metadata.other_writers(flow, clusters.target)
-    alone = FlowFacts(
-        answers,
-        len(set(topics) - heartbeat_topics),
+    beside = Asked(
+        source_answers=answers,
+        free_disk_percent=read_disks(clusters.target).free_percent,
         state_writers=len(others) if isinstance(others, tuple) else others,
     )
-    validated = _validate(
-        flow,
-        suites(Mode.SOURCE_DEAD),
-        by,
-        {
-            "flow": (gate_facts.flow_row(flow, state, alone),),
-            "topics": gate_facts.known_topic_rows(
-                flow,
-                topics,
-                state,
-                clusters.target.broker_count(),
-                heartbeat_topics,
-            ),
-            "partitions": gate_facts.known_partition_rows(flow, topics, state),
-            "groups": groups.rows,
-        },
-    )
-    judged = with_lines(
-        named_then(_results(validated), known),
-        {STATE_WRITERS.name},
-        _named(others),
-        "principals",
-    )
-    return _Judged(
-        results=judged,
-        state=state,
-        validated=validated,
-        topics=known_at_risk(flow, known),
-        groups=groups.at_risk,
-        checkpoint_ms=groups.checkpoint_ms,
+    judged = _judged(flow, facts, suites(Mode.SOURCE_DEAD), by, beside, groups)
+    return replace(
+        judged,
+        results=with_lines(judged.results, {STATE_WRITERS.name}, _named(others), "principals"),
+        topics=topics_at_risk(flow, facts),
         rehearsed=watch.laps,
     )
 
 
-def read_target(
-    snapshot: FlowSnapshot, seen: Survey | None = None, facts: TopicFacts | None = None
-) -> StandbyState:
-    """Add to the snapshot's state all that the target tells of the copies that the ledger knows.
-
-    `seen` and `facts` are what both clusters told; without them the source is not asked for anything.  Raises
-    ClusterUnreachable, ClusterRefused, FormatError, and TerminalError if the state belongs to another flow.  If the
-    map of a partition cannot be read, nothing of that partition counts as proved.
-    """
-    flow, target, ledger = snapshot.flow, snapshot.clusters.target, snapshot.read_state().ledger
-    require_own(flow, ledger, "", target.cluster_id())
-    remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
-    known = facts.target if facts is not None else {}
-    more = target.describe_topics(sorted({*remote.values()} - set(known)))
-    sides = {**known, **validate.with_configs(target, more.found)}
-    hidden = Unknown("the copy cannot be described")
-    ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
-    offsets = target.offsets(all_partitions(more.found.values())).found
-    if seen is not None:
-        offsets = {**snapshot.target.offsets.found, **offsets}
-    topics = {name: topic for topic, name in remote.items()}
-    starts = {
-        TopicPartition(topics[at.topic], at.partition): it.log_start
-        for at, it in offsets.items()
-        if at.topic in topics
+def _judged(
+    flow: FlowSettings,
+    facts: FlowFacts,
+    asked: Iterable[Suite],
+    by: Validator,
+    beside: Asked,
+    groups: GroupFacts,
+    *,
+    still_writing: bool = False,
+) -> _Judged:
+    """Let every suite judge its rows."""
+    covered = coverage_of(facts)
+    rows: Mapping[str, Sequence[Row]] = {
+        "flow": ({**flow_row(flow, facts), **beside.columns},),
+        "topics": audited_rows(flow, facts, covered, still_writing=still_writing),
+        "partitions": partition_rows(flow, facts),
+        "groups": groups.rows,
     }
-    now_ms = clock.now_ms()
-    return StandbyState(
-        ledger=ledger,
-        progress=snapshot.progress,
-        maps=snapshot.maps,
-        coverage=coverage(ledger, snapshot.maps, ids, starts),
-        sides={**dict.fromkeys(more.refused.keys() - more.absent, hidden), **sides},
-        offsets=offsets,
-        disks=read_disks(target),
-        at_ms=seen.at_ms if seen is not None else now_ms,
-        gaps=seen.gaps if seen is not None else read_gaps(flow, target, ledger, now_ms),
-    )
+    validated = tuple(by(suite, rows[suite.name]) for suite in raised(asked, flow.gate.blocking))
+    results = holders_named((result for one in validated for result in one.results), facts)
+    return _Judged(results, facts, covered, validated, groups=groups)
 
 
-def source_answers(source: ClusterReader) -> bool:
-    """Say whether the source answers at all; a refusal is an answer."""
-    try:
-        source.cluster_id()
-    except TransientError:
-        return False
-    except TwinlogError:
-        return True
-    return True
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was read of both clusters: the positions of groups first, so that none is ahead of what was copied."""
+
+    positions: GroupPositions
+    snapshot: FlowSnapshot
+    facts: FlowFacts
 
 
-def _validate(
-    flow: FlowSettings, asked: Iterable[Suite], by: Validator, rows: Mapping[str, Sequence[Row]]
-) -> tuple[Validated, ...]:
-    return tuple(by(suite, rows[suite.name]) for suite in raised(asked, flow.gate.blocking))
+def see(snapshot: FlowSnapshot) -> Observed:
+    """Read groups and facts, by a snapshot of which only the state on the target may have been read.
+
+    Raises ClusterUnreachable and ClusterRefused.
+    """
+    positions = read_positions(snapshot.flow, snapshot.clusters)
+    return Observed(positions, snapshot, observe(snapshot))
 
 
 def _named(others: tuple[str, ...] | Unknown | None) -> tuple[str, ...]:
     return others if isinstance(others, tuple) else ()
-
-
-def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
-    return tuple(result for one in validated for result in one.results)

@@ -16,10 +16,10 @@ from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
+from twinlog.facts.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
+from twinlog.facts.undecided import producer_of
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.monitoring.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
-from twinlog.monitoring.open_at_source import producer_of
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import all_partitions, copied_names

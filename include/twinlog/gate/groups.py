@@ -14,10 +14,11 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import Unknown, known
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.recall import still_copied
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate import same_record
 from twinlog.gate.answer import GroupAtRisk
-from twinlog.gate.facts import StandbyState, known_topics
 from twinlog.grouped import grouped
 from twinlog.groups import checkpoints
 from twinlog.groups.plan import Decided
@@ -43,25 +44,25 @@ class GroupFacts:
     checkpoint_ms: int | None = None
 
 
-def read_both(snapshot: FlowSnapshot, positions: GroupPositions, state: StandbyState) -> GroupFacts:
+def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFacts) -> GroupFacts:
     """Find what of the groups' positions on the source reached the target; they were read before the snapshot.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
     flow, seen = snapshot.flow, look(snapshot, positions)
     report = checkpoints.preview(flow, seen)
-    same = same_record.read(flow, snapshot.clusters, state, report.rows)
+    same = same_record.read(flow, snapshot.clusters, facts, report.rows)
     rows = [
         group_row(
             it,
             seen.checkpoints.get(GroupPartition(it.group, it.remote_topic, it.partition)),
-            state.offsets,
+            facts.copies,
             same.get(place),
         )
         for place, it in enumerate(report.rows)
     ]
     refused = [it.group for it in report.uncovered if it.refused]
-    waiting = sorted(dict(owed(state.ledger, known_topics(flow, state.ledger, state.progress))))
+    waiting = sorted(dict(owed(facts.ledger, still_copied(flow, facts.ledger, facts.progress))))
     return GroupFacts(
         (*rows, *(refused_row(group) for group in refused), *map(missing_row, waiting)),
         (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
@@ -129,15 +130,15 @@ def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
         yield GroupAtRisk(group, sum(known) if len(known) == len(counts) else None)
 
 
-def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) -> GroupFacts:
+def read_target(flow: FlowSettings, target: ClusterReader, facts: FlowFacts) -> GroupFacts:
     """Find where every group would start, from the checkpoints, the ledger and the target's own groups.
 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
-    every = recalled(flow, target, state.ledger, state.progress, state.maps)
+    every = recalled(flow, target, facts.ledger, facts.progress, facts.maps)
     judged = [it for it in every if not it.gone]
     return GroupFacts(
-        tuple(recalled_row(flow, it, state.offsets) for it in judged),
+        tuple(recalled_row(flow, it, facts.copies) for it in judged),
         tuple(GroupAtRisk(group, None) for group in sorted({it.key.group for it in judged})),
         min((it.standing.last.at_ms for it in judged if it.standing.last is not None), default=None),
     )
@@ -151,7 +152,7 @@ def recalled(
     maps: Maps[PackedMap],
 ) -> tuple[Decided, ...]:
     """Decide about all positions from the target alone.  Raises errors of the target."""
-    return recall(flow, target, ledger, maps, known_topics(flow, ledger, progress))
+    return recall(flow, target, ledger, maps, still_copied(flow, ledger, progress))
 
 
 def missing_row(place: GroupPartition) -> Row:

@@ -20,8 +20,8 @@ from twinlog.metadata import sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import AclChange, ChangeKind, MetadataChange, MetadataPlan
 from twinlog.schemas import sync as schemas
+from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import Discovery
-from twinlog.topics.snapshot import FlowSnapshot
 
 NOT_COMPARED = Unknown("it could not be compared")
 
@@ -48,14 +48,13 @@ class MetadataFacts:
         }
 
 
-def read(snapshot: FlowSnapshot) -> MetadataFacts:
-    """Plan the metadata sync by the snapshot's ledger and count its changes; if that fails, nothing is known.
+def read(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> MetadataFacts:
+    """Plan the metadata sync by this ledger and count its changes; if that fails, nothing is known.
 
     A failover that goes on may have given producers their rights already: those are not pending.  Raises
     ClusterUnreachable.
     """
     try:
-        flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
         plan = sync.make_plan(flow, clusters, ledger=ledger)
         if not flow.recovery_run:
             return facts_of(plan)

@@ -13,8 +13,8 @@ import numpy as np
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.prints import Fingerprint
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.facts.flow import FlowFacts
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.gate.facts import StandbyState
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
@@ -32,7 +32,7 @@ class Position(NamedTuple):
 
 
 def read(
-    flow: FlowSettings, clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionRow]
+    flow: FlowSettings, clusters: Clusters, facts: FlowFacts, rows: Iterable[GroupPartitionRow]
 ) -> Mapping[int, bool]:
     """Say, by index in `rows`, whether a row's position names the same record on both sides.
 
@@ -43,7 +43,7 @@ def read(
     known = dict(enumerate(rows))
     maps: dict[SourceIncarnation, OffsetMap] = {}
     positions = {
-        place: it for place, row in known.items() if (it := position_of(row, state, maps)) is not None
+        place: it for place, row in known.items() if (it := position_of(row, facts, maps)) is not None
     }
     answers = {}
     for place in evenly(sorted(positions)):
@@ -60,18 +60,18 @@ def read(
 
 
 def position_of(
-    row: GroupPartitionRow, state: StandbyState, maps: dict[SourceIncarnation, OffsetMap]
+    row: GroupPartitionRow, facts: FlowFacts, maps: dict[SourceIncarnation, OffsetMap]
 ) -> Position | None:
     """Find the record that a group would read next; None if the translation does not claim to name it.  Pure.
 
     `maps` caches the opened maps.
     """
-    newest = state.ledger.incarnations.get(row.topic)
+    newest = facts.ledger.incarnations.get(row.topic)
     if newest is None or row.downstream_offset is None or not row.exact or row.ahead:
         return None
     life = SourceIncarnation(row.topic, newest.topic_id, row.partition)
     if life not in maps:
-        packed = state.maps.seen(life)
+        packed = facts.maps.seen(life)
         maps[life] = packed.open() if isinstance(packed, PackedMap) else OffsetMap.of(())
     known = maps[life]
     run = int(np.searchsorted(known.upstream + known.length, row.upstream_offset, side="right"))
@@ -79,7 +79,7 @@ def position_of(
         return None
     upstream = max(row.upstream_offset, int(known.upstream[run]))
     downstream = int(known.downstream[run]) + upstream - int(known.upstream[run])
-    there = state.offsets.get(TopicPartition(row.remote_topic, row.partition))
+    there = facts.copies.get(TopicPartition(row.remote_topic, row.partition))
     expired = there is not None and downstream < there.log_start
     return None if expired else Position(row, upstream, downstream)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twinlog.checks.gaps import GapReport
-from twinlog.checks.partitions import PartitionRow
 from twinlog.copying.ranges import StoppedPartition
-from twinlog.grouped import grouped
-from twinlog.monitoring.open_at_source import UndecidedPartition
+from twinlog.facts.undecided import UndecidedPartition
 from twinlog.topics.discovery import Problem
 
 
@@ -76,8 +73,3 @@ class FlowReport:
     undecided_records: int = 0
     undecided: tuple[UndecidedPartition, ...] = ()
     unseen_partitions: int = 0
-
-
-def rows_by_topic(rows: Iterable[PartitionRow]) -> dict[str, list[PartitionRow]]:
-    """Group rows by source topic, partitions in order."""
-    return grouped((row.topic, row) for row in sorted(rows, key=lambda row: row.topic_partition))

@@ -8,28 +8,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from twinlog import clock
-from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import completed
+from twinlog.fact import Count, if_known, total
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.observe import observe
+from twinlog.facts.partition import PartitionFacts
+from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
+from twinlog.judge import at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.metadata import apply_plan
-from twinlog.monitoring import at_risk, samples
-from twinlog.monitoring.cycle_report import (
-    FlowReport,
-    PartitionReport,
-    TopicReport,
-    rows_by_topic,
-)
+from twinlog.monitoring import samples
+from twinlog.monitoring.cycle_report import FlowReport, PartitionReport, TopicReport
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import CYCLE_TIMESTAMP_SECONDS
-from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.monitoring.stopped import as_reported, still_stopped, stopped_in
-from twinlog.monitoring.survey import Survey, oldest_seconds, unseen_of
-from twinlog.monitoring.validate import CycleFacts, see
 from twinlog.state.ledger import drop_left_over, write_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -42,7 +39,7 @@ def run(
     run_id: str,
     copy_result: Mapping[str, Any] | None,
     started_ms: int,
-    facts: CycleFacts | None = None,
+    facts: FlowFacts | None = None,
     *,
     failed: bool = False,
     board: Board | None = None,
@@ -56,36 +53,33 @@ def run(
     None, they are read.  `failed` says that something failed in the cycle that the copy's result does not
     mention.  `board` gets the numbers, and may have more of them.  Raises ClusterUnreachable and ClusterRefused.
     """
-    facts = facts or see(FlowSnapshot(flow, clusters))
-    seen = facts.seen
+    facts = facts or observe(FlowSnapshot(flow, clusters))
     # For a copy of many partitions, the ledger holds what the result had no room for.
-    copy_result = completed(copy_result, seen.ledger)
-    report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
+    copy_result = completed(copy_result, facts.ledger)
+    report = make_report(flow, facts, run_id, copy_result, started_ms, failed=failed)
     _alarm(flow, report.undecided)
-    stopped = _stopped(copy_result, seen)
-    cycle = CycleReport(run_id, summary(report, seen, stopped), seen.at_ms)
-    records = [cycle, *_at_risk(flow, clusters, facts), *_promotion(flow, clusters, seen)]
+    stopped = _stopped(copy_result, facts)
+    cycle = CycleReport(run_id, summary(report, facts, stopped), facts.at_ms)
+    records = [cycle, *_at_risk(flow, facts), *_promotion(flow, clusters, facts)]
     write_ledger(flow, clusters.target, records)
-    drop_left_over(flow, clusters.target, seen.ledger)
+    drop_left_over(flow, clusters.target, facts.ledger)
     _tell(flow, report, facts, board or Board(flow))
     return report
 
 
-def _stopped(copy_result: Mapping[str, Any] | None, seen: Survey) -> Mapping[TopicPartition, str]:
+def _stopped(copy_result: Mapping[str, Any] | None, facts: FlowFacts) -> Mapping[TopicPartition, str]:
     """Return why partitions are stopped: by this cycle's copy, or by an earlier one, with nothing copied since."""
-    last = seen.ledger.last_report
-    before = still_stopped(last.summary, seen.rows) if last is not None else ()
-    return {**{it.topic_partition: it.message for it in before}, **stopped_in(copy_result)}
+    return {**{it.topic_partition: it.message for it in still_stopped(facts)}, **stopped_in(copy_result)}
 
 
-def _tell(flow: FlowSettings, report: FlowReport, facts: CycleFacts, board: Board) -> None:
+def _tell(flow: FlowSettings, report: FlowReport, facts: FlowFacts, board: Board) -> None:
     """Tell the numbers of a report, and write them if there is a folder for them."""
     board.tell("report", samples.of_report(flow, report, facts))
     # It says how old the other numbers are, so it is shown for good.
     board.tell("reported", [CYCLE_TIMESTAMP_SECONDS.of(report.at_ms / 1000)], math.inf)
     if flow.metrics.folder is None and flow.metrics.listen is None:
         return
-    board.tell("audits", samples.of_audits(facts.seen))
+    board.tell("audits", samples.of_audits(facts))
     if flow.metrics.folder is not None:
         try:
             board.write(flow.metrics.folder)
@@ -100,21 +94,20 @@ def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:
             log.error("%s: %s; %s", flow.name, it.message, it.hint)
 
 
-def _at_risk(flow: FlowSettings, clusters: Clusters, facts: CycleFacts) -> list[LedgerRecord]:
-    drift, disks = at_risk.drift_by_topic(facts.topics), at_risk.read_disks(clusters.source)
-    topics = at_risk.topics_at_risk(flow, facts.seen, disks, drift)
-    return [at_risk.known_source(flow, facts.seen, topics), at_risk.risk_sample(facts.seen, topics)]
+def _at_risk(flow: FlowSettings, facts: FlowFacts) -> list[LedgerRecord]:
+    topics = at_risk.topics_at_risk(flow, facts)
+    return [at_risk.known_source(facts), at_risk.risk_sample(facts, topics)]
 
 
-def _promotion(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
+def _promotion(flow: FlowSettings, clusters: Clusters, facts: FlowFacts) -> list[LedgerRecord]:
     """Return the plan of rights for a failover without the source, if it is due."""
-    plan = apply_plan.plan_to_keep(flow, clusters, seen.ledger)
+    plan = apply_plan.plan_to_keep(flow, clusters, facts.ledger)
     return [] if plan is None else [plan]
 
 
 def make_report(
     flow: FlowSettings,
-    seen: Survey,
+    facts: FlowFacts,
     run_id: str,
     copy_result: Mapping[str, Any] | None,
     started_ms: int,
@@ -132,9 +125,8 @@ def make_report(
         else {place for place, it in copied.items() if it["error"]}
     )
     not_shown = (copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0)
-    blocked = any(problem.blocking for problem in seen.discovery.problems)
+    blocked = any(problem.blocking for problem in facts.problems)
     state = copy_result["state"] if copy_result else "nothing"
-    unseen = {topic.topic: unseen_of(topic) for topic in seen.discovery.topics}
     return FlowReport(
         flow=flow.name,
         run_id=run_id,
@@ -143,41 +135,38 @@ def make_report(
         bytes=copy_result["bytes"] if copy_result else 0,
         topics=tuple(
             TopicReport(
-                topic,
-                rows[0].remote_topic,
-                tuple(_partition(row, copied) for row in rows),
-                oldest_seconds(
-                    rows,
-                    seen.at_ms,
-                    within=flow.tier_of(topic).rpo_seconds,
-                    unseen=unseen.get(topic, 0),
-                ),
-                sum(row.undecided_records for row in rows),
+                it.topic,
+                it.remote_topic,
+                tuple(_partition(row, copied) for row in it.partitions),
+                if_known(it.age_seconds),
+                it.undecided.least,
             )
-            for topic, rows in rows_by_topic(seen.rows).items()
+            for it in facts.topics
+            if it.partitions
         ),
-        gaps=seen.gaps,
+        gaps=facts.gaps,
         stopped=stopped,
-        problems=seen.discovery.problems,
-        lag_records=seen.lag_records,
-        rpo_seconds=seen.rpo_seconds(flow),
-        seconds=round(clock.seconds_between(started_ms, seen.at_ms), 3),
-        at_ms=seen.at_ms,
+        problems=facts.problems,
+        lag_records=if_known(facts.lag.fact),
+        rpo_seconds=facts.rpo_seconds,
+        seconds=round(clock.seconds_between(started_ms, facts.at_ms), 3),
+        at_ms=facts.at_ms,
         stopped_not_shown=not_shown,
         stopped_partitions=len({TopicPartition(it.topic, it.partition) for it in stopped} | ended)
         + not_shown,
-        undecided_records=seen.undecided_records,
-        undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
-        unseen_partitions=seen.unseen,
+        undecided_records=facts.undecided_records.least,
+        undecided=facts.undecided,
+        unseen_partitions=facts.unseen,
     )
 
 
-def summary(report: FlowReport, seen: Survey, stopped: Mapping[TopicPartition, str]) -> dict[str, Any]:
+def summary(report: FlowReport, facts: FlowFacts, stopped: Mapping[TopicPartition, str]) -> dict[str, Any]:
     """Choose what the ledger keeps: totals, where each partition's copy continues, and how much lay before that.
 
     Of partitions with records at risk it keeps the source's end too, by which a failover without the source counts, and
     why partitions are `stopped`.  Kept small on purpose: a report is written in every cycle.
     """
+    rows = facts.partitions
     return {
         "state": report.state,
         "records": report.records,
@@ -187,30 +176,31 @@ def summary(report: FlowReport, seen: Survey, stopped: Mapping[TopicPartition, s
         "rpo_seconds": report.rpo_seconds,
         "undecided_records": report.undecided_records,
         "unseen_partitions": report.unseen_partitions,
-        "next_upstream": {row.topic: {} for row in seen.rows}
-        | _by_topic((row, row.next_upstream) for row in seen.rows if row.next_upstream is not None),
-        "lag": _by_topic((row, row.lag_records) for row in seen.rows if row.lag_records > 0),
-        "undecided": _by_topic((row, row.undecided_records) for row in seen.rows if row.undecided_records),
-        "ends": _by_topic((row, row.source_end) for row in seen.rows if row.missing_records),
+        "next_upstream": {row.topic: {} for row in rows}
+        | _by_topic((row, row.next_upstream) for row in rows),
+        "lag": _by_topic((row, row.lag or None) for row in rows),
+        "undecided": _by_topic((row, row.undecided_records or None) for row in rows),
+        "ends": _by_topic((row, row.source_end) for row in rows if row.missing_records != 0),
         **({"stopped": as_reported(stopped)} if stopped else {}),
     }
 
 
-def _by_topic(numbers: Iterable[tuple[PartitionRow, int]]) -> dict[str, dict[str, int]]:
-    """Return a number of each partition by topic, and by partition as text."""
+def _by_topic(numbers: Iterable[tuple[PartitionFacts, Count | None]]) -> dict[str, dict[str, int]]:
+    """Return those numbers of partitions that there are, by topic, and by partition as text."""
     found: dict[str, dict[str, int]] = {}
     for row, number in numbers:
-        found.setdefault(row.topic, {})[str(row.partition)] = number
+        if isinstance(number, int):
+            found.setdefault(row.topic, {})[str(row.partition)] = number
     return found
 
 
-def _partition(row: PartitionRow, copied: Mapping[TopicPartition, Mapping[str, Any]]) -> PartitionReport:
+def _partition(row: PartitionFacts, copied: Mapping[TopicPartition, Mapping[str, Any]]) -> PartitionReport:
     this_cycle = copied.get(row.topic_partition, {})
     return PartitionReport(
         partition=row.partition,
         copied_records=this_cycle.get("copied_records", 0),
         last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
-        lag_records=max(0, row.lag_records),
+        lag_records=total((row.lag,)).least,
         error=this_cycle.get("error", ""),
-        undecided_records=row.undecided_records,
+        undecided_records=total((row.undecided_records,)).least,
     )

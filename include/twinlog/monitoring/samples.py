@@ -9,25 +9,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from twinlog.checks.check import CheckResult
-from twinlog.checks.coverage import by_topic, coverage, total
+from twinlog.checks.coverage import by_topic, total
 from twinlog.checks.gaps import GapState
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.fact import if_known
+from twinlog.facts.copies import coverage_of
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.recovery import DrillState, last_proof
+from twinlog.judge.at_risk import drift_of
+from twinlog.judge.rows import heartbeat_age
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import metrics
-from twinlog.monitoring.at_risk import drift_by_topic
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.metrics import Sample
-from twinlog.monitoring.open_at_source import UndecidedPartition
 from twinlog.monitoring.readiness import readiness
-from twinlog.monitoring.survey import Survey, unseen_of
-from twinlog.monitoring.validate import CycleFacts
 from twinlog.state.ledger import Ledger
 
 
-def of_report(flow: FlowSettings, report: FlowReport, facts: CycleFacts) -> Iterator[Sample]:
+def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Iterator[Sample]:
     """Tell what a cycle did, and what is left to do."""
-    seen = facts.seen
     yield metrics.CYCLE_RECORDS.of(report.records)
     yield metrics.CYCLE_SECONDS.of(report.seconds)
     yield metrics.CYCLE_FAILED.of(float(report.state == "failed"))
@@ -35,32 +36,29 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: CycleFacts) -> Iter
     yield metrics.UNDECIDED_SECONDS.of(_longest(report.undecided))
     yield metrics.UNSEEN_PARTITIONS.of(report.unseen_partitions)
     yield metrics.STOPPED_PARTITIONS.of(report.stopped_partitions)
-    yield metrics.PAUSED_TOPICS.of(len(seen.discovery.paused_topics))
-    yield metrics.FLOW_ACTIVE.of(float(seen.ledger.copies))
-    yield metrics.ORPHANED_COPIES.of(len(seen.discovery.orphans))
-    yield metrics.DRIFTED_TOPICS.of(len(drift_by_topic(facts.topics)))
-    yield metrics.HEARTBEAT_AGE_SECONDS.of(facts.heartbeat_age_seconds)
+    yield metrics.PAUSED_TOPICS.of(facts.paused_topics)
+    yield metrics.FLOW_ACTIVE.of(float(facts.ledger.copies))
+    yield metrics.ORPHANED_COPIES.of(len(facts.orphans))
+    yield metrics.DRIFTED_TOPICS.of(sum(bool(drift_of(it)) for it in facts.judged))
+    yield metrics.HEARTBEAT_AGE_SECONDS.of(if_known(heartbeat_age(facts)))
     blocked = Counter(it.code.value for it in report.problems if it.blocking)
     yield from (metrics.BLOCKED_TOPICS.of(count, reason) for reason, count in blocked.items())
-    yield from _lag(flow, report, seen)
+    yield from _lag(flow, facts)
     yield from _gaps(report)
-    yield from _drill(seen.ledger)
-    for it in readiness(seen.ledger.outcomes, seen.at_ms):
+    yield from _drill(facts.ledger)
+    for it in readiness(facts.ledger.outcomes, facts.at_ms):
         yield metrics.READINESS.of(None if it.ready is None else float(it.ready), it.mode)
         yield metrics.READINESS_AGE_SECONDS.of(it.age_seconds, it.mode)
 
 
-def _lag(flow: FlowSettings, report: FlowReport, seen: Survey) -> Iterator[Sample]:
+def _lag(flow: FlowSettings, facts: FlowFacts) -> Iterator[Sample]:
     """Tell what each topic lags; of a topic with unseen partitions only what it lags at least, if that is anything."""
-    unseen = {it.topic for it in seen.discovery.topics if unseen_of(it)}
-    for topic in report.topics:
-        name, lag = topic.topic, sum(it.lag_records for it in topic.partitions)
-        whole = name not in unseen
-        yield metrics.LAG_RECORDS.of(lag if lag or whole else None, name)
-        waiting = topic.undecided_records
-        yield metrics.UNDECIDED_RECORDS.of(waiting if waiting or whole else None, name)
-        yield metrics.LAG_SECONDS.of(topic.rpo_seconds, name)
-        yield metrics.RPO_BUDGET_SECONDS.of(flow.tier_of(name).rpo_seconds, name)
+    for it in facts.topics:
+        if it.partitions:
+            yield metrics.LAG_RECORDS.of(it.lag.shown, it.topic)
+            yield metrics.UNDECIDED_RECORDS.of(it.undecided.shown, it.topic)
+            yield metrics.LAG_SECONDS.of(if_known(it.age_seconds), it.topic)
+            yield metrics.RPO_BUDGET_SECONDS.of(flow.tier_of(it.topic).rpo_seconds, it.topic)
 
 
 def _gaps(report: FlowReport) -> Iterator[Sample]:
@@ -87,17 +85,14 @@ def _longest(undecided: Iterable[UndecidedPartition]) -> float | None:
     return max(known, default=None if ages else 0.0)
 
 
-def of_audits(seen: Survey) -> Iterator[Sample]:
+def of_audits(facts: FlowFacts) -> Iterator[Sample]:
     """Tell how much of each topic's copy is proved equal, by the ledger and the offset map."""
-    ids = {it.topic: it.remote.topic_id for it in seen.discovery.topics if it.remote is not None}
-    starts = {it.topic_partition: it.target_log_start or 0 for it in seen.rows}
-    for topic, partitions in by_topic(coverage(seen.ledger, seen.maps, ids, starts)).items():
-        if topic not in ids:
-            continue
-        found = total(partitions)
+    covered = by_topic(coverage_of(facts))
+    for topic in sorted(covered.keys() & {it.topic for it in facts.topics if it.copy_partitions}):
+        found = total(covered[topic])
         percent = found.percent
         yield metrics.AUDIT_COVERAGE_RATIO.of(None if percent is None else percent / 100, topic)
-        yield metrics.AUDIT_AGE_SECONDS.of(found.age_seconds(seen.at_ms) if found.compared else None, topic)
+        yield metrics.AUDIT_AGE_SECONDS.of(found.age_seconds(facts.at_ms) if found.compared else None, topic)
         yield metrics.AUDIT_DIFFERENCES.of(found.differences if found.compared else None, topic)
 
 

@@ -10,33 +10,25 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.checks.gaps import GapReport
-from twinlog.checks.partitions import PartitionRow
 from twinlog.checks.risk import TopicAtRisk, of_the_last_day
 from twinlog.clock import iso, seconds_since
-from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
-from twinlog.fact import Unknown
+from twinlog.fact import if_known, total
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.heartbeats import UpstreamBeat, upstream_beats
+from twinlog.facts.observe import observe
+from twinlog.facts.recall import recall
+from twinlog.facts.topic import TopicFacts
+from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.monitoring.at_risk import read_disks, topics_at_risk
-from twinlog.monitoring.cycle_report import rows_by_topic
-from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
-from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
+from twinlog.judge.at_risk import topics_at_risk
 from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
-from twinlog.monitoring.survey import Survey, read_gaps, survey
-from twinlog.state.ledger import Ledger
 from twinlog.state.seats import Member, read_seats, shown
-from twinlog.topics.discovery import (
-    Orphan,
-    Problem,
-    ProblemCode,
-    remote_name,
-    waiting_for_a_person,
-)
-from twinlog.topics.incarnations import problems_of_copies
+from twinlog.topics.discovery import Orphan, Problem, ProblemCode, remote_name, waiting_for_a_person
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -191,17 +183,15 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
     """
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     try:
-        found = seen_status(flow, survey(snapshot), read_disks(clusters.source))
+        facts = observe(snapshot, configs=False)
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        ledger, now_ms = snapshot.ledger, clock.now_ms()
-        gaps = read_gaps(flow, clusters.target, ledger, now_ms)
-        copies = clusters.target.describe_topics({remote_name(flow, it) for it in ledger.incarnations})
-        problems = tuple(problems_of_copies(flow, copies, ledger))
-        found = last_known_status(flow, ledger, now_ms, gaps, problems)
+        facts = recall(snapshot)
     return replace(
-        found, upstream=upstream_beats(flow.policy, clusters.target), members=_members(flow, clusters.target)
+        status_of(flow, facts),
+        upstream=upstream_beats(flow.policy, clusters.target),
+        members=_members(flow, clusters.target),
     )
 
 
@@ -213,89 +203,50 @@ def _members(flow: FlowSettings, target: Cluster) -> tuple[Member, ...]:
         return ()
 
 
-def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
-    """Return the status from what is seen now.  Pure."""
-    at_risk = {it.topic: it for it in topics_at_risk(flow, seen, disks, {})}
-    rows, report = rows_by_topic(seen.rows), seen.ledger.last_report
-    return FlowStatus(
-        flow=flow.name,
-        state=seen.ledger.phase,
-        source_reachable=True,
-        as_of=iso(seen.at_ms),
-        rpo_seconds=seen.rpo_seconds(flow),
-        lag_records=seen.lag_records,
-        topics=tuple(
-            _topic(at_risk[it.topic], it.remote_topic, rows.get(it.topic, []))
-            for it in seen.discovery.topics
-            if it.topic in at_risk
-        ),
-        undecided_records=seen.undecided_records,
-        undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
-        unseen_partitions=seen.unseen,
-        gaps=seen.gaps,
-        incarnations=_incarnations(seen.ledger),
-        problems=seen.discovery.problems,
-        held=why_suspended(seen.ledger),
-        paused=_pauses(seen.ledger),
-        orphans=seen.discovery.orphans,
-        risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
-        stopped=_stopped(
-            flow,
-            (*seen.discovery.problems, *_not_made(flow, seen)),
-            {it.topic: it.partition_count for it in seen.discovery.topics},
-        ),
-        stopped_partitions=still_stopped(report.summary, seen.rows) if report is not None else (),
-        has_run=report is not None,
-        cycle_age_seconds=None if report is None else seconds_since(report.at_ms, seen.at_ms),
-        readiness=readiness(seen.ledger.outcomes, seen.at_ms),
-    )
-
-
-def last_known_status(
-    flow: FlowSettings,
-    ledger: Ledger,
-    now_ms: int,
-    gaps: tuple[GapReport, ...],
-    problems: tuple[Problem, ...] = (),
-) -> FlowStatus:
-    """Return the status from what the ledger knows, for a source that cannot be asked.  Pure.
-
-    `problems` are those of the copies, by the target.
-    """
-    report = ledger.last_report
-    said = {} if report is None else report.summary
-    # An older twinlog did not look behind open transactions: how long those records wait is unknown.
-    waits = said.get("rpo_seconds") if "undecided_records" in said else None
-    age = None if report is None else seconds_since(report.at_ms, now_ms)
-    unseen = said.get("unseen_partitions", 0)
+def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
+    """Return the status from what is known now, or was when the last cycle ended.  Pure."""
+    ledger, report = facts.ledger, facts.ledger.last_report
+    as_of_ms = facts.at_ms if facts.live else report.at_ms if report is not None else None
+    at_risk = {it.topic: it for it in topics_at_risk(flow, facts)} if facts.live else {}
     return FlowStatus(
         flow=flow.name,
         state=ledger.phase,
-        source_reachable=False,
-        as_of="" if report is None else iso(report.at_ms),
-        rpo_seconds=None if waits is None or age is None else round(waits + age, 3),
-        lag_records=None if unseen else said.get("lag_records"),  # an older report had summed up the others
-        undecided_records=said.get("undecided_records"),
-        unseen_partitions=unseen,
-        topics=(),
-        gaps=gaps,
-        incarnations=_incarnations(ledger),
-        problems=problems,
+        source_reachable=facts.live,
+        as_of="" if as_of_ms is None else iso(as_of_ms),
+        rpo_seconds=facts.rpo_seconds,
+        lag_records=if_known(facts.lag.fact),
+        topics=tuple(_topic(at_risk[it.topic], it) for it in facts.topics if it.topic in at_risk),
+        undecided_records=if_known(facts.undecided_records.fact),
+        undecided=facts.undecided,
+        unseen_partitions=facts.unseen,
+        gaps=facts.gaps,
+        incarnations=tuple(
+            IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.every_incarnation
+        ),
+        problems=facts.problems,
         held=why_suspended(ledger),
-        paused=_pauses(ledger),
-        risk_history=of_the_last_day(ledger.risk_samples, now_ms),
-        stopped=_stopped(flow, problems, {}),
-        stopped_partitions=still_stopped(said, None),
+        paused=tuple(
+            PauseStatus(it.topic, iso(it.since_ms), it.by, it.reason)
+            for _, it in sorted(ledger.pauses.items())
+        ),
+        orphans=facts.orphans,
+        risk_history=of_the_last_day(ledger.risk_samples, facts.at_ms),
+        stopped=_stopped(
+            flow,
+            (*facts.problems, *_not_made(flow, facts)),
+            {it.topic: it.partition_count for it in facts.topics if facts.live and it.partition_count},
+        ),
+        stopped_partitions=still_stopped(facts),
         has_run=report is not None,
-        cycle_age_seconds=age,
-        readiness=readiness(ledger.outcomes, now_ms),
+        cycle_age_seconds=None if report is None else seconds_since(report.at_ms, facts.at_ms),
+        readiness=readiness(ledger.outcomes, facts.at_ms),
     )
 
 
-def _not_made(flow: FlowSettings, seen: Survey) -> Iterator[Problem]:
+def _not_made(flow: FlowSettings, facts: FlowFacts) -> Iterator[Problem]:
     """Report topics that a cycle has seen, and whose copies are not there: the target refused to create them."""
-    for it in seen.discovery.topics:
-        if it.remote is None and not it.blocked and it.topic in seen.ledger.beginnings:
+    for it in facts.topics if facts.live else ():
+        if it.copy_partitions == 0 and not it.blocked and it.topic in facts.ledger.beginnings:
             yield Problem(
                 ProblemCode.COPY_NOT_MADE,
                 it.topic,
@@ -324,11 +275,11 @@ def _stopped(
     )
 
 
-def _topic(at_risk: TopicAtRisk, remote_topic: str, rows: Sequence[PartitionRow]) -> TopicStatus:
+def _topic(at_risk: TopicAtRisk, topic: TopicFacts) -> TopicStatus:
     return TopicStatus(
         topic=at_risk.topic,
-        remote_topic=remote_topic,
-        lag_records=None if at_risk.records is None else at_risk.records - at_risk.undecided,
+        remote_topic=topic.remote_topic,
+        lag_records=if_known(topic.lag.fact),
         undecided_records=at_risk.undecided,
         rpo_seconds=at_risk.seconds,
         lag_bytes=at_risk.bytes,
@@ -338,24 +289,12 @@ def _topic(at_risk: TopicAtRisk, remote_topic: str, rows: Sequence[PartitionRow]
             PartitionStatus(
                 partition=row.partition,
                 last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
-                source_end=row.source_end,
-                lag_records=max(0, row.lag_records),
-                undecided_records=row.undecided_records,
-                unmapped_offsets=None if isinstance(row.unmapped_offsets, Unknown) else row.unmapped_offsets,
+                source_end=total((row.source_end,)).least,
+                lag_records=total((row.lag,)).least,
+                undecided_records=total((row.undecided_records,)).least,
+                unmapped_offsets=None if row.unmapped_offsets is None else if_known(row.unmapped_offsets),
                 deleted_early=row.deleted_early,
             )
-            for row in rows
+            for row in topic.partitions
         ),
-    )
-
-
-def _pauses(ledger: Ledger) -> tuple[PauseStatus, ...]:
-    return tuple(
-        PauseStatus(it.topic, iso(it.since_ms), it.by, it.reason) for _, it in sorted(ledger.pauses.items())
-    )
-
-
-def _incarnations(ledger: Ledger) -> tuple[IncarnationStatus, ...]:
-    return tuple(
-        IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.every_incarnation
     )

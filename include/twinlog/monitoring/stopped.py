@@ -5,12 +5,13 @@ Such as at a record that the target refuses, or at a gap: no cycle gets on befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.checks.partitions import PartitionRow
 from twinlog.copying.result import TRANSIENT_CODES
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.partition import PartitionFacts
 from twinlog.kafka_types import OfPartition, TopicPartition
 
 MOST = 100
@@ -54,20 +55,22 @@ def as_reported(stopped: Mapping[TopicPartition, str]) -> dict[str, dict[str, st
     return kept
 
 
-def still_stopped(summary: Mapping[str, Any], rows: Iterable[PartitionRow] | None) -> tuple[StoppedCopy, ...]:
-    """Return the partitions of a report that have not moved since; `rows` are None if the source cannot be asked."""
-    places = {it.topic_partition: it for it in rows} if rows is not None else None
+def still_stopped(facts: FlowFacts) -> tuple[StoppedCopy, ...]:
+    """Return the partitions of the last report that have not moved since; all of them without the source."""
+    report = facts.ledger.last_report
+    summary = report.summary if report is not None else {}
+    places = {it.topic_partition: it for it in facts.partitions}
     found = []
     for topic, messages in sorted(summary.get("stopped", {}).items()):
         for number, message in sorted(messages.items(), key=lambda item: int(item[0])):
             at = TopicPartition(topic, int(number))
-            if places is None or ((row := places.get(at)) is not None and _stands(row, summary)):
+            if not facts.live or ((row := places.get(at)) is not None and _stands(row, summary)):
                 found.append(StoppedCopy(topic, at.partition, message))
     return tuple(found)
 
 
-def _stands(row: PartitionRow, summary: Mapping[str, Any]) -> bool:
+def _stands(row: PartitionFacts, summary: Mapping[str, Any]) -> bool:
     """Say whether there is more to copy, or a log that ends before the copy does, and nothing was copied since."""
     reported = summary.get("next_upstream", {}).get(row.topic, {}).get(str(row.partition))
-    unfinished = row.missing_records > 0 or row.lag_records < 0
+    unfinished = row.lag_records != 0 or row.undecided_records != 0
     return unfinished and row.next_upstream == reported

@@ -23,6 +23,7 @@ from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 _AGAIN = "look at what a failover would do now, and approve that"
 
@@ -91,7 +92,7 @@ def relieved_for_good() -> Iterator[None]:
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:
     """Raise TerminalError if more is lost than the person who approved was shown."""
-    known = at_risk(read_loss(flow, clusters.target).topics).known
+    known = at_risk(read_loss(FlowSnapshot(flow, clusters)).topics).known
     if known > approval.known:
         raise TerminalError(
             f"{known:,} records are known to be lost, {approval.by} approved {approval.known:,}",

@@ -9,15 +9,15 @@ from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.observe import observe
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode
-from twinlog.monitoring.survey import Survey, survey
 from twinlog.recovery import abort
 from twinlog.recovery.procedure import left
-from twinlog.recovery.report import TopicAtRisk, seconds_of
+from twinlog.recovery.report import TopicAtRisk, partitions_at_risk, seconds_of
 from twinlog.recovery.reverse import as_noted, once_back
-from twinlog.recovery.steps.planned import seen_topics
 from twinlog.recovery.transitions import open_run, taken_back, way_home
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
@@ -83,7 +83,7 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
             _if_left(flow, clusters, ledger) or what_next(flow, ledger),
             *_unconfirmed(flow, ledger),
         ]),
-        left_on_source=seen_topics(flow, clusters, seen) if seen is not None else None,
+        left_on_source=partitions_at_risk(seen) if seen is not None else None,
         unseen_on_source=seen.unseen if seen is not None else None,
     )
 
@@ -111,11 +111,11 @@ def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
             )
 
 
-def _seen_on_source(flow: FlowSettings, clusters: Clusters, run: RecoveryRun | None) -> Survey | None:
+def _seen_on_source(flow: FlowSettings, clusters: Clusters, run: RecoveryRun | None) -> FlowFacts | None:
     if run is None or run.state is not RunState.PROMOTED or run.mode != Mode.SOURCE_DEAD:
         return None
     try:
-        return survey(FlowSnapshot(flow, clusters))
+        return observe(FlowSnapshot(flow, clusters), configs=False)
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise

@@ -11,14 +11,14 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.errors import TwinlogError
+from twinlog.facts.recall import source_answers
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState
-from twinlog.gate.ask import source_answers
+from twinlog.gate.ask import Observed, see
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
-from twinlog.monitoring.survey import survey
 from twinlog.recovery import transitions
 from twinlog.recovery.procedure import STEPS, Actor, StepName
 from twinlog.recovery.report import (
@@ -28,6 +28,7 @@ from twinlog.recovery.report import (
     StepReport,
     TopicAtRisk,
     at_risk,
+    partitions_at_risk,
     placed,
     skips,
 )
@@ -35,7 +36,7 @@ from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.client_switch import way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid
 from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.planned import misplaced, placing, seen_topics
+from twinlog.recovery.steps.planned import misplaced, placing
 from twinlog.recovery.steps.source_dead import read_placings, shown, without_place
 from twinlog.recovery.steps.source_writers import plan_denials
 from twinlog.recovery.transitions import open_run
@@ -94,7 +95,8 @@ Seen = tuple[tuple[TopicAtRisk, ...], tuple[PlacedGroup, ...], Mapping[StepName,
 def planned_facts(snapshot: FlowSnapshot) -> Seen:
     """Return what a planned failover would find now, with a text for each step that has numbers."""
     flow, clusters = snapshot.flow, snapshot.clusters
-    topics = seen_topics(flow, clusters, survey(snapshot))
+    seen = see(snapshot)
+    topics = partitions_at_risk(seen.facts)
     missing = at_risk(topics)
     most = "least" if missing.unseen else "most"
     plan = ranges.run(flow, clusters, snapshot=snapshot)
@@ -126,23 +128,23 @@ def planned_facts(snapshot: FlowSnapshot) -> Seen:
         StepName.SCHEMAS: registries.preview(flow),
         StepName.SWITCH_CLIENTS: _hook(flow),
     }
-    if forbidding := _forbidding(snapshot):
+    if forbidding := _forbidding(snapshot, seen):
         texts[StepName.GATE] = f"says no already, before producers are stopped: {forbidding}"
     return topics, placed(rows), texts, None, ""
 
 
-def _forbidding(snapshot: FlowSnapshot) -> str:
+def _forbidding(snapshot: FlowSnapshot, seen: Observed) -> str:
     """Say what forbids the failover already; of a flow that is promoted, nothing is asked."""
     run = open_run(snapshot.ledger)
     if run is None and snapshot.ledger.phase.out_of_service:
         return ""
     name = run.run if run is not None else ""
-    return known_to_forbid(replace(snapshot.flow, recovery_run=name), snapshot.clusters)
+    return known_to_forbid(replace(snapshot.flow, recovery_run=name), snapshot.clusters, seen)
 
 
 def _source_dead(snapshot: FlowSnapshot) -> Seen:
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.ledger
-    loss = read_loss(flow, clusters.target)
+    loss = read_loss(snapshot)
     placings = read_placings(flow, clusters.target, ledger)
     blocked = [it for it in placings if it.trouble]
     alive = source_answers(clusters.source)

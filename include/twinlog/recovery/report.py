@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -11,6 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from twinlog import clock
 from twinlog.errors import ExitCode, TransientError, TwinlogError
+from twinlog.fact import Unknown, if_known, total
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason
@@ -204,6 +207,34 @@ class FailoverReport(Documented):
     exit_code: ExitCode = ExitCode.DONE
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""
+
+
+def partitions_at_risk(facts: FlowFacts) -> tuple[TopicAtRisk, ...]:
+    """Return every partition with what of it is not on the target; heartbeats, which go on for ever, are left out."""
+    return tuple(
+        TopicAtRisk(it.topic, it.remote_topic, tuple(_parts(it, live=facts.live)))
+        for it in sorted(facts.topics, key=lambda it: it.topic)
+        if not it.heartbeats
+    )
+
+
+def _parts(topic: TopicFacts, *, live: bool) -> Iterator[PartitionAtRisk]:
+    rows = {row.partition: row for row in topic.partitions}
+    for number in sorted({*rows, *range(topic.partition_count)}):
+        row = rows.get(number)
+        if row is None:
+            yield PartitionAtRisk(number, None, None, 0, unseen=True)
+            continue
+        missing = row.missing_records
+        unseen = isinstance(missing, Unknown) or (live and row.copy_unseen)
+        yield PartitionAtRisk(
+            number,
+            if_known(row.source_end),
+            row.target_stable_end,
+            total((missing,)).least,
+            at_risk_records=None if unseen or not live else if_known(missing),
+            unseen=unseen,
+        )
 
 
 @dataclass(frozen=True, slots=True)

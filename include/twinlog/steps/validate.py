@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.facts.observe import observe
 from twinlog.monitoring import validate
 from twinlog.monitoring.validate import ValidationResult
 from twinlog.topics.snapshot import FlowSnapshot
@@ -18,6 +19,6 @@ def run(flow: FlowSettings, clusters: Clusters, run_id: str, *, copied: bool) ->
     If something was `copied` or a check failed, Great Expectations judges the same rows by the same suites, and keeps
     its Data Docs under `run_id`. Its import costs seconds, which an idle cycle saves.
     """
-    facts = validate.see(FlowSnapshot(flow, clusters))
+    facts = observe(FlowSnapshot(flow, clusters))
     result = validate.judge(flow, facts)
     return validate.judge_with_pages(flow, facts, run_id) if copied or result.failed else result

@@ -10,10 +10,10 @@ from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import Tone, state_of
 from twinlog.checks.coverage import PartitionCoverage
 from twinlog.checks.gaps import GapReport
+from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
-from twinlog.monitoring.open_at_source import UndecidedPartition
 from twinlog.monitoring.readiness import Readiness
 from twinlog.monitoring.status import FlowStatus, PauseStatus
 from twinlog.state.ledger import Ledger

@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from recovery_world import COPY as COPY_OF
 from recovery_world import ORDERS, World
 
 from twinlog import clock
-from twinlog.cluster.values import PartitionOffsets
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.recovery.report import PartitionAtRisk, TopicAtRisk
 from twinlog.recovery.steps import loss
-from twinlog.recovery.steps.loss import Loss, Newest, last_moment, partition_loss, rate_before, read_loss
+from twinlog.recovery.steps.loss import Loss, Newest, last_moment, rate_before, read_loss
 from twinlog.state.ledger import read_ledger
-
-AT = TopicPartition("orders", 0)
-COPY = PartitionOffsets(0, 90, 90)
-
-
-def report(**numbers: int) -> dict[str, Any]:
-    """A report's summary about one partition."""
-    return {key: {"orders": {"0": value}} for key, value in numbers.items()}
-
-
-class TestPartitionLoss:
-    @pytest.mark.parametrize(
-        ("summary", "last", "end", "known"),
-        [
-            (report(next_upstream=90), 89, 90, 0),
-            (report(next_upstream=90, lag=10, ends=100), 89, 100, 10),
-            (report(next_upstream=90, lag=10, ends=100), 95, 100, 4),
-            (report(next_upstream=90, lag=10, ends=100), 120, 121, 0),
-            (report(next_upstream=90, lag=6, undecided=4, ends=100), 89, 100, 10),
-            (report(next_upstream=90, lag=3, ends=100), 89, 100, 3),
-            (report(lag=7, ends=7), None, 7, 7),
-            ({}, 89, 90, 0),
-        ],
-        ids=[
-            "all-copied",
-            "lag",
-            "copied-since",
-            "copied-beyond",
-            "undecided",
-            "markers",
-            "never-copied",
-            "unseen",
-        ],
-    )
-    def test_known(self, summary: dict[str, Any], last: int | None, end: int, known: int):
-        """By what the report saw, less what was copied since; the source's end is never before the copy's."""
-        row = partition_loss(AT, summary, last, COPY, None, 60.0)
-        assert (end, 90, known, None) == (
-            row.upstream_end,
-            row.downstream_end,
-            row.known,
-            row.estimated_records,
-        )
-
-    def test_estimated(self):
-        """The known loss, and the rate times the time since the report."""
-        summary = report(next_upstream=90, lag=10, ends=100)
-        assert 10 + 300 == partition_loss(AT, summary, 89, COPY, 5.0, 60.0).estimated_records
+from twinlog.topics.snapshot import FlowSnapshot
 
 
 def newest(*times: int, whole: bool = False) -> Newest:
@@ -115,7 +65,7 @@ class TestReadLoss:
 
     def test_a_flow_that_copied_on_after_its_report_estimates_by_what_it_copied(self, later: World):
         """The newest records are all behind the last report: they tell the rate, and when it ended."""
-        found = read_loss(later.flow, later.clusters.target)
+        found = read_loss(FlowSnapshot(later.flow, later.clusters))
         (part,) = found.topics[0].partitions
         assert (0, 50) == (part.known, pytest.approx(part.estimated_records, abs=2))
         assert "its newest copied record is of" in found.told
@@ -126,7 +76,7 @@ class TestReadLoss:
         """The source is not known to have lived as long as they write."""
         for _ in range(40):
             later.clusters.target.append(COPY_OF, key=b"k", value=b"ours", timestamp=clock.now_ms())
-        (part,) = read_loss(later.flow, later.clusters.target).topics[0].partitions
+        (part,) = read_loss(FlowSnapshot(later.flow, later.clusters)).topics[0].partitions
         assert 50 == pytest.approx(part.estimated_records, abs=2)
 
     def test_a_map_that_cannot_be_read_stops_no_estimate(self, later: World):
@@ -134,7 +84,7 @@ class TestReadLoss:
         target, log = later.clusters.target, TopicPartition(later.flow.offset_map_topic, 0)
         newest = target.topics[log.topic].logs[0].records[-1]
         target.append(log, key=newest.key, value=newest.value[:-1])
-        (part,) = read_loss(later.flow, target).topics[0].partitions
+        (part,) = read_loss(FlowSnapshot(later.flow, later.clusters)).topics[0].partitions
         assert 50 == pytest.approx(part.estimated_records, abs=2)
 
     def test_names_what_the_last_cycle_could_not_look_into(self, world: World):
@@ -142,7 +92,7 @@ class TestReadLoss:
         del world.clusters.source.topics["orders"]
         world.clusters.source.add_topic("orders")
         world.cycle()
-        found = read_loss(world.flow, world.clusters.target)
+        found = read_loss(FlowSnapshot(world.flow, world.clusters))
         assert (None, "1 partition(s) of orders") == (found.known, found.unread)
         assert [True] == [it.unseen for it in found.topics[0].partitions]
 
@@ -150,7 +100,7 @@ class TestReadLoss:
         """Nothing of it is at risk, and that is known."""
         world.clusters.source.add_topic("empty", 2)
         world.cycle()
-        found = {it.topic: it.partitions for it in read_loss(world.flow, world.clusters.target).topics}
+        found = {it.topic: it.partitions for it in read_loss(FlowSnapshot(world.flow, world.clusters)).topics}
         assert {"orders": [False], "empty": [False, False]} == {
             topic: [it.unseen for it in partitions] for topic, partitions in found.items()
         }

@@ -219,12 +219,13 @@ class FlowReader:
 
 def details_of(snapshot: FlowSnapshot) -> Details:
     """Read maps, unless the snapshot has, and groups; what cannot be read says why and is left out."""
-    from twinlog.gate.ask import read_target
+    from twinlog.facts.copies import coverage_of
+    from twinlog.facts.recall import recall
     from twinlog.groups import checkpoints
 
     found = Details(time.time())
     try:
-        found = replace(found, coverage=read_target(snapshot).coverage)
+        found = replace(found, coverage=coverage_of(recall(snapshot)))
     except TwinlogError as error:
         found = replace(found, coverage_error=str(error))
     try:

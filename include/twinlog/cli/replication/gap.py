@@ -119,7 +119,7 @@ def reopen(
 
 
 def _gaps(flow: FlowSettings, clusters: Clusters) -> tuple[GapReport, ...]:
-    from twinlog.monitoring.survey import read_gaps
+    from twinlog.facts.copies import read_gaps
     from twinlog.state.ledger import read_ledger
 
     ledger = read_ledger(flow, clusters.target)

@@ -19,12 +19,12 @@ from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
+from twinlog.facts.heartbeats import own_heartbeats
+from twinlog.facts.observe import positions, source_end
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.logs.partition_reader import Lost
-from twinlog.monitoring.heartbeats import own_heartbeats
-from twinlog.monitoring.survey import positions, source_end
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.recovery.one_sided.read import Read, Side, Stretch

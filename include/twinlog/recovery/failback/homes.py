@@ -15,10 +15,10 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
+from twinlog.facts.heartbeats import own_heartbeats
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
-from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.policy.selection import is_internal
 from twinlog.recovery.reverse import Way, with_homes
 from twinlog.recovery.transitions import Move, PassedOver

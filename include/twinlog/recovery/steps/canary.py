@@ -12,9 +12,9 @@ from twinlog import clock
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.facts.heartbeats import tail_of
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.gate.at_source import POLL_SECONDS, is_the_canary
-from twinlog.monitoring.heartbeats import tail_of
 from twinlog.recovery.report import Outcome, done, failed, skipped
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics

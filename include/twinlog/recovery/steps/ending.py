@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from twinlog import clock
 from twinlog.errors import TerminalError
+from twinlog.facts.recall import source_answers
 from twinlog.formats.ledger.gate import counting
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
-from twinlog.gate.ask import GateRequest, source_answers
+from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json

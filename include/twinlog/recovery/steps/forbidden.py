@@ -8,7 +8,7 @@ from __future__ import annotations
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.gate import ask
-from twinlog.gate.ask import GateRequest
+from twinlog.gate.ask import GateRequest, Observed
 from twinlog.gate.suites.suites import Mode
 from twinlog.visible import listed
 
@@ -22,12 +22,13 @@ NO_STEP_MENDS = frozenset({
 """Checks that neither copying, placing and proving nor a broker that comes back makes hold: they want a person."""
 
 
-def known_to_forbid(flow: FlowSettings, clusters: Clusters) -> str:
+def known_to_forbid(flow: FlowSettings, clusters: Clusters, seen: Observed | None = None) -> str:
     """Name the checks that fail already, whatever the steps before the gate do, and say why; "" if none does.
 
-    What somebody has waived forbids nothing, and producers may write meanwhile.  Raises ClusterUnreachable and
+    What somebody has waived forbids nothing, and producers may write meanwhile.  `seen` is what was read of both
+    clusters just now, if it was.  Raises ClusterUnreachable and
     ClusterRefused.
     """
-    result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True)).result
+    result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen).result
     failed = [it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS]
     return f"{listed([it.name for it in failed])}: {failed[0].message}" if failed else ""

@@ -14,12 +14,11 @@ from twinlog.audit import audit
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.audit.verdict import AuditVerdict
-from twinlog.checks.partitions import PartitionRow
-from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
+from twinlog.facts.observe import observe
 from twinlog.formats.ledger.gate import Waiver, counting, covering
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
@@ -28,18 +27,15 @@ from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReas
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
-from twinlog.monitoring import publish, validate
-from twinlog.monitoring.heartbeats import own_heartbeats
-from twinlog.monitoring.survey import Survey, survey
+from twinlog.monitoring import publish
 from twinlog.offset_sync import emit
 from twinlog.recovery import transitions
 from twinlog.recovery.report import (
     Outcome,
-    PartitionAtRisk,
-    TopicAtRisk,
     at_risk,
     done,
     failed,
+    partitions_at_risk,
     placed,
     skips,
     waiting,
@@ -55,7 +51,6 @@ from twinlog.recovery.steps.source_writers import (
     sparing_readers,
 )
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.topics.discovery import remote_name
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
 
@@ -102,9 +97,8 @@ def drain(scene: Scene) -> Outcome:
     flow, began_ms = scene.flow, clock.now_ms()
     for _ in range(PASSES):
         copied, why = copy_all(scene)
-        facts = validate.see(FlowSnapshot(flow, scene.clusters))
-        seen = facts.seen
-        scene.topics = seen_topics(flow, scene.clusters, seen)
+        facts = observe(FlowSnapshot(flow, scene.clusters))
+        scene.topics = partitions_at_risk(facts)
         left = at_risk(scene.topics)
         if why:
             return failed(f"not everything could be copied: {why}")
@@ -206,36 +200,6 @@ def _failures(copied: CopyResult) -> Iterator[str]:
     yield from (f"{it.topic}-{it.partition}: {it.error}" for it in copied.partitions if it.error)
     if copied.error:
         yield copied.error
-
-
-def seen_topics(flow: FlowSettings, clusters: Clusters, seen: Survey) -> tuple[TopicAtRisk, ...]:
-    """Return every partition with what of it is not on the target; heartbeats, which go on for ever, are left out."""
-    topics = {it.topic: it for it in seen.discovery.topics}
-    beats = own_heartbeats(flow, clusters.source, topics)
-    rows = {row.topic_partition: row for row in seen.rows}
-    return tuple(
-        TopicAtRisk(
-            name,
-            remote_name(flow, name),
-            tuple(
-                _partition_at_risk(at.partition, rows.get(at))
-                for at in map(topics[name].at_source, range(topics[name].partition_count))
-            )
-            if name in topics
-            else (),
-        )
-        for name in sorted({*topics, *seen.undescribed})
-        if name not in beats
-    )
-
-
-def _partition_at_risk(number: int, row: PartitionRow | None) -> PartitionAtRisk:
-    if row is None:
-        return PartitionAtRisk(number, None, None, 0, unseen=True)
-    missing = row.missing_records
-    if row.copy_unseen:
-        return PartitionAtRisk(number, row.source_end, None, missing, unseen=True)
-    return PartitionAtRisk(number, row.source_end, row.target_stable_end, missing, at_risk_records=missing)
 
 
 def place_groups(scene: Scene) -> Outcome:
@@ -369,8 +333,7 @@ def _named(it: AuditedDifference) -> str:
 
 def moved_since(scene: Scene) -> str:
     """Say what has moved since it was proved, just before the promotion; "" if nothing has."""
-    seen = survey(FlowSnapshot(scene.flow, scene.clusters))
-    scene.topics = seen_topics(scene.flow, scene.clusters, seen)
+    scene.topics = partitions_at_risk(observe(FlowSnapshot(scene.flow, scene.clusters), configs=False))
     still = denied_to_everybody(scene.clusters.source, scene.shut)
     if open_again := [it for it in scene.shut if it not in still]:
         return f"{scene.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"

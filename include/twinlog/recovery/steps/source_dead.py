@@ -18,12 +18,13 @@ from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import read_packed, read_progress
+from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
 
 
 def count_loss(scene: Scene) -> Outcome:
     """Say what is lost: by partition in the report, in sum here."""
-    scene.loss = loss = read_loss(scene.flow, scene.clusters.target)
+    scene.loss = loss = read_loss(FlowSnapshot(scene.flow, scene.clusters))
     scene.topics = loss.topics
     return done(loss.told)
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from twinlog.errors import ClusterRefused
-from twinlog.formats.mm2.records import Heartbeat
-from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring import status
-from twinlog.monitoring.heartbeats import (
+from twinlog.facts.heartbeats import (
     UpstreamBeat,
     chain_of,
     copied_heartbeats,
     own_heartbeats,
     upstream_beats,
 )
+from twinlog.formats.mm2.records import Heartbeat
+from twinlog.kafka_types import TopicPartition
+from twinlog.monitoring import status
 from twinlog.policy.replication import DefaultReplicationPolicy
 
 

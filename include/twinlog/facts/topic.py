@@ -1,4 +1,4 @@
-"""One row per replicated topic: replicas, retention and what is at risk, on both sides.  Pure."""
+"""The facts of one replicated topic: replicas, retention and what is at risk, on both sides.  Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from twinlog.checks.check import Cell, Row
 from twinlog.cluster.values import ConfigValue, TopicDescription
-from twinlog.fact import Unknown, known
+from twinlog.fact import NOT_ASKED, Count, Total, Unknown, known, total
+from twinlog.facts.partition import PartitionFacts
 
 FOREVER = 2**53
 """The value of -1, "no limit", in retention.ms and retention.bytes; exact as a float."""
@@ -47,7 +48,51 @@ class TopicSide:
 Side = TopicSide | Unknown | None
 """A topic on one cluster, that it cannot be described, or None: it is not there."""
 
-Number = int | Unknown | None
+Number = Count | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic of the flow as both clusters show it, or as the last cycle saw it and the target shows its copy.
+
+    `partition_count` is what is known of the source.  `partitions` are those that could be looked at; `unseen` counts
+    the others, and 1 for a topic that could not even be described.  `blocked` says that a problem stops it, `left_out`
+    that the flow copies nothing of it any more.
+
+    `missing` records are not on the target.  The oldest of them has waited for `age_seconds`, the oldest transaction is
+    open for `undecided_seconds`; both are 0 if there is none.  `bytes` is an estimate.  `held_by` tells of the producer
+    that holds the oldest transaction open, `drift` of the config entries that differ.
+    """
+
+    topic: str
+    remote_topic: str
+    partition_count: int
+    missing: Total
+    age_seconds: float | Unknown
+    undecided_seconds: float | Unknown
+    partitions: tuple[PartitionFacts, ...] = ()
+    unseen: int = 0
+    topic_id: str = ""
+    copy_id: str = ""
+    copy_partitions: Count = 0
+    source: Side = NOT_ASKED
+    copy: Side = NOT_ASKED
+    drift: tuple[str, ...] | Unknown = NOT_ASKED
+    bytes: Count = NOT_ASKED
+    held_by: str = ""
+    heartbeats: bool = False
+    blocked: bool = False
+    left_out: bool = False
+
+    @property
+    def undecided(self) -> Total:
+        """Count the records behind open transactions."""
+        return total((it.undecided_records for it in self.partitions), self.missing.doubt)
+
+    @property
+    def lag(self) -> Total:
+        """Count the records that can be copied, and are not."""
+        return total((it.lag for it in self.partitions), self.missing.doubt)
 
 
 def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -> Row:

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.checks.partitions import MapSummary
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.config.flow.copying import CopySettings
 from twinlog.errors import ClusterRefused
+from twinlog.fact import Total
+from twinlog.facts.observe import observe, oldest_seconds, undecided_seconds
+from twinlog.facts.partition import MapSummary
 from twinlog.formats.ledger.records import CycleReport, Incarnation
 from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring.open_at_source import undecided_partitions
-from twinlog.monitoring.survey import oldest_seconds, survey, undecided_seconds
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
 
 def only_row(flow, clusters):
-    (row,) = survey(FlowSnapshot(flow, clusters)).rows
+    (row,) = observe(FlowSnapshot(flow, clusters)).partitions
     return row
 
 
@@ -44,11 +44,11 @@ def test_half_way_the_rest_lags(flow, clusters, orders, copied):
 def test_when_all_is_copied_nothing_lags(flow, clusters, orders, copied):
     """RPO is zero."""
     copied(orders, 0, 5)
-    seen = survey(FlowSnapshot(flow, clusters))
-    assert (0, None, 0.0) == (
-        seen.lag_records,
-        seen.rows[0].oldest_uncopied,
-        seen.rpo_seconds(flow),
+    seen = observe(FlowSnapshot(flow, clusters))
+    assert (Total(0), None, 0.0) == (
+        seen.lag,
+        seen.partitions[0].oldest_uncopied,
+        seen.rpo_seconds,
     )
 
 
@@ -63,16 +63,16 @@ def test_undecided_records_are_no_lag_and_not_nothing(flow, clusters, orders, co
     """A flow that reads committed records can only copy up to the stable end; what lies behind counts, and ages."""
     copied(orders, 0, 3)
     source.topics["orders"].logs[0].undecided = 2
-    seen = survey(FlowSnapshot(flow, clusters))
-    (row,) = seen.rows
+    seen = observe(FlowSnapshot(flow, clusters))
+    (row,) = seen.partitions
     assert (0, 2, 1_003, 2) == (
         row.lag_records,
         row.undecided_records,
         row.oldest_undecided,
         row.missing_records,
     )
-    assert (0, 2) == (seen.lag_records, seen.undecided_records)
-    assert (seen.at_ms - 1_003) / 1000 == pytest.approx(seen.rpo_seconds(flow))
+    assert (Total(0), Total(2)) == (seen.lag, seen.undecided_records)
+    assert (seen.at_ms - 1_003) / 1000 == pytest.approx(seen.rpo_seconds)
 
 
 def test_nothing_is_undecided_to_a_flow_that_reads_uncommitted(flow, clusters, orders, copied, source):
@@ -100,8 +100,8 @@ def held(orders, copied, source):
 
 
 def told(flow, clusters):
-    seen = survey(FlowSnapshot(flow, clusters))
-    (it,) = undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
+    seen = observe(FlowSnapshot(flow, clusters))
+    (it,) = seen.undecided
     return it
 
 
@@ -154,7 +154,7 @@ def test_only_transactions_that_last_are_asked_about(flow, clusters, held, sourc
     """Most end in milliseconds, and a cycle meets some of them."""
     monkeypatch.setattr("twinlog.clock.now_ms", lambda: 61_003)
     monkeypatch.setattr(source, "open_transactions", None)
-    assert 2 == survey(FlowSnapshot(flow, clusters)).undecided_records
+    assert Total(2) == observe(FlowSnapshot(flow, clusters)).undecided_records
 
 
 def test_a_flow_from_the_latest_owes_nothing_of_before(flow, clusters, orders):
@@ -173,7 +173,7 @@ def test_pieces_of_an_earlier_life_do_not_count(flow, clusters, orders, copied, 
 def test_a_blocked_topic_has_no_rows(flow, clusters, orders, target):
     """Its offsets would be compared with another life's."""
     write_ledger(flow, target, [Incarnation("orders", "an-earlier-id", 1, "A.orders")])
-    assert () == survey(FlowSnapshot(flow, clusters)).rows
+    assert () == observe(FlowSnapshot(flow, clusters)).partitions
 
 
 def test_the_last_report_is_remembered(flow, clusters, orders, target):
@@ -184,7 +184,7 @@ def test_the_last_report_is_remembered(flow, clusters, orders, target):
 
 def test_surveying_changes_nothing(flow, clusters, orders, target):
     """It only reads."""
-    survey(FlowSnapshot(flow, clusters))
+    observe(FlowSnapshot(flow, clusters))
     assert [] == target.calls
 
 
@@ -218,12 +218,10 @@ def test_nothing_is_said_of_what_could_not_be_looked_at(flow, clusters, orders, 
     source.add_topic("users", partitions=2)
     source.append(TopicPartition("users", 0), key=b"k", value=b"v", timestamp=1)
     source.refuse(broken, "users", ClusterRefused("no"))
-    seen = survey(FlowSnapshot(flow, clusters))
-    assert (None, {"offsets": 2, "describe_topics": 1}[broken], None) == (
-        seen.lag_records,
-        seen.unseen,
-        seen.rpo_seconds(flow),
-    )
+    seen = observe(FlowSnapshot(flow, clusters))
+    unseen = {"offsets": 2, "describe_topics": 1}[broken]
+    doubted = Total(0, f"{unseen} partition(s) could not be looked at")
+    assert (unseen, None, doubted, None) == (seen.unseen, seen.rpo_seconds, seen.lag, seen.lag.shown)
 
 
 def test_a_topic_whose_records_may_not_be_read_costs_no_other_one(flow, clusters, orders, source):
@@ -231,8 +229,8 @@ def test_a_topic_whose_records_may_not_be_read_costs_no_other_one(flow, clusters
     source.add_topic("idle")
     source.append(TopicPartition("idle", 0), key=b"k", value=b"v", timestamp=1)
     source.refuse("read_records", "orders", ClusterRefused("A does not allow it", hint="grant READ"))
-    seen = survey(FlowSnapshot(replace(flow, topics=NameFilter(("orders", "idle"))), clusters))
-    assert (["idle"], 1) == ([it.topic for it in seen.rows], seen.unseen)
+    seen = observe(FlowSnapshot(replace(flow, topics=NameFilter(("orders", "idle"))), clusters))
+    assert (["idle"], 1) == ([it.topic for it in seen.partitions], seen.unseen)
     assert [("orders", "A does not allow it", "grant READ")] == [
-        (it.topic, it.message, it.hint) for it in seen.discovery.problems
+        (it.topic, it.message, it.hint) for it in seen.problems
     ]

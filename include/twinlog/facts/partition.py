@@ -1,4 +1,4 @@
-"""One row per replicated partition: the facts that validation, the cycle report and `status` use.  Pure.
+"""The facts of one replicated partition.  Pure.
 
 Offsets called upstream are on the source, downstream on the target; ends are exclusive.  None means that there is no
 fact yet: no progress, no copy, an empty map.
@@ -6,16 +6,14 @@ fact yet: no progress, no copy, an empty map.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twinlog.checks.check import Cell, Row
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.fact import Unknown
+from twinlog.fact import Count, Unknown, total
 from twinlog.grouped import grouped
-from twinlog.kafka_types import OfPartition, ReadRecord
+from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 
 if TYPE_CHECKING:
     from twinlog.offsets.segments import Extent, SegmentTable
@@ -38,7 +36,7 @@ class MapSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRow(OfPartition):
+class PartitionFacts(OfPartition):
     """The state of one partition of one flow.
 
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there to
@@ -52,26 +50,28 @@ class PartitionRow(OfPartition):
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
     timestamp (ms) of the first of them; `undecided_since` is the earlier of that and the start of its transaction, as
     far as either is known.
+
+    Without the source, its numbers are those of the last cycle, less what was copied since.
     """
 
     topic: str
     remote_topic: str
     partition: int
-    source_log_start: int
-    source_end: int
+    source_log_start: Count
+    source_end: Count
     next_upstream: int | None
-    lag_records: int
+    lag_records: Count
     oldest_uncopied: int | None
     target_log_start: int | None
     target_stable_end: int | None
-    source_partitions: int
-    target_partitions: int | None
+    source_partitions: Count
+    target_partitions: Count | None
     mapped: MapSummary = MapSummary()
     reported_next_upstream: int | None = None
-    undecided_records: int = 0
+    undecided_records: Count = 0
     oldest_undecided: int | None = None
     undecided_since: int | None = None
-    unmapped_offsets: int | Unknown | None = None
+    unmapped_offsets: Count | None = None
     deleted_early: int = 0
 
     @property
@@ -80,9 +80,14 @@ class PartitionRow(OfPartition):
         return None if self.next_upstream is None else self.next_upstream - 1
 
     @property
-    def missing_records(self) -> int:
+    def lag(self) -> Count:
+        """Count the upstream offsets that can be copied and are not."""
+        return self.lag_records if isinstance(self.lag_records, Unknown) else max(0, self.lag_records)
+
+    @property
+    def missing_records(self) -> Count:
         """Count upstream offsets that are not on the target: those that lag, and those behind open transactions."""
-        return max(0, self.lag_records) + self.undecided_records
+        return total((self.lag, self.undecided_records)).fact
 
     @property
     def copy_unseen(self) -> bool:
@@ -90,36 +95,34 @@ class PartitionRow(OfPartition):
         return self.target_stable_end is None and self.target_partitions is not None
 
 
-PLAIN_COLUMNS = (
-    "topic",
-    "partition",
-    "source_log_start",
-    "source_end",
-    "next_upstream",
-    "lag_records",
-    "target_log_start",
-    "target_stable_end",
-    "source_partitions",
-    "target_partitions",
-    "reported_next_upstream",
-    "missing_records",
-    "unmapped_offsets",
-    "deleted_early",
-)
+def bytes_at_risk(rows: Iterable[PartitionFacts], sizes: Mapping[TopicPartition, int]) -> Count:
+    """Estimate the bytes of records not copied yet: their number times the bytes per offset of that log on disk.
+
+    Unknown if a partition with missing records has an unknown size.
+    """
+    return total(_bytes(row, sizes.get(row.topic_partition)) for row in rows if row.missing_records != 0).fact
 
 
-UNREAD_COPY = Unknown("the copy's end cannot be read")
+def _bytes(row: PartitionFacts, size: int | None) -> Count:
+    missing, end, start = row.missing_records, row.source_end, row.source_log_start
+    if size is None or isinstance(missing, Unknown) or isinstance(end, Unknown) or isinstance(start, Unknown):
+        return Unknown("the source does not tell the size of its log")
+    held = max(1, end - start)
+    return round(min(missing, held) * size / held)
 
 
-def columns_of(row: PartitionRow) -> Row:
-    """Turn a row into the columns that checks look at."""
-    mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
-    columns: dict[str, Cell] = {name: getattr(row, name) for name in PLAIN_COLUMNS}
-    if row.next_upstream is None and row.reported_next_upstream is not None:
-        columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
-    if row.copy_unseen:
-        columns["target_stable_end"] = UNREAD_COPY
-    return columns | mapped
+def newly_copied(rows: Iterable[PartitionFacts]) -> int:
+    """Count the upstream offsets that were copied since the last report.
+
+    Of a partition without one, it counts what the map knows: where its copy began is not where its log does.
+    """
+    return sum(
+        row.mapped.upstream_offsets
+        if row.reported_next_upstream is None
+        else max(0, row.next_upstream - row.reported_next_upstream)
+        for row in rows
+        if row.next_upstream is not None
+    )
 
 
 def summarize(runs: Sequence[Extent]) -> MapSummary:

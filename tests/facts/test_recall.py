@@ -1,19 +1,21 @@
-"""What the gate asks of a large flow is as much as there is of it: each partition is looked at a few times, no more."""
+"""Recall a flow from its target alone: what the last cycle saw, and a few looks at each partition, no more."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from twinlog.checks.coverage import PartitionCoverage
-from twinlog.cluster.admin.topics import LogDirs
+import pytest
+
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.fact import Total, Unknown, total
+from twinlog.facts.recall import Recalled, known_topics, recalled_topics, waiting_then
 from twinlog.formats.ledger.gate import KnownSource
 from twinlog.formats.ledger.records import Gap, GapCause, Incarnation
-from twinlog.gate import facts
-from twinlog.gate.facts import StandbyState
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger, ledger_from, of_partition
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import sources_of_copies
 
+AT = TopicPartition("orders", 0)
 TOPICS, PARTITIONS = 2_000, 10
 EVERY = TOPICS * PARTITIONS
 
@@ -50,40 +52,34 @@ class CountingTuple(tuple):
         return self.counted.over(super().__iter__())
 
 
-def state_of(counted: Counted) -> StandbyState:
-    """Make a flow of twenty thousand partitions, all copied and audited."""
+def recalled_of(counted: Counted) -> Recalled:
+    """Make a flow of twenty thousand partitions, all copied."""
     names = [f"t{number:04}" for number in range(TOPICS)]
     places = [TopicPartition(name, number) for name in names for number in range(PARTITIONS)]
-    coverage = CountingTuple(PartitionCoverage(it.topic, it.partition, 5, 5, 0, 9) for it in places)
-    coverage.counted = counted
     ledger = Ledger(
         incarnations={name: Incarnation(name, "id", 1, f"A.{name}") for name in names},
         known_source=KnownSource(9, TOPICS, ()),
     )
-    return StandbyState(
+    return Recalled(
         ledger=ledger,
         progress=CountingDict(dict.fromkeys(places, 4), counted),
         maps=Maps({}, {}),
-        coverage=coverage,
         sides={},
         offsets={TopicPartition(f"A.{it.topic}", it.partition): PartitionOffsets(0, 5, 5) for it in places},
-        disks=LogDirs(),
-        at_ms=10,
-        gaps=(),
     )
 
 
 def test_facts_of_twenty_thousand_partitions_take_a_few_looks_at_each(flow):
-    """Rows, and what is said of coverage: by counting, not by the clock."""
+    """By counting, not by the clock."""
     counted = Counted()
-    state = state_of(counted)
-    topics = sorted(state.ledger.incarnations)
-    rows = facts.known_partition_rows(flow, topics, state)
-    by_topic = facts.known_topic_rows(flow, topics, state, 1, frozenset())
-    covered = facts.coverage_by_topic(state)
-    assert (EVERY, TOPICS, TOPICS) == (len(rows), len(by_topic), len(covered))
-    assert {(PARTITIONS, 100)} == {(it["known_partitions"], it["audited_percent"]) for it in by_topic}
-    assert counted.taken <= 6 * EVERY
+    recalled = recalled_of(counted)
+    topics = tuple(recalled_topics(flow, known_topics(recalled.ledger, recalled.progress), recalled))
+    assert (
+        [PARTITIONS] * TOPICS
+        == [it.partition_count for it in topics]
+        == [len(it.partitions) for it in topics]
+    )
+    assert counted.taken <= 3 * EVERY
 
 
 def test_the_sources_of_many_copies_are_found_in_one_look_at_the_lives(flow):
@@ -105,3 +101,44 @@ def test_what_the_ledger_has_of_a_partition_is_all_of_it():
     for topic, partition in {(it.topic, it.partition) for it in gaps} | {("t", 0), ("t9", 0), ("t1", 9)}:
         expected = [it for it in gaps if (it.topic, it.partition) == (topic, partition)]
         assert expected == list(of_partition(ledger.gaps, topic, partition))
+
+
+def report(**numbers: int) -> dict[str, Any]:
+    """A report's summary about one partition."""
+    return {key: {"orders": {"0": value}} for key, value in numbers.items()}
+
+
+class TestWaitingThen:
+    @pytest.mark.parametrize(
+        ("summary", "last", "end", "known"),
+        [
+            (report(next_upstream=90), 89, 90, 0),
+            (report(next_upstream=90, lag=10, ends=100), 89, 100, 10),
+            (report(next_upstream=90, lag=10, ends=100), 95, 100, 4),
+            (report(next_upstream=90, lag=10, ends=100), 120, 121, 0),
+            (report(next_upstream=90, lag=6, undecided=4, ends=100), 89, 100, 10),
+            (report(next_upstream=90, lag=3, ends=100), 89, 100, 3),
+            (report(lag=7, ends=7), None, 7, 7),
+            ({"next_upstream": {"orders": {}}}, 89, 90, 0),
+        ],
+        ids=[
+            "all-copied",
+            "lag",
+            "copied-since",
+            "copied-beyond",
+            "undecided",
+            "markers",
+            "never-copied",
+            "empty",
+        ],
+    )
+    def test_known(self, summary: dict[str, Any], last: int | None, end: int, known: int):
+        """By what the report saw, less what was copied since; the source's end is never before the copy's."""
+        waits = waiting_then(AT, summary, last)
+        assert (end, Total(known)) == (waits.end, total((waits.lag, waits.undecided)))
+
+    @pytest.mark.parametrize("summary", [None, {}, {"next_upstream": {"pay": {}}}], ids=str)
+    def test_what_nobody_reported_is_not_known(self, summary: dict[str, Any] | None):
+        """It is no 0, whatever was copied."""
+        waits = waiting_then(AT, summary, 89)
+        assert [Unknown, Unknown] == [type(it) for it in (waits.lag, waits.undecided)]

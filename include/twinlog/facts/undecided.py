@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from twinlog.checks.check import CheckResult
-from twinlog.checks.evaluate import with_lines
-from twinlog.checks.partitions import PartitionRow
 from twinlog.clock import iso, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.gate import KnownSource
+from twinlog.facts.partition import PartitionFacts
 from twinlog.kafka_types import ReadRecord, TopicPartition
 
 ASKED_AFTER_SECONDS = 60
 """The default transaction timeout of producers (transaction.timeout.ms)."""
-
-TRANSACTIONS_END = frozenset({"transactions-end", "known-transactions-end"})
-"""The checks of open transactions."""
 
 Holders = Answers[TopicPartition, OpenTransaction]
 
@@ -69,13 +63,15 @@ def who_holds(source: ClusterReader, first: Mapping[TopicPartition, ReadRecord],
 
 
 def undecided_partitions(
-    flow: FlowSettings, rows: Iterable[PartitionRow], holders: Holders, now_ms: int
+    flow: FlowSettings, rows: Iterable[PartitionFacts], holders: Holders, now_ms: int
 ) -> tuple[UndecidedPartition, ...]:
     """List partitions that have been undecided for a while, the oldest first.  Pure."""
     found = [
-        _undecided(flow, row, holders, seconds)
+        _undecided(flow, row, row.source_end - row.undecided_records, row.undecided_records, holders, seconds)
         for row in rows
-        if row.undecided_records
+        if isinstance(row.undecided_records, int)
+        and isinstance(row.source_end, int)
+        and row.undecided_records
         and ((seconds := seconds_since(row.undecided_since, now_ms)) is None or seconds > ASKED_AFTER_SECONDS)
     ]
     return tuple(
@@ -83,40 +79,26 @@ def undecided_partitions(
     )
 
 
-def named(results: Iterable[CheckResult], undecided: Iterable[UndecidedPartition]) -> tuple[CheckResult, ...]:
-    """Add the producers that hold open transactions to the failed checks of transactions.  Pure."""
-    return with_lines(
-        results, TRANSACTIONS_END, [f"{it.message}; {it.hint}" for it in undecided], "partitions"
-    )
-
-
-def named_then(results: Iterable[CheckResult], known: KnownSource | None) -> tuple[CheckResult, ...]:
-    """Add the producers that held open transactions at the last cycle to the failed checks of transactions.  Pure."""
-    lines = {it.topic: it.held_by for it in known.topics if it.held_by} if known is not None else {}
-    return tuple(
-        replace(it, message="; ".join([it.message, *(lines[name] for name in it.subjects if name in lines)]))
-        if it.name in TRANSACTIONS_END and not it.passed
-        else it
-        for it in results
-    )
-
-
 def _undecided(
-    flow: FlowSettings, row: PartitionRow, holders: Holders, seconds: float | None
+    flow: FlowSettings,
+    row: PartitionFacts,
+    first_offset: int,
+    records: int,
+    holders: Holders,
+    seconds: float | None,
 ) -> UndecidedPartition:
     at = row.topic_partition
     holder = holders.found.get(at)
-    first_offset = row.source_end - row.undecided_records
     since = iso(row.undecided_since) if row.undecided_since is not None else ""
     message = (
-        f"{row.topic}-{row.partition}: {row.undecided_records:,} records from upstream offset {first_offset} on are"
+        f"{row.topic}-{row.partition}: {records:,} records from upstream offset {first_offset} on are"
         f" undecided, and not copied, since {since or 'an unknown time'}: a transaction is open"
         f" ({_holder(holder, holders.refused.get(at), flow.source.alias)})"
     )
     return UndecidedPartition(
         row.topic,
         row.partition,
-        row.undecided_records,
+        records,
         first_offset,
         None if seconds is None else round(seconds, 3),
         since,

@@ -1,0 +1,143 @@
+"""What observing and recalling a flow have in common: the copies on the target, by map, ledger and cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.checks.coverage import PartitionCoverage, coverage
+from twinlog.checks.gaps import GapReport, gap_reports, keeps_ms
+from twinlog.checks.map_holes import bounds_of, lost_in
+from twinlog.cluster.admin.topics import LogDirs
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import PartitionOffsets, TopicDescription
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.fact import Count, Unknown
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.partition import MapSummary, summarize_segments
+from twinlog.facts.topic import TopicSide
+from twinlog.formats.ledger.records import GapCause
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
+from twinlog.topics.discovery import remote_name
+
+
+def with_configs(
+    cluster: ClusterReader, described: Mapping[str, TopicDescription]
+) -> Mapping[str, TopicSide]:
+    """Add the configuration to topics that one cluster described, as far as it tells it."""
+    configs = cluster.topic_configs(described).found
+    return {name: TopicSide(it, configs.get(name, {})) for name, it in described.items()}
+
+
+def read_disks(cluster: ClusterReader) -> LogDirs:
+    """Read the sizes of logs and disks; if a cluster refuses, they are unknown.
+
+    Raises ClusterUnreachable.
+    """
+    try:
+        return cluster.log_dirs()
+    except ClusterUnreachable:
+        raise
+    except TwinlogError:
+        return LogDirs()
+
+
+def coverage_of(facts: FlowFacts) -> tuple[PartitionCoverage, ...]:
+    """Compute how much of each copy is proved equal; opens every map.
+
+    If the map of a partition cannot be read, nothing of that partition counts as proved.  Pure.
+    """
+    topics = {it.remote_topic: it.topic for it in facts.topics}
+    topics |= {it.remote_topic: it.topic for it in facts.ledger.incarnations.values()}
+    starts = {
+        TopicPartition(topics[at.topic], at.partition): it.log_start
+        for at, it in facts.copies.items()
+        if at.topic in topics
+    }
+    return coverage(facts.ledger, facts.maps, facts.copy_ids, starts)
+
+
+def read_gaps(
+    flow: FlowSettings,
+    target: ClusterReader,
+    ledger: Ledger,
+    now_ms: int,
+    source: ClusterReader | None = None,
+) -> tuple[GapReport, ...]:
+    """List the gaps of a flow as of `now_ms`.
+
+    If `source` is None or does not answer, nothing is left of the records there, so the copy's retention counts.
+    Without gaps no cluster is asked.  Raises ClusterUnreachable for the target.
+    """
+    names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
+    if not names:
+        return ()
+    remote = {name: _remote(flow, ledger, name) for name in names}
+    copies = target.topic_configs(sorted(set(remote.values()))).found
+    try:
+        origins = source.topic_configs(names) if source is not None else None
+    except TransientError:
+        origins = None
+    keeps = {}
+    for name in names:
+        sides = [copies.get(remote[name], {})]
+        if origins is not None:
+            sides.append(origins.found.get(name, {}))
+        keeps[name] = keeps_ms(sides)
+    return gap_reports(ledger, keeps, now_ms)
+
+
+def _remote(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
+    life = ledger.incarnations.get(topic)
+    return life.remote_topic if life is not None else remote_name(flow, topic)
+
+
+def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
+    """Read the next upstream offsets in the last cycle report, if they belong to the incarnations copied now."""
+    report = ledger.last_report
+    if report is None:
+        return {}
+    rewound = {it.topic_partition for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
+    return {
+        it: offset
+        for topic, offsets in report.summary.get("next_upstream", {}).items()
+        if (life := ledger.incarnations.get(topic)) is None or life.since_ms <= report.at_ms
+        for partition, offset in offsets.items()
+        if (it := TopicPartition(topic, int(partition))) not in rewound
+    }
+
+
+def summarized(maps: Maps[PackedMap], life: SourceIncarnation) -> MapSummary:
+    """Add up the map of one partition; a map that cannot be read counts as empty.  Pure."""
+    try:
+        packed = maps.get(life)
+        return summarize_segments(packed.pieces()) if packed is not None else MapSummary()
+    except UnreadableMap:
+        return MapSummary()
+
+
+def unmapped(
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    life: SourceIncarnation,
+    reported: int | None,
+    last: int | None,
+    copy: PartitionOffsets | None,
+) -> Count | None:
+    """Count the copied offsets whose part of the map was lost; None if there is no map.  Pure.
+
+    Copied offsets are those that the last cycle `reported`, which was read before the map: progress may be ahead of
+    the map that was read.
+    """
+    copied_to = None if reported is None or last is None else min(reported, last + 1)
+    try:
+        packed = maps.get(life)
+        if packed is None or copy is None:
+            return None
+        bounds = bounds_of(ledger, life, copied_to, copy.log_start, copy.stable_end)
+        return sum(it.end - it.start for it in lost_in(packed, bounds))
+    except UnreadableMap:
+        return Unknown("the map cannot be read")

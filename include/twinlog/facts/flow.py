@@ -1,0 +1,62 @@
+"""What is known of a flow, as one frozen value: every verdict, number and sentence about it is made of this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.checks.gaps import GapReport
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.fact import Total
+from twinlog.facts.partition import PartitionFacts
+from twinlog.facts.topic import TopicFacts
+from twinlog.facts.undecided import UndecidedPartition
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import TopicPartition
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
+from twinlog.topics.discovery import Orphan, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """A flow as of `at_ms`: `facts.observe` asks both clusters, `facts.recall` the target alone.
+
+    If they are not `live`, the source's facts are those of the last cycle, and what was written since nobody knows.
+    `rpo_seconds` is the age of the oldest record that is not on the target, None if unknown; without the source it is
+    the most that can be missing.  `unseen` counts partitions that could not be looked at.
+
+    `copies` are the offsets of the copies, `copy_ids` their topic ids by source topic.  `heartbeat_ms` is the time of
+    the newest heartbeat that was copied, None if there is none.
+    """
+
+    at_ms: int
+    live: bool
+    ledger: Ledger
+    progress: Mapping[TopicPartition, int]
+    maps: Maps[PackedMap]
+    topics: tuple[TopicFacts, ...]
+    problems: tuple[Problem, ...]
+    gaps: tuple[GapReport, ...]
+    rpo_seconds: float | None
+    lag: Total
+    undecided_records: Total
+    unseen: int
+    copies: Mapping[TopicPartition, PartitionOffsets]
+    copy_ids: Mapping[str, str]
+    target_brokers: int
+    heartbeat_ms: int | None
+    undecided: tuple[UndecidedPartition, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    paused_topics: int = 0
+    source_cluster_id: str = ""
+
+    @property
+    def partitions(self) -> tuple[PartitionFacts, ...]:
+        """Return every partition that could be looked at."""
+        return tuple(it for topic in self.topics for it in topic.partitions)
+
+    @property
+    def judged(self) -> tuple[TopicFacts, ...]:
+        """Return the topics of which more can be said than why they are not copied."""
+        return tuple(it for it in self.topics if not it.blocked and not it.left_out)

@@ -1,0 +1,365 @@
+"""Observe a flow: ask both clusters for its facts.  Only reads.
+
+Topics with a blocking problem have no partitions: their offsets would be compared with those of another incarnation, or
+with nothing.  They are counted as `unseen`: their lag must not be reported as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog import clock
+from twinlog.audit.deleted_early import DeletedEarly, deleted_early
+from twinlog.checks.risk import greatest
+from twinlog.clock import seconds_since
+from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.api import Clusters
+from twinlog.cluster.values import Answers, PartitionOffsets
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.fact import NOT_ASKED, Total, Unknown, known, total
+from twinlog.facts.copies import read_disks, read_gaps, reported_progress, summarized, unmapped, with_configs
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.heartbeats import newest_copied, own_heartbeats
+from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_from
+from twinlog.facts.topic import Side, TopicFacts, TopicSide, drift_of, topic_columns
+from twinlog.facts.undecided import undecided_partitions, who_holds
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.grouped import grouped
+from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name, without
+from twinlog.topics.snapshot import FlowSnapshot, all_partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Tell how far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
+
+    progress: Mapping[TopicPartition, int]
+    maps: Maps[PackedMap]
+    reported: Mapping[TopicPartition, int]
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Tell what was read on the source about its partitions.
+
+    `waiting` is the first record that can be copied and is not.  `undecided` is the first after the last stable
+    offset.  `holders` are the transactions that have kept the latter there for a while.  `early` is what the copies
+    have lost though the source holds it and their retention does not explain it.
+    """
+
+    waiting: Mapping[TopicPartition, ReadRecord]
+    undecided: Mapping[TopicPartition, ReadRecord]
+    holders: Mapping[TopicPartition, OpenTransaction]
+    early: Mapping[TopicPartition, DeletedEarly] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """Tell what was read about topics beside their partitions; no `sides` if no configuration was asked for."""
+
+    sides: Mapping[str, tuple[Side, Side]]
+    brokers: int
+    sizes: Mapping[TopicPartition, int]
+    held_by: Mapping[str, str]
+    heartbeats: frozenset[str]
+
+
+def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
+    """Return the facts of a flow from a snapshot taken just now, and from the first records it does not have.
+
+    The state is read before the ends of the logs, so that no check fails because of a running copy.  Without `configs`
+    those of topics are not asked for.  Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be
+    read.
+    """
+    flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.read_state().ledger
+    progress, discovery, now_ms = snapshot.progress, snapshot.discovery, snapshot.at_ms
+    copied = Copied(progress, snapshot.maps, reported_progress(ledger), ledger)
+    first = _first_of(clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed)
+    undecided_first = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
+    discovery = without(discovery, {**first.refused, **undecided_first.refused})
+    holders = who_holds(clusters.source, undecided_first.found, clock.now_ms())
+    early = deleted_early(flow, clusters, discovery, ledger, snapshot.maps, now_ms)
+    rows = partition_facts(
+        flow, discovery, copied, Seen(first.found, undecided_first.found, holders.found, early)
+    )
+    undecided = undecided_partitions(flow, rows, holders, now_ms)
+    beside = _Beside(
+        sides=_sides(snapshot, discovery) if configs else {},
+        brokers=snapshot.target.brokers,
+        sizes=read_disks(clusters.source).sizes,
+        held_by={it.topic: it.message for it in reversed(undecided)},
+        heartbeats=own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics]),
+    )
+    topics = tuple(topic_facts(flow, discovery, rows, beside, now_ms))
+    unseen = sum(it.unseen for it in topics)
+    doubt = not_looked_at(unseen)
+    strictest = min(tier.rpo_seconds for tier in flow.tiers)
+    ids, offsets = _copies(snapshot)
+    return FlowFacts(
+        at_ms=now_ms,
+        live=True,
+        ledger=ledger,
+        progress=progress,
+        maps=snapshot.maps,
+        topics=topics,
+        problems=discovery.problems,
+        gaps=read_gaps(flow, clusters.target, ledger, now_ms, clusters.source),
+        rpo_seconds=oldest_seconds(rows, now_ms, within=strictest, unseen=unseen),
+        lag=total((row.lag for row in rows), doubt),
+        undecided_records=total((row.undecided_records for row in rows), doubt),
+        unseen=unseen,
+        copies=offsets,
+        copy_ids=ids,
+        target_brokers=snapshot.target.brokers,
+        heartbeat_ms=newest_copied(flow, clusters.target, now_ms),
+        undecided=undecided,
+        orphans=discovery.orphans,
+        paused_topics=len(discovery.paused_topics),
+        source_cluster_id=discovery.source_cluster_id,
+    )
+
+
+def _sides(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[str, tuple[Side, Side]]:
+    """Read the configuration of topics and of their copies, whose layout the snapshot has.
+
+    Of a topic whose configuration a cluster refuses to tell, it is unknown.  A copy that was not made yet is None.
+    """
+    clusters, topics = snapshot.clusters, [it for it in discovery.topics if not it.blocked]
+    here, there = snapshot.source.topics.found, snapshot.target.topics.found
+    ours: Mapping[str, TopicSide] = with_configs(clusters.source, {it.topic: here[it.topic] for it in topics})
+    copies = {it.remote_topic: there[it.remote_topic] for it in topics if it.remote_topic in there}
+    theirs: Mapping[str, Side] = with_configs(clusters.target, copies)
+    hidden = Unknown("the copy cannot be described")
+    return {
+        it.topic: (ours[it.topic], theirs.get(it.remote_topic, None if it.remote is None else hidden))
+        for it in topics
+    }
+
+
+def _copies(
+    snapshot: FlowSnapshot,
+) -> tuple[Mapping[str, str], Mapping[TopicPartition, PartitionOffsets]]:
+    """Return topic ids (by source topic) and offsets of all copies that the ledger knows, of topics left out too."""
+    target, answers = snapshot.clusters.target, snapshot.target
+    lives = snapshot.ledger.incarnations.values()
+    others = sorted(
+        {it.remote_topic for it in lives} - answers.topics.found.keys() - answers.topics.refused.keys()
+    )
+    more = target.describe_topics(others).found if others else {}
+    described = {**answers.topics.found, **more}
+    offsets = target.offsets(all_partitions(more.values())).found if more else {}
+    copies = {it.topic: it.remote_topic for it in snapshot.discovery.topics}
+    copies |= {it.topic: it.remote_topic for it in lives}
+    ids = {topic: described[copy].topic_id for topic, copy in copies.items() if copy in described}
+    return ids, {**answers.offsets.found, **offsets}
+
+
+def topic_facts(
+    flow: FlowSettings,
+    discovery: Discovery,
+    rows: Iterable[PartitionFacts],
+    beside: _Beside,
+    now_ms: int,
+) -> Iterator[TopicFacts]:
+    """Make the facts of each topic, also of those that could not even be described.  Pure."""
+    by_topic = grouped((row.topic, row) for row in sorted(rows, key=lambda row: row.topic_partition))
+    for it in discovery.topics:
+        yield _topic(flow, it, by_topic.get(it.topic, ()), beside, now_ms)
+    described = {it.topic for it in discovery.topics}
+    for name in sorted({it.topic for it in discovery.problems if it.blocking} - described):
+        hidden = Unknown("it cannot be described")
+        yield TopicFacts(
+            name, remote_name(flow, name), 0, Total(0, hidden.why), hidden, hidden, unseen=1, blocked=True
+        )
+
+
+def _topic(
+    flow: FlowSettings,
+    it: DiscoveredTopic,
+    rows: Sequence[PartitionFacts],
+    beside: _Beside,
+    now_ms: int,
+) -> TopicFacts:
+    unseen = max(1, it.partition_count) if it.blocked else len(it.unread)
+    doubt, budget = not_looked_at(unseen), flow.tier_of(it.topic).rpo_seconds
+    source, copy = beside.sides.get(it.topic, (NOT_ASKED, NOT_ASKED))
+    oldest = oldest_seconds(rows, now_ms, within=budget, unseen=unseen)
+    undecided = undecided_seconds(rows, now_ms, within=flow.gate.undecided_seconds)
+    return TopicFacts(
+        topic=it.topic,
+        remote_topic=it.remote_topic,
+        partition_count=it.partition_count,
+        missing=total((row.missing_records for row in rows), doubt),
+        age_seconds=known(oldest, "a partition could not be looked at, or a record has no time"),
+        undecided_seconds=known(undecided, "nothing tells when a transaction began"),
+        partitions=tuple(rows),
+        unseen=unseen,
+        topic_id=it.topic_id,
+        copy_partitions=it.remote.partitions if it.remote is not None else 0,
+        source=source,
+        copy=copy,
+        drift=drift_of(topic_columns(it.topic, source, copy, beside.brokers))
+        if it.topic in beside.sides
+        else NOT_ASKED,
+        bytes=Unknown(doubt) if unseen else bytes_at_risk(rows, beside.sizes),
+        held_by=beside.held_by.get(it.topic, ""),
+        heartbeats=it.topic in beside.heartbeats,
+        blocked=it.blocked,
+    )
+
+
+def not_looked_at(unseen: int) -> str:
+    """Say how many partitions are in no number; "" if there are none."""
+    return f"{unseen:,} partition(s) could not be looked at" if unseen else ""
+
+
+def _first_of(
+    clusters: Clusters, starts: Mapping[TopicPartition, int], *, read_committed: bool
+) -> Answers[TopicPartition, ReadRecord]:
+    """Read the first record from each start; if a topic is refused, those of the others are read all the same."""
+
+    def read(some: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ReadRecord]:
+        found = clusters.source.read_records(some, limit=1, read_committed=read_committed)
+        return {at: records[0] for at, records in found.items() if records}
+
+    try:
+        return Answers(read(starts))
+    except ClusterRefused:
+        found: dict[TopicPartition, ReadRecord] = {}
+        refused: dict[TopicPartition, TwinlogError] = {}
+    for some in grouped((at.topic, (at, start)) for at, start in starts.items()).values():
+        try:
+            found |= read(dict(some))
+        except ClusterRefused as error:
+            refused |= dict.fromkeys(dict(some), error)
+    return Answers(found, refused)
+
+
+def partition_facts(
+    flow: FlowSettings,
+    discovery: Discovery,
+    copied: Copied,
+    seen: Seen,
+) -> tuple[PartitionFacts, ...]:
+    """Make the facts of each partition that can be judged.  Pure."""
+    return tuple(_row(flow, topic, partition, copied, seen) for topic, partition in _partitions(discovery))
+
+
+def positions(
+    flow: FlowSettings, discovery: Discovery, progress: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the upstream offset at which each lagging partition's copy would continue.  Pure."""
+    found: dict[TopicPartition, int] = {}
+    for topic, partition in _partitions(discovery):
+        it = topic.at_source(partition.partition)
+        position = _position(flow, partition, progress.get(it))
+        if position < source_end(flow, partition):
+            found[it] = position
+    return found
+
+
+def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartition, int]:
+    """Return the upstream offset where undecided records begin, for partitions that have any.  Pure.
+
+    A flow that reads uncommitted records copies them as they come, so it has none.
+    """
+    return {
+        topic.at_source(it.partition): source_end(flow, it)
+        for topic, it in _partitions(discovery)
+        if source_end(flow, it) < it.source.end
+    }
+
+
+def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
+    """Return up to where the flow copies: the stable end, or the end if it also reads uncommitted records."""
+    return partition.source.readable_end(read_committed=flow.copy.read_committed)
+
+
+def oldest_seconds(
+    rows: Iterable[PartitionFacts], now_ms: int, *, within: float, unseen: int = 0
+) -> float | None:
+    """Return the age of the oldest record not on the target, undecided ones included; 0 if none is missing.
+
+    None if unknown: a waiting record may have no timestamp, or one in the future, and `unseen` partitions could not be
+    looked at.  If an age is over `within`, it is returned even if others are unknown.
+    """
+    ages: list[float | None] = [None] * unseen
+    for row in rows:
+        if row.lag != 0:
+            ages.append(seconds_since(row.oldest_uncopied, now_ms))
+        if row.undecided_records:
+            told = seconds_since(row.oldest_undecided, now_ms)
+            ages.append(seconds_since(row.undecided_since, now_ms) if told is None else told)
+    oldest = greatest(ages, within)
+    return None if oldest is None else round(oldest, 3)
+
+
+def undecided_seconds(rows: Iterable[PartitionFacts], now_ms: int, *, within: float) -> float | None:
+    """Return how long the oldest open transaction has held records back; 0 if none does, None if unknown."""
+    ages = [seconds_since(row.undecided_since, now_ms) for row in rows if row.undecided_records]
+    oldest = greatest(ages, within)
+    return None if oldest is None else round(oldest, 3)
+
+
+def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
+    return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
+
+
+def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    if last is None and partition.begins is not None:
+        return waiting_from(partition.source, partition.begins)
+    if last is None and flow.copy.start_from_latest:
+        return partition.source.stable_end
+    return waiting_from(partition.source, None if last is None else last + 1)
+
+
+def _row(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    partition: DiscoveredPartition,
+    copied: Copied,
+    seen: Seen,
+) -> PartitionFacts:
+    it, life = topic.at_source(partition.partition), topic.life(partition.partition)
+    last = copied.progress.get(it)
+    end, position = source_end(flow, partition), _position(flow, partition, last)
+    first = seen.waiting.get(it)
+    oldest_undecided = _time_of(seen.undecided.get(it))
+    holder, early = seen.holders.get(it), seen.early.get(it)
+    return PartitionFacts(
+        topic=topic.topic,
+        remote_topic=topic.remote_topic,
+        partition=partition.partition,
+        source_log_start=partition.source.log_start,
+        source_end=partition.source.end,
+        next_upstream=None if last is None else last + 1,
+        lag_records=lag(end, position, first),
+        oldest_uncopied=_time_of(first),
+        target_log_start=partition.target.log_start if partition.target is not None else None,
+        target_stable_end=partition.target.stable_end if partition.target is not None else None,
+        source_partitions=topic.partition_count,
+        # A topic created since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
+        target_partitions=topic.remote.partitions if topic.remote is not None else None,
+        mapped=summarized(copied.maps, life),
+        reported_next_upstream=copied.reported.get(it),
+        undecided_records=max(0, partition.source.end - max(end, position)),
+        oldest_undecided=oldest_undecided,
+        undecided_since=min(
+            (at for at in (oldest_undecided, holder.started_ms if holder else None) if at is not None),
+            default=None,
+        ),
+        unmapped_offsets=unmapped(
+            copied.ledger, copied.maps, life, copied.reported.get(it), last, partition.target
+        ),
+        deleted_early=early.records if early is not None else 0,
+    )
+
+
+def _time_of(record: ReadRecord | None) -> int | None:
+    return record.timestamp if record is not None and record.timestamp >= 0 else None

@@ -1,0 +1,339 @@
+"""Recall a flow: what the target alone knows of it, by ledger, checkpoints, map and copies.  Only reads.
+
+A source that is lost cannot be asked: its facts are those that the last cycle saw, less what was copied since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog import clock
+from twinlog.clock import seconds_since
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TransientError, TwinlogError
+from twinlog.fact import Count, Total, Unknown, known, total
+from twinlog.facts.copies import read_gaps, reported_progress, summarized, unmapped, with_configs
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.heartbeats import copied_heartbeats, newest_copied
+from twinlog.facts.observe import not_looked_at
+from twinlog.facts.partition import PartitionFacts
+from twinlog.facts.topic import Side, TopicFacts, TopicSide
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.formats.ledger.gate import KnownSource, KnownTopic
+from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.grouped import grouped
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.state.ledger import Ledger, require_own
+from twinlog.state.progress import Maps
+from twinlog.topics.discovery import remote_name
+from twinlog.topics.incarnations import no_longer_copied, problems_of_copies
+from twinlog.topics.snapshot import FlowSnapshot, all_partitions
+
+LOST = Unknown("the source is not asked")
+NO_REPORT = Unknown("no cycle has reported")
+NOT_SEEN = Unknown("the last cycle could not look at it")
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Tell what the target knows: its state, and the copies by their own names; one that is not there has no side.
+
+    `heartbeats` are the source topics that hold heartbeats.
+    """
+
+    ledger: Ledger
+    progress: Mapping[TopicPartition, int]
+    maps: Maps[PackedMap]
+    sides: Mapping[str, Side]
+    offsets: Mapping[TopicPartition, PartitionOffsets]
+    heartbeats: frozenset[str] = frozenset()
+
+
+def recall(snapshot: FlowSnapshot) -> FlowFacts:
+    """Return the facts of a flow without its source.
+
+    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError if the state belongs to another flow.
+    """
+    flow, target, ledger = snapshot.flow, snapshot.clusters.target, snapshot.read_state().ledger
+    require_own(flow, ledger, "", target.cluster_id())
+    names, now_ms = known_topics(ledger, snapshot.progress), clock.now_ms()
+    answers = target.describe_topics(sorted({copy_of(flow, ledger, name) for name in names}))
+    hidden = Unknown("the copy cannot be described")
+    recalled = Recalled(
+        ledger,
+        snapshot.progress,
+        snapshot.maps,
+        {
+            **dict.fromkeys(answers.refused.keys() - answers.absent, hidden),
+            **with_configs(target, answers.found),
+        },
+        target.offsets(all_partitions(answers.found.values())).found,
+        copied_heartbeats(flow, target, names),
+    )
+    said = ledger.last_report.summary if ledger.last_report is not None else {}
+    unseen = said.get("unseen_partitions", 0)
+    lives = ledger.incarnations.values()
+    return FlowFacts(
+        at_ms=now_ms,
+        live=False,
+        ledger=ledger,
+        progress=snapshot.progress,
+        maps=snapshot.maps,
+        topics=tuple(recalled_topics(flow, names, recalled)),
+        problems=tuple(problems_of_copies(flow, answers, ledger)),
+        gaps=read_gaps(flow, target, ledger, now_ms),
+        rpo_seconds=_most_missing(ledger, now_ms),
+        lag=_reported(said, "lag_records", unseen),
+        undecided_records=_reported(said, "undecided_records", unseen),
+        unseen=unseen,
+        copies=recalled.offsets,
+        copy_ids={
+            it.topic: answers.found[it.remote_topic].topic_id
+            for it in lives
+            if it.remote_topic in answers.found
+        },
+        target_brokers=target.broker_count(),
+        heartbeat_ms=newest_copied(flow, target, now_ms),
+    )
+
+
+def source_answers(source: ClusterReader) -> bool:
+    """Say whether the source answers at all; a refusal is an answer."""
+    try:
+        source.cluster_id()
+    except TransientError:
+        return False
+    except TwinlogError:
+        return True
+    return True
+
+
+def copy_of(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
+    """Return the name of the copy that a topic has, or would have.  Pure."""
+    life = ledger.incarnations.get(topic)
+    return life.remote_topic if life is not None else remote_name(flow, topic)
+
+
+def known_topics(ledger: Ledger, progress: Collection[TopicPartition]) -> tuple[str, ...]:
+    """Return the source topics that the target knows of, but those that were deleted.  Pure.
+
+    They include topics in which the last cycle saw records at risk: their copies may never have been made.
+    """
+    seen, report = ledger.known_source, ledger.last_report
+    names = {*ledger.incarnations, *(it.topic for it in progress)}
+    names |= {it.topic for it in seen.topics} if seen is not None else set()
+    if report is not None:
+        names |= {*report.summary.get("next_upstream", ()), *report.summary.get("ends", ())}
+    return tuple(sorted(names - ledger.deleted.keys()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """Tell what the last cycle and audits noted, by topic; `said` is None if no cycle has reported.
+
+    `numbers` are the partitions of which something was reported or copied, `early` counts what was deleted early.
+    """
+
+    said: Mapping[str, Any] | None
+    pictures: Mapping[str, KnownTopic]
+    reported: Mapping[TopicPartition, int]
+    numbers: Mapping[str, Collection[int]]
+    early: Mapping[SourceIncarnation, int]
+
+
+def _past(ledger: Ledger, progress: Collection[TopicPartition]) -> _Past:
+    seen, report = ledger.known_source, ledger.last_report
+    said = report.summary if report is not None else None
+    told = (
+        (topic, int(number))
+        for key in ("next_upstream", "ends")
+        for topic, numbers in (said or {}).get(key, {}).items()
+        for number in numbers
+    )
+    return _Past(
+        said=said,
+        pictures={it.topic: it for it in seen.topics} if seen is not None else {},
+        reported=reported_progress(ledger),
+        numbers=grouped((*told, *progress)),
+        early={
+            it.life: sum(span.records for span in it.unproved if span.reason is Unproved.DELETED_EARLY)
+            for it in ledger.audits
+        },
+    )
+
+
+def still_copied(flow: FlowSettings, ledger: Ledger, progress: Collection[TopicPartition]) -> tuple[str, ...]:
+    """Return those of the known topics that the flow still selects.  Pure."""
+    return tuple(it for it in known_topics(ledger, progress) if not no_longer_copied(flow, ledger, it))
+
+
+def recalled_topics(flow: FlowSettings, names: Collection[str], known_now: Recalled) -> Iterator[TopicFacts]:
+    """Make the facts of each topic from the target alone.  Pure."""
+    past = _past(known_now.ledger, known_now.progress)
+    return (_topic(flow, name, known_now, past) for name in names)
+
+
+def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFacts:
+    ledger, copy = now.ledger, copy_of(flow, now.ledger, name)
+    seen, life, side = ledger.known_source, ledger.incarnations.get(name), now.sides.get(copy)
+    picture = past.pictures.get(name, KnownTopic(name, 0, 0, None, None))
+    there = len(side.description.partitions) if isinstance(side, TopicSide) else 0
+    copied = past.numbers.get(name, ())
+    partition_count = max(picture.partitions, *(number + 1 for number in copied), 0)
+    numbers = {*copied, *(range(there) if life is not None else ())}
+    copy_partitions = side if isinstance(side, Unknown) else there
+    partitions = tuple(
+        _partition(TopicPartition(name, number), TopicPartition(copy, number), copy_partitions, now, past)
+        for number in sorted(numbers)
+    )
+    blind = _blind(ledger, name)
+    doubt = blind or ("a partition could not be read" if picture.unread else "")
+    waited = known(waiting_seconds(picture, seen), "the oldest record has no time")
+    held = known(held_seconds(picture, seen), "nothing tells when a transaction began")
+    return TopicFacts(
+        topic=name,
+        remote_topic=copy,
+        partition_count=partition_count,
+        missing=total((row.missing_records for row in partitions), doubt),
+        age_seconds=Unknown(blind) if blind else waited,
+        undecided_seconds=Unknown(blind) if blind else held,
+        partitions=partitions,
+        unseen=picture.unread if seen is not None else max(1, partition_count),
+        topic_id=life.topic_id if life is not None else "",
+        copy_partitions=copy_partitions,
+        source=None,
+        copy=side,
+        drift=picture.drift if seen is not None else Unknown(NO_PICTURE),
+        bytes=known(picture.bytes_at_risk, "the last cycle did not know"),
+        held_by=picture.held_by,
+        heartbeats=name in now.heartbeats,
+        left_out=no_longer_copied(flow, ledger, name),
+    )
+
+
+def _partition(
+    at: TopicPartition, remote: TopicPartition, copies: Count, now: Recalled, past: _Past
+) -> PartitionFacts:
+    life, last, log = now.ledger.incarnations.get(at.topic), now.progress.get(at), now.offsets.get(remote)
+    source_life = SourceIncarnation(at.topic, life.topic_id if life is not None else "", at.partition)
+    reported, picture = past.reported.get(at), past.pictures.get(at.topic)
+    waits = waiting_then(at, past.said, last, unread=picture is not None and picture.unread > 0)
+    return PartitionFacts(
+        topic=at.topic,
+        remote_topic=remote.topic,
+        partition=at.partition,
+        source_log_start=LOST,
+        source_end=waits.end,
+        next_upstream=None if last is None else last + 1,
+        lag_records=waits.lag,
+        oldest_uncopied=None,
+        target_log_start=log.log_start if log is not None else None,
+        target_stable_end=log.stable_end if log is not None else None,
+        source_partitions=LOST,
+        target_partitions=copies,
+        mapped=summarized(now.maps, source_life),
+        reported_next_upstream=reported,
+        undecided_records=waits.undecided,
+        unmapped_offsets=unmapped(now.ledger, now.maps, source_life, reported, last, log),
+        deleted_early=past.early.get(source_life, 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Tell where the source ended, and what of it was not copied: as the last cycle saw, less what came since."""
+
+    end: Count
+    lag: Count
+    undecided: Count
+
+
+def waiting_then(
+    at: TopicPartition, said: Mapping[str, Any] | None, last: int | None, *, unread: bool = False
+) -> Waiting:
+    """Compute what of a partition was not copied; `last` is its last copied upstream offset.  Pure.
+
+    `said` is the last report, `unread` that the cycle could not look at all partitions of the topic then.
+
+    seen by the report:    next_upstream ...... waited: lag and undecided ...... end |  written since: unknown
+    copied since:          ------------> last
+                                             |<------- known at risk ------->|
+    """
+
+    def seen(key: str) -> int | None:
+        found: int | None = (said or {}).get(key, {}).get(at.topic, {}).get(str(at.partition))
+        return found
+
+    begins, end = seen("next_upstream"), seen("ends")
+    end = begins if end is None else end
+    if last is not None:
+        end = max(end or 0, last + 1)
+    told = known(end, "nobody has seen it")
+    if said is None:
+        return Waiting(told, NO_REPORT, NO_REPORT)
+    if begins is None and seen("ends") is None and (unread or at.topic not in said.get("next_upstream", {})):
+        return Waiting(told, NOT_SEEN, NOT_SEEN)
+    undecided = seen("undecided") or 0
+    waited = (seen("lag") or 0) + undecided
+    if last is not None and last + 1 > (begins or 0):
+        waited = min(waited, max(0, (end or 0) - (last + 1)))
+    return Waiting(told, waited - min(waited, undecided), min(waited, undecided))
+
+
+NO_PICTURE = "no cycle noted what it saw of the source"
+
+
+def _blind(ledger: Ledger, topic: str) -> str:
+    """Say why the last picture of the source tells nothing of the copy that exists now; "" if it does.
+
+    A copy that was begun or emptied since then lacks more than the picture says.  Of a copy that is being emptied the
+    picture says nothing.
+    """
+    seen, life, rebuild = ledger.known_source, ledger.incarnations.get(topic), ledger.rebuilds.get(topic)
+    if seen is None:
+        return NO_PICTURE
+    emptying = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
+    if emptying or (life is not None and life.since_ms > seen.at_ms):
+        return "its copy was begun or emptied since the last cycle looked"
+    return ""
+
+
+def waiting_seconds(it: KnownTopic, seen: KnownSource | None) -> float | None:
+    """Return how long the topic's oldest record at risk had waited when the source was last seen.
+
+    0 if there was none, None if that is unknown.
+    """
+    if seen is None:
+        return None
+    return seconds_since(it.oldest_ms, seen.at_ms) if it.records_at_risk or it.unread else 0.0
+
+
+def held_seconds(it: KnownTopic, seen: KnownSource | None) -> float | None:
+    """Return how long a transaction had held records back when the source was last seen.
+
+    0 if no transaction did, None if that is unknown.
+    """
+    if seen is None or not seen.undecided_seen:
+        return None
+    return seconds_since(it.undecided_ms, seen.at_ms) if it.undecided else 0.0
+
+
+def _most_missing(ledger: Ledger, now_ms: int) -> float | None:
+    """Return how much of the past can be missing: what waited at the last report, and all the time since."""
+    report = ledger.last_report
+    # An older twinlog did not look behind open transactions: how long those records wait is unknown.
+    if report is None or "undecided_records" not in report.summary:
+        return None
+    waited, age = report.summary.get("rpo_seconds"), seconds_since(report.at_ms, now_ms)
+    return None if waited is None or age is None else round(waited + age, 3)
+
+
+def _reported(said: Mapping[str, Any], key: str, unseen: int) -> Total:
+    """Return a number of the last report, in which partitions that it could not look at are not counted."""
+    records = said.get(key)
+    return Total(0, NO_REPORT.why) if records is None else Total(records, not_looked_at(unseen))

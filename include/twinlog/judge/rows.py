@@ -1,0 +1,236 @@
+"""Make the rows that checks look at from the facts of a flow: the same for cycles and for the gate.  Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
+from twinlog.checks.check import Cell, CheckResult, Row, Severity
+from twinlog.checks.coverage import Coverage, PartitionCoverage, by_topic, total
+from twinlog.checks.evaluate import NAMED_IN_MESSAGE, with_lines
+from twinlog.checks.gaps import open_gaps
+from twinlog.clock import seconds_since
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.fact import NOT_ASKED, Unknown, known
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.partition import PartitionFacts
+from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.visible import and_more, listed
+
+MOST_OF_IT = 50
+"""Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
+
+It applies while copying goes on and once the source is lost: no audit can have reached the records copied last, which
+may be many.
+"""
+
+TRANSACTIONS_END = frozenset({"transactions-end", "known-transactions-end"})
+"""The checks of open transactions."""
+
+UNREAD_COPY = Unknown("the copy's end cannot be read")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Tell what the gate asks beside the facts of the flow; what was not asked is unknown.
+
+    `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
+    `schemas_differing` is None if the flow copies no schemas, `state_writers` if the target knows no rights.
+    `metadata` are the columns about rights, users, quotas and configs.
+    """
+
+    source_answers: bool
+    moving: Collection[str] | Unknown = NOT_ASKED
+    canary_seconds: float | None = None
+    free_disk_percent: float | None = None
+    schemas_differing: int | None = None
+    state_writers: int | Unknown | None = NOT_ASKED
+    metadata: Row = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Row:
+        """Return the columns that checks look at."""
+        return {
+            "source_answers": int(self.source_answers),
+            "moving_partitions": self.moving if isinstance(self.moving, Unknown) else len(self.moving),
+            "free_disk_percent": known(self.free_disk_percent, "the brokers do not tell their disks"),
+            "canary_seconds": known(self.canary_seconds, "it did not arrive"),
+            "schemas_differing": self.schemas_differing,
+            "state_writers": self.state_writers,
+            **self.metadata,
+        }
+
+
+def flow_row(flow: FlowSettings, facts: FlowFacts) -> Row:
+    """Make the one row about the flow itself; before its first cycle there is none to judge, and no heartbeat."""
+    ledger = facts.ledger
+    report, phase = ledger.last_report, ledger.phase
+    acting = flow.recovery_run and ledger.copies_for(flow.recovery_run)
+    return {
+        "flow": flow.name,
+        "gaps": len(open_gaps(facts.gaps)),
+        "cycles": 0 if report is None else 1,
+        "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
+        "state_age_seconds": None
+        if report is None
+        else known(seconds_since(report.at_ms, facts.at_ms), "its report is from the future"),
+        "state_age_allowed": flow.gate.state_age_seconds,
+        "out_of_service": int(phase.out_of_service and not acting),
+        "paused": int(phase is FlowPhase.PAUSED),
+        "topics": sum(not it.heartbeats and not it.left_out for it in facts.topics),
+        "heartbeat_age_seconds": heartbeat_age(facts),
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
+        "free_disk_wanted": flow.gate.free_disk_percent,
+        "canary_allowed": flow.tiers[0].rpo_seconds,
+    }
+
+
+def heartbeat_age(facts: FlowFacts) -> float | Unknown | None:
+    """Return how old the newest copied heartbeat is; None before the first cycle, when nothing has written any."""
+    return None if facts.ledger.last_report is None else age_of_beat(facts.heartbeat_ms, facts.at_ms)
+
+
+def age_of_beat(heartbeat_ms: int | None, now_ms: int) -> float | Unknown:
+    """Return how old a heartbeat is."""
+    if heartbeat_ms is None:
+        return Unknown("no heartbeat was copied")
+    return known(seconds_since(heartbeat_ms, now_ms), "the newest heartbeat is from the future")
+
+
+def topic_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:
+    """Make one row per topic that is not blocked."""
+    gaps = Counter(gap.topic for gap in open_gaps(facts.gaps))
+    return tuple(
+        {
+            **topic_columns(it.topic, it.source, it.copy, facts.target_brokers),
+            "rpo_seconds": flow.tier_of(it.topic).rpo_seconds,
+            "age_seconds": it.age_seconds,
+            "undecided_seconds": it.undecided_seconds,
+            "undecided_allowed": flow.gate.undecided_seconds,
+            "gaps": gaps[it.topic],
+            "source_partitions": it.partition_count,
+            "partitions_seen": it.partition_count - it.unseen,
+            "partitions_unread": it.unseen,
+            "known_partitions": it.partition_count,
+            "target_partitions": it.copy_partitions,
+            "records_at_risk": it.missing.fact,
+            "drifting_entries": it.drift if isinstance(it.drift, Unknown) else len(it.drift),
+        }
+        for it in facts.judged
+    )
+
+
+def audited_rows(
+    flow: FlowSettings,
+    facts: FlowFacts,
+    covered: Iterable[PartitionCoverage],
+    *,
+    still_writing: bool = False,
+) -> tuple[Row, ...]:
+    """Add to the rows of topics how much of the copies has been proved equal."""
+    wanted = MOST_OF_IT if still_writing or not facts.live else ALL_OF_IT
+    parts = by_topic(covered)
+    return tuple(
+        {**row, **_audited(flow, it, total(parts.get(it.topic, ())), facts.at_ms, wanted)}
+        for it, row in zip(facts.judged, topic_rows(flow, facts), strict=True)
+    )
+
+
+def _audited(flow: FlowSettings, topic: TopicFacts, audited: Coverage, at_ms: int, wanted: int) -> Row:
+    # No failover is made for the sake of heartbeats, and a canary may just have created their copy.
+    judged = audited.held > 0 and not topic.heartbeats
+    # An audit that compared nothing does not count as an audit.
+    age = audited.age_seconds(at_ms) if audited.compared else None
+    return {
+        "audit_differences": audited.differences if audited.compared else None,
+        "audit_age_seconds": known(age, "a partition with records was never audited") if judged else None,
+        "audit_age_allowed": flow.gate.audit_age_seconds,
+        "unproved_records": sum(it.records for it in audited.unproved),
+        "audited_percent": audited.audited_percent if judged else None,
+        "audit_wanted_percent": wanted_percent(flow, topic.topic, wanted) if judged else None,
+    }
+
+
+def partition_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:
+    """Make one row per partition that could be looked at."""
+    home = flow.homes is not None or facts.ledger.came_home
+    return tuple(
+        {
+            **columns_of(row),
+            # Heartbeats go on after the producers have stopped, so they are never all copied.
+            "lag_allowed": FOREVER if topic.heartbeats else flow.tier_of(row.topic).lag_records,
+            # Clients of the target write to a copy with the same name, and did until a way home.
+            "mapped_wanted": map_wanted(row, shared=home or row.remote_topic == row.topic),
+        }
+        for topic in facts.judged
+        for row in topic.partitions
+    )
+
+
+PLAIN_COLUMNS = (
+    "topic",
+    "partition",
+    "source_log_start",
+    "source_end",
+    "next_upstream",
+    "lag_records",
+    "target_log_start",
+    "target_stable_end",
+    "source_partitions",
+    "target_partitions",
+    "reported_next_upstream",
+    "missing_records",
+    "unmapped_offsets",
+    "deleted_early",
+)
+
+
+def columns_of(row: PartitionFacts) -> Row:
+    """Return the columns of a partition."""
+    mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
+    columns: dict[str, Cell] = {name: getattr(row, name) for name in PLAIN_COLUMNS}
+    if row.next_upstream is None and row.reported_next_upstream is not None:
+        columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
+    if row.copy_unseen:
+        columns["target_stable_end"] = UNREAD_COPY
+    return columns | mapped
+
+
+def map_wanted(row: PartitionFacts, *, shared: bool) -> int:
+    """Return 1 if a map of the records that a copy holds must exist, else 0: it is empty, or all are of others.
+
+    All are of others if others write to it, and the map is whole, or the source has no record.
+    """
+    start, end = row.target_log_start, row.target_stable_end
+    source = {row.source_log_start, row.source_end}
+    untouched = row.next_upstream is None and len(source) == 1 and isinstance(row.source_end, int)
+    whole = row.unmapped_offsets == 0 or untouched
+    return int(not (shared and whole) and start is not None and end is not None and end > start)
+
+
+def nothing_blocked(facts: FlowFacts) -> CheckResult:
+    """Report which topics are not copied at all, and why."""
+    blocking = [problem for problem in facts.problems if problem.blocking]
+    names = sorted({problem.topic for problem in blocking})
+    told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]
+    message = "; ".join(told) + and_more(len(blocking), NAMED_IN_MESSAGE, "; and {} more")
+    return CheckResult(
+        name="nothing-blocked",
+        severity=Severity.CRITICAL,
+        passed=not blocking,
+        observed=listed(names) or "as expected",
+        expected="no topic of the flow is blocked",
+        message=message or f"nothing stands against any of {len(facts.topics)} topics",
+        subjects=tuple(names),
+    )
+
+
+def holders_named(results: Iterable[CheckResult], facts: FlowFacts) -> tuple[CheckResult, ...]:
+    """Add the producers that hold open transactions to the failed checks of transactions."""
+    now = [f"{it.message}; {it.hint}" for it in facts.undecided]
+    lines = now if facts.live else [it.held_by for it in facts.topics if it.held_by]
+    return with_lines(results, TRANSACTIONS_END, lines, "partitions")
