@@ -1,0 +1,197 @@
+"""What was not looked at comes out of no surface as good news: a law over flows from which one fact is taken away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recovery_world import COPY, World, new_world
+
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.facts.observe import observe
+from twinlog.gate import ask
+from twinlog.gate.ask import GateRequest
+from twinlog.gate.suites.suites import Mode
+from twinlog.monitoring import publish, samples, status
+from twinlog.recovery import failover
+from twinlog.recovery.steps.loss import read_loss
+from twinlog.topics.snapshot import FlowSnapshot
+
+LIVE = GateRequest(Mode.PLANNED, still_writing=True)
+NO = ClusterRefused("it cannot be looked at")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One fact, how it is taken away, and what rests on it: the number of records missing, what is proved."""
+
+    name: str
+    take: Callable[[World], object]
+    missing: bool = False
+    proved: bool = False
+
+
+def refuse(side: str, verb: str, item: str) -> Callable[[World], None]:
+    return lambda world: getattr(world.clusters, side).refuse(verb, item, NO)
+
+
+def forget(topic: str, kind: bytes = b"") -> Callable[[World], None]:
+    """Let a topic of the flow's state lose the records about `orders`, or of one kind."""
+
+    def take(world: World) -> None:
+        for log in world.clusters.target.topics[getattr(world.flow, topic)].logs:
+            log.records = [it for it in log.records if (kind or b"orders") not in (it.key or b"")]
+
+    return take
+
+
+def wait_unread(world: World) -> None:
+    """Let a record wait that nobody may read."""
+    world.write(1)
+    world.clusters.source.refuse("read_records", "orders", NO)
+
+
+def delete(world: World) -> None:
+    del world.clusters.target.topics[COPY.topic]
+
+
+ANYWHERE = (
+    Taken("the copy's offsets", refuse("target", "offsets", COPY.topic)),
+    Taken("the copy", delete),
+    Taken("the map", forget("offset_map_topic"), proved=True),
+    Taken("the audit", forget("ledger_topic", b"audit"), proved=True),
+    Taken("the copy's configuration", refuse("target", "topic_configs", COPY.topic)),
+)
+OBSERVED = (
+    *ANYWHERE,
+    Taken("the source's ends", refuse("source", "offsets", "orders"), missing=True),
+    Taken("the topic", refuse("source", "describe_topics", "orders"), missing=True),
+    Taken("the first record that waits", wait_unread, missing=True),
+    Taken("the copy's description", refuse("target", "describe_topics", COPY.topic), missing=True),
+    Taken("the topic's configuration", refuse("source", "topic_configs", "orders")),
+    Taken("a group's positions", refuse("source", "committed_offsets", "billing")),
+    Taken("progress", forget("offsets_topic"), missing=True),
+)
+RECALLED = (
+    *ANYWHERE,
+    Taken("the copy's description", refuse("target", "describe_topics", COPY.topic)),
+    Taken("progress", forget("offsets_topic")),
+    Taken("the last report", forget("ledger_topic", b"cycle-report"), missing=True),
+    Taken("the last picture of the source", forget("ledger_topic", b"known-source"), missing=True),
+    Taken("a look at the partition", lambda world: None, missing=True),
+    Taken("a recent report", lambda world: None),
+    Taken("a group's positions there", refuse("target", "committed_offsets", "billing")),
+)
+
+
+def sound(flow: FlowSettings, folder: Path, others: int, partitions: int) -> World:
+    """A flow of which all is copied, proved and reported, with other topics that stay sound."""
+    world = new_world(flow, folder)
+    for number in range(others):
+        world.clusters.source.add_topic(f"other-{number}", partitions)
+    world.cycle()
+    world.audit()
+    return world
+
+
+def lost(world: World, taken: Taken) -> World:
+    """Lose the source, and the fact."""
+    if taken.name == "a look at the partition":
+        world.clusters.source.refuse("offsets", "orders", NO)
+        publish.run(world.flow, world.clusters, "blind", None, 0)
+    if taken.name == "a recent report":
+        world.flow = replace(world.flow, gate=replace(world.flow.gate, state_age_seconds=0))
+    taken.take(world)
+    world.lose_source()
+    return world
+
+
+ZERO = re.compile(r"(?<!at least )\b0 records (are|were)|most 0 records|nothing is (left|lost)|\bexact\b")
+"""What nobody may say of what was not looked at."""
+
+law = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+flows = given(others=st.integers(0, 2), partitions=st.integers(1, 2))
+
+
+def is_ready(world: World, request: GateRequest) -> bool:
+    """Ask the gate; an error is no yes."""
+    try:
+        return ask.run(world.flow, world.clusters, request).result.ready
+    except TwinlogError:
+        return False
+
+
+def said(world: World, mode: Mode) -> str:
+    """What a dry run says; an error is no good news."""
+    try:
+        report = failover.look(world.flow, world.clusters, failover.Request(mode, "jo", dry_run=True))
+    except TwinlogError as error:
+        return error.message
+    return "; ".join(
+        it.message for it in report.steps if it.name.value in {"fence-producers", "drain", "loss"}
+    )
+
+
+@flows
+@law
+@pytest.mark.parametrize("mode", [LIVE, GateRequest(Mode.SOURCE_DEAD)], ids=lambda it: it.mode.value)
+def test_a_flow_of_which_all_is_known_is_ready(
+    flow: FlowSettings, tmp_path: Path, mode: GateRequest, others: int, partitions: int
+) -> None:
+    """Otherwise the law would hold of a gate that always says no."""
+    world = sound(flow, tmp_path, others, partitions)
+    if mode.mode is Mode.SOURCE_DEAD:
+        world.lose_source()
+    assert () == ask.run(world.flow, world.clusters, mode).result.blocking
+    assert 0 == status.run(world.flow, world.clusters).lag_records
+
+
+@flows
+@law
+@pytest.mark.parametrize("taken", OBSERVED, ids=lambda it: it.name)
+def test_with_the_source(
+    flow: FlowSettings, tmp_path: Path, taken: Taken, others: int, partitions: int
+) -> None:
+    """Gate, status, metrics and the dry run of a planned failover."""
+    world = sound(flow, tmp_path, others, partitions)
+    taken.take(world)
+    assert not is_ready(world, LIVE)
+    facts = observe(FlowSnapshot(world.flow, world.clusters))
+    report = publish.make_report(world.flow, facts, "a-run", None, 0, failed=False)
+    numbers = {
+        (it.metric.name, it.labels): it.value for it in samples.of_report(world.flow, report, facts)
+    } | {(it.metric.name, it.labels): it.value for it in samples.of_audits(facts)}
+    if taken.missing:
+        found = status.run(world.flow, world.clusters)
+        assert 0 not in (found.lag_records, report.lag_records, numbers.get(("lag_records", ("orders",))))
+        assert None is ZERO.search(said(world, Mode.PLANNED))
+    if taken.proved:
+        assert 1 != numbers.get(("audit_coverage_ratio", ("orders",)))
+
+
+@flows
+@law
+@pytest.mark.parametrize("taken", RECALLED, ids=lambda it: it.name)
+def test_without_the_source(
+    flow: FlowSettings, tmp_path: Path, taken: Taken, others: int, partitions: int
+) -> None:
+    """Gate, status, loss and the dry run of a failover whose source is lost."""
+    world = lost(sound(flow, tmp_path, others, partitions), taken)
+    result = ask.run(world.flow, world.clusters, GateRequest(Mode.SOURCE_DEAD)).result
+    assert not result.ready
+    assert {None} == {it.records for it in result.topics} or not result.topics
+    loss = read_loss(FlowSnapshot(world.flow, world.clusters))
+    if taken.missing:
+        assert None is loss.known
+        assert "not known" in loss.cost
+    if taken.missing and taken.name != "the last picture of the source":
+        assert 0 != status.run(world.flow, world.clusters).lag_records
+    if taken.proved:
+        orders = [it for it in result.coverage if it.topic == "orders"]
+        assert 100 not in {it.percent for it in orders}
