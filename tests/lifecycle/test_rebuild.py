@@ -358,3 +358,21 @@ def test_a_forged_rebuild_deletes_no_topic_of_the_target(flow, clusters, target)
         rebuild.delete_copy(flow, clusters, forged)
     assert rebuild_plan.REFUSED == caught.value.code
     assert "payroll" in target.topics
+
+
+def test_a_forged_rebuild_stops_no_topic_and_is_named(flow, clusters, target, run) -> None:
+    """The topic is copied as before, the discovery says what the ledger holds, and ours takes its place."""
+    payroll = target.add_topic("payroll")
+    begun(
+        flow,
+        clusters,
+        RebuildPhase.DELETING,
+        remote_topic="payroll",
+        old_remote_topic_id=payroll.topic_id,
+    )
+    discovery = FlowSnapshot(flow, clusters).discovery
+    assert ["orders"] == [it.topic for it in discovery.ready_topics]
+    (told,) = [it for it in discovery.problems if it.code == "strange-rebuild"]
+    assert (False, True) == (told.blocking, "the ledger wants payroll deleted on B" in told.message)
+    assert (True, "payroll" in target.topics) == (run(request="cli-1").deleted, True)
+    assert () == read_ledger(flow, target).strange_rebuilds

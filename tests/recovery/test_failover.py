@@ -22,6 +22,7 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import sync_topics
+from twinlog.metadata import sync
 from twinlog.monitoring import publish
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history, journal
@@ -439,6 +440,15 @@ class TestAbort:
         with pytest.raises(TerminalError) as caught:
             abort.run(world.flow, world.clusters, by="jo", reason="just so")
         assert "no-failover" == caught.value.code
+
+    def test_rights_that_forbid_it_can_be_applied_after_it(self, world: World):
+        """`metadata apply` refuses while it fails over, and its hint names what helps."""
+        world.fail_over(answer=Answer.NO)
+        with pytest.raises(TerminalError, match="is failing-over") as caught:
+            sync.run(world.flow, world.clusters)
+        assert caught.value.hint.startswith("`twinlog recovery abort --flow 'A->B' --reason ...` first")
+        abort.run(world.flow, world.clusters, by="jo", reason="rights are pending")
+        assert sync.run(world.flow, world.clusters).complete
 
     def test_a_source_that_is_away_leaves_its_denials_to_the_next_abort(self, world: World):
         """The flow follows again; what could not be removed is named, with exit code 1."""

@@ -17,6 +17,7 @@ from twinlog.cluster.values import Answers
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.metadata.acl_plan import plan_acls
 from twinlog.metadata.config_plan import plan_topic_configs
@@ -140,7 +141,9 @@ def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
         raise TerminalError(
             f"{flow.name} is {ledger.phase.value}: profile {flow.metadata.profile.value} would take rights from"
             f" those who now work on {flow.target.alias}",
-            hint="use profile promoted",
+            hint=f"`twinlog recovery abort --flow '{flow.name}' --reason ...` first, and begin again once it is applied"
+            if ledger.phase is FlowPhase.FAILING_OVER
+            else f"`twinlog metadata apply --flow '{flow.name}' --profile promoted`",
             code="promoted",
             flow=flow.name,
         )

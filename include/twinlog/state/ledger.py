@@ -82,6 +82,7 @@ class Ledger:
       next failover.
     - `chains` are in order of topic and partition: what is known of the transforms that records were copied through.
     - `tails` tell what was exported of the records that were never copied.
+    - `strange_rebuilds` would delete a topic that is no copy of theirs: somebody else wrote them, and none is obeyed.
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
     - `altered` are moves of a partition's copy by a person, oldest first.
@@ -122,6 +123,7 @@ class Ledger:
     tails: tuple[TailExported, ...] = ()
     drills: tuple[DrillRun, ...] = ()
     outcomes: tuple[GateOutcome, ...] = ()
+    strange_rebuilds: tuple[topics.Rebuild, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -178,7 +180,22 @@ _KNOWN: dict[tuple[str, str], _Memory] = {}
 
 def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
     """Read the flow's ledger from its target, as `ledger_in`."""
-    return ledger_in(cluster, flow.ledger_topic)
+    return _obeyed(flow, ledger_in(cluster, flow.ledger_topic))
+
+
+def _obeyed(flow: FlowSettings, ledger: Ledger) -> Ledger:
+    """Set rebuilds aside that would delete a topic which is no copy of theirs, by the file or by the ledger."""
+    strange = {
+        topic: it
+        for topic, it in ledger.rebuilds.items()
+        if it.phase is topics.RebuildPhase.DELETING
+        and it.remote_topic != flow.remote_name(topic)
+        and ((life := ledger.incarnations.get(topic)) is None or it.remote_topic != life.remote_topic)
+    }
+    if not strange:
+        return ledger
+    rest = {topic: it for topic, it in ledger.rebuilds.items() if topic not in strange}
+    return replace(ledger, rebuilds=rest, strange_rebuilds=tuple(strange.values()))
 
 
 def read_behind_fence(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
@@ -198,7 +215,7 @@ def read_behind_fence(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
             code="unsettled",
             flow=flow.name,
         ) from None
-    return _ledger_of(cluster, flow.ledger_topic, latest)
+    return _obeyed(flow, _ledger_of(cluster, flow.ledger_topic, latest))
 
 
 def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:

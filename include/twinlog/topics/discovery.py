@@ -38,6 +38,7 @@ class ProblemCode(StrEnum):
     COPY_NOT_MADE = "copy-not-made"
     PARTITION_UNAVAILABLE = "partition-unavailable"
     NO_SUCH_TOPIC = "no-such-topic"
+    STRANGE_REBUILD = "strange-rebuild"
 
 
 BLOCKING = frozenset(ProblemCode) - {
@@ -45,6 +46,7 @@ BLOCKING = frozenset(ProblemCode) - {
     ProblemCode.SCHEMAS_RENAMED,
     ProblemCode.PARTITION_UNAVAILABLE,
     ProblemCode.NO_SUCH_TOPIC,
+    ProblemCode.STRANGE_REBUILD,
 }
 
 
@@ -261,9 +263,7 @@ def without(discovery: Discovery, refused: Mapping[TopicPartition, TwinlogError]
 
 def remote_name(flow: FlowSettings, topic: str) -> str:
     """Return the name of the copy of `topic` on the target."""
-    if flow.homes is not None and topic in flow.homes:
-        return flow.homes[topic]
-    return flow.policy.format_remote_topic(flow.source.alias, topic)
+    return flow.remote_name(topic)
 
 
 def refuse_unknown_topics(

@@ -103,6 +103,14 @@ def incarnation_problems(
             yield from _copied_incarnation(flow, target.topics, topic, known)
         elif topic in source.gone:
             yield _deleted(flow, topic, known, target)
+    for it in ledger.strange_rebuilds:
+        yield Problem(
+            ProblemCode.STRANGE_REBUILD,
+            it.topic,
+            f"the ledger wants {it.remote_topic} deleted on {flow.target.alias} for a rebuild of {it.topic}, whose"
+            f" copy is {remote_name(flow, it.topic)}: it is not obeyed, {it.topic} is copied as before",
+            f"find out who writes to {flow.ledger_topic} (it says {it.by}); `twinlog rebuild` takes its place",
+        )
 
 
 def problems_of_copies(

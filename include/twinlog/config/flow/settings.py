@@ -278,6 +278,12 @@ class FlowSettings:
         """Say whether the positions of a group are passed on: those of a drill's clones never are."""
         return self.groups.accepts(group) and not is_drilled(group)
 
+    def remote_name(self, topic: str) -> str:
+        """Return the name of the copy of `topic` on the target."""
+        if self.homes is not None and topic in self.homes:
+            return self.homes[topic]
+        return self.policy.format_remote_topic(self.source.alias, topic)
+
     def why_left_out(self, topic: str) -> str | None:
         """Return why the flow does not replicate a topic of the source, None if it does."""
         if self.homes is not None:
