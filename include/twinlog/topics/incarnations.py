@@ -109,7 +109,7 @@ def incarnation_problems(
             it.topic,
             f"the ledger wants {it.remote_topic} deleted on {flow.target.alias} for a rebuild of {it.topic}, whose"
             f" copy is {remote_name(flow, it.topic)}: it is not obeyed, {it.topic} is copied as before",
-            f"find out who writes to {flow.ledger_topic} (it says {it.by}); `twinlog rebuild` takes its place",
+            f"find out who writes to {flow.ledger_topic} (it says {it.by}); `twinlog topics rebuild` takes its place",
         )
 
 
