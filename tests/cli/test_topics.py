@@ -1,4 +1,4 @@
-"""The topics named with --topics."""
+"""The topics named with --topic."""
 
 import pytest
 
@@ -18,12 +18,19 @@ DISCOVERY = Discovery(
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
-    [(None, None), ("", None), (" , ", None), ("a", {"a"}), ("a, b,,a", {"a", "b"})],
+    ("named", "names"),
+    [
+        (None, None),
+        ([""], None),
+        ([" , "], None),
+        (["a"], {"a"}),
+        (["a, b,,a"], {"a", "b"}),
+        (["a", "b"], {"a", "b"}),
+    ],
 )
-def test_names_are_separated_by_commas(text: str | None, names: set[str] | None) -> None:
+def test_names_are_separated_by_commas_or_repeated(named: list[str] | None, names: set[str] | None) -> None:
     """No name means all topics."""
-    assert parse_topics(text) == names
+    assert parse_topics(named) == names
 
 
 def test_topics_of_the_flow_are_accepted() -> None:

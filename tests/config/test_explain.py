@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from twinlog.cli.inspection.explain import explain as command
+from twinlog.cli.inspection.plan import plan
 from twinlog.cli.options import Output
 from twinlog.config.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
 from twinlog.config.flow.load import load, resolve
@@ -32,6 +33,10 @@ B.some.vault.token = t0ken
 B.consumer.client.id = ${env:MORE}
 """
 ENVIRON = {"MORE": "fr0m-env"}
+
+
+def told(path: Path, **words: Any) -> None:
+    plan(config=path, explain=True, **words)
 
 
 def explained(tmp_path: Path, *topics: str) -> Explanation:
@@ -124,8 +129,8 @@ def test_no_secret_is_ever_shown(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path.write_text(TEXT)
     configuration: Configuration = load(path, environ=ENVIRON)
     path.write_text(TEXT.replace("${env:MORE}", "x"))
-    command(path, output=Output.TABLE)
-    command(path, output=Output.JSON)
+    told(path, output=Output.TABLE)
+    told(path, output=Output.JSON)
     path.write_text(TEXT + "twinlog.lanes = ${env:MORE}\nreplication.factor=x\nA.security.protocol=SSL\n")
     with pytest.raises(ConfigError) as caught:
         load(path, environ=ENVIRON)
@@ -155,10 +160,10 @@ def test_the_table_shows_lines_and_warnings(tmp_path: Path, capsys: pytest.Captu
     """People see key, value and line; JSON is one document."""
     path = tmp_path / "mm2.properties"
     path.write_text(TEXT.replace("${env:MORE}", "x"))
-    command(path, flow=["A->B"], topics="orders", output=Output.TABLE)
+    told(path, flow=["A->B"], topics=["orders"], output=Output.TABLE)
     table = capsys.readouterr().out
     assert [True] * 3 == [part in table for part in ("mm2.properties:6", "A.orders", "B.some.vault.token")]
-    command(path, flow=["A->B"], output=Output.JSON)
+    told(path, flow=["A->B"], output=Output.JSON)
     document = json.loads(capsys.readouterr().out)
     assert ["A->B"] == [flow["flow"] for flow in document["flows"]]
 
@@ -168,7 +173,7 @@ def test_a_check_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(TEXT.replace("${env:MORE}", "x") + "twinlog.gate.blocking = survives-a-brocker\n")
     with pytest.raises(ConfigError) as caught:
-        command(path, flow=["A->B"], topics="orders", output=Output.TABLE)
+        told(path, flow=["A->B"], topics=["orders"], output=Output.TABLE)
     said = "mm2.properties:14: twinlog.gate.blocking: 'survives-a-brocker' is no check of the gate"
     assert said == caught.value.message
 
@@ -216,7 +221,7 @@ def test_what_a_value_names_need_not_be_on_this_machine(
     path = tmp_path / "mm2.properties"
     path.write_text(ELSEWHERE)
     monkeypatch.setenv("TWINLOG_STRICT", "1")
-    command(path, topics="orders", output=Output.JSON)
+    told(path, topics=["orders"], output=Output.JSON)
     printed = capsys.readouterr().out
     document = json.loads(printed)
     lines = [2, 6, 8, 9, 10, 13, 15, 16, 17]
@@ -246,7 +251,7 @@ def test_what_is_here_is_judged_beside_what_is_not(tmp_path: Path) -> None:
         + "A->B.twinlog.transaction.ms = x\n"
     )
     with pytest.raises(ConfigError) as caught:
-        command(path, topics="orders", output=Output.JSON)
+        told(path, topics=["orders"], output=Output.JSON)
     found = [line.split(": ")[0] for line in caught.value.data["findings"]]
     assert ["mm2.properties:14", "mm2.properties:18"] == found
 
@@ -259,10 +264,10 @@ def test_topics_are_not_judged_by_what_is_not_known(
     path = tmp_path / "mm2.properties"
     text = "clusters = A, B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled = true\n"
     path.write_text(f"{text}{key} = ${{env:ELSEWHERE}}\n".replace("enabled = true\nA->B.enabled", "enabled"))
-    command(path, flow=["A->B"], topics="orders", output=Output.JSON)
+    told(path, flow=["A->B"], topics=["orders"], output=Output.JSON)
     (flow,) = json.loads(capsys.readouterr().out)["flows"]
     assert ([], False) == (flow["topics"], flow["judged"])
-    command(path, flow=["A->B"], output=Output.TABLE)
+    told(path, flow=["A->B"], output=Output.TABLE)
     captured = capsys.readouterr()
     assert "A->B: topics are not judged: what decides about them is not on this machine" in captured.err
     assert "copies nothing" not in captured.out

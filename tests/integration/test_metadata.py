@@ -603,7 +603,7 @@ def test_a_plan_that_drifted_or_was_edited_is_refused(
 
     saved.write_text(approved.replace("3600000", "1"))
     code, document = say(capsys, "apply", "--config", config, "--plan", str(saved))
-    assert (2, "plan-edited") == (code, document["error"]["code"])
+    assert (2, "plan-file") == (code, document["error"]["code"])
 
     saved.write_text(approved)
     pair.admin.target.alter_topic_configs({stage.remote: {"segment.ms": "7200000"}}).require()

@@ -306,7 +306,7 @@ def edited(text: str, *, resealed: bool = False) -> str:
 @pytest.mark.parametrize(
     ("spoil", "code", "words"),
     [
-        (edited, "plan-edited", "was edited after it was saved"),
+        (edited, "plan-file", "was edited after it was saved"),
         (lambda text: edited(text, resealed=True), "plan-file", "no saved metadata plan"),
         (lambda text: text[:100], "plan-file", "it is not JSON"),
         (lambda text: "[]", "plan-file", "its format is not metadata-plan-1"),

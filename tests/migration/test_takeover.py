@@ -297,7 +297,7 @@ def test_what_a_person_paused_stays_paused(orders: Any, by: str | None, records:
 
 
 def test_a_name_that_is_not_replicated(orders: Any) -> None:
-    """--topics takes source topics."""
+    """--topic takes source topics."""
     with pytest.raises(UsageError, match="does not replicate topic nope"):
         dry(orders, topics=["nope"])
 

@@ -33,8 +33,8 @@ class Saying(FakeRegistry):
     [
         (401, {"error_code": 40101, "message": "who?"}, ClusterRefused, "schema-registry-refused"),
         (422, {"error_code": 42205, "message": "no"}, ClusterRefused, "schema-registry-refused"),
-        (503, "later", TransientError, "schema-registry-busy"),
-        (429, "slow down", TransientError, "schema-registry-busy"),
+        (503, "later", TransientError, "schema-registry-unreachable"),
+        (429, "slow down", TransientError, "schema-registry-unreachable"),
         (302, "", ClusterRefused, "schema-registry-refused"),
         (200, {"not": "a list"}, TerminalError, "schema-registry-answer"),
     ],

@@ -52,4 +52,4 @@ def test_a_refused_token_is_final_and_quoted_nowhere(refusing: str, options: str
         session(refusing + options),
     ):
         pytest.fail("was opened")
-    assert ("spark-token", False, [sent]) == (caught.value.code, "ab+c" in str(caught.value), SEEN[:1])
+    assert ("spark-secret", False, [sent]) == (caught.value.code, "ab+c" in str(caught.value), SEEN[:1])

@@ -32,7 +32,7 @@ def ask_airflow(conn_id: str, field: str) -> str:
         raise TransientError(
             f"Airflow has no connection {conn_id}, or its secrets back end does not answer",
             hint=f"add the connection {conn_id}, or look at the back end",
-            code="connection",
+            code="config-provider",
             connection=conn_id,
         ) from error
     value = getattr(connection, field) if field in _FIELDS else connection.extra_dejson.get(field)

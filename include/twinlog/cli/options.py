@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -46,9 +47,13 @@ OutputOption = Annotated[
 ]
 
 TopicsOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        "--topics", metavar="T1,T2", help="Only these source topics, comma separated. Default: all."
+        "--topic",
+        "-t",
+        "--topics",
+        metavar="TOPIC",
+        help="Only this source topic; repeatable, or several with commas. Default: all.",
     ),
 ]
 
@@ -95,7 +100,7 @@ def parse_duration(text: str, option: str = "--for") -> int:
     return found
 
 
-def parse_topics(text: str | None) -> frozenset[str] | None:
-    """Split `orders,payments`; None if no topic was named."""
-    names = frozenset(name.strip() for name in (text or "").split(",") if name.strip())
+def parse_topics(named: Sequence[str] | None) -> frozenset[str] | None:
+    """Return the names of `orders,payments`, or of several such; None if no topic was named."""
+    names = frozenset(name.strip() for name in ",".join(named or ()).split(",") if name.strip())
     return names or None

@@ -98,7 +98,7 @@ def records_at(
     if missing or not copies:
         raise UsageError(
             f"{flow.target.alias} has no copy of {missing[0] if missing else 'any topic of flow ' + flow.name}",
-            hint="--topics takes source topics",
+            hint="--topic takes source topics",
         )
     note = f"{flow.source.alias} is out of reach: times are those of the copies"
     return Standing(_firsts(clusters.target, copies, at_ms), (note,), back=True)
@@ -115,7 +115,7 @@ def _records_at(
     unknown = sorted(set(topics or ()) - set(names))
     if unknown:
         raise UsageError(
-            f"flow {flow.name} does not replicate topic {unknown[0]}", hint="--topics takes source topics"
+            f"flow {flow.name} does not replicate topic {unknown[0]}", hint="--topic takes source topics"
         )
     return Standing(_firsts(clusters.source, names, at_ms))
 

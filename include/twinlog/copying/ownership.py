@@ -132,7 +132,7 @@ class Ownership:
                 raise TransientError(
                     f"the offset map of {self.flow.name} was compacted while it was to be changed",
                     hint="the next cycle tries again",
-                    code="map-upkeep",
+                    code="overtaken",
                 )
         with Brokers(self.flow.target.connection) as target:
             fence.write_fenced(target, self.grant.lanes[0], records)

@@ -62,9 +62,7 @@ def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
     """
     settings = flow.data_rules
     if settings.suite is None:
-        raise UsageError(
-            f"{flow.name} has no rules of its own", hint="set twinlog.data.quality.suite", code="no-suite"
-        )
+        raise UsageError(f"{flow.name} has no rules of its own", hint="set twinlog.data.quality.suite")
     suite = read_suite(settings.suite)
     partitions = newest(FlowSnapshot(flow, clusters).discovery, settings)
     topics = ask(suite, settings.suite, partitions)

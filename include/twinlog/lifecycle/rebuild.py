@@ -77,7 +77,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
             raise TransientError(
                 f"{flow.target.alias} still shows {begun.remote_topic} {GONE_SECONDS:.0f} s after its deletion",
                 hint="the next cycle goes on with the rebuild",
-                code="not-gone",
+                code="not-shown",
                 topic=begun.topic,
             )
         time.sleep(0.1)
@@ -108,7 +108,7 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
         raise TransientError(
             f"{created.name} on {flow.target.alias} was deleted while it was made anew",
             hint="the next cycle goes on with the rebuild",
-            code="rebuild-overtaken",
+            code="overtaken",
             topic=begun.topic,
         )
     partitions = [TopicPartition(created.name, it.partition) for it in created.partitions]

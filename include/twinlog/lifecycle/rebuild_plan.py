@@ -253,7 +253,7 @@ def as_it_stands(ledger: Ledger, begun: Rebuild) -> Rebuild:
         raise TransientError(
             f"another rebuild of {begun.topic} was begun meanwhile",
             hint="the next cycle goes on with it",
-            code="rebuild-overtaken",
+            code="overtaken",
             topic=begun.topic,
         )
     return standing

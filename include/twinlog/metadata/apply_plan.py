@@ -115,7 +115,7 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
     """Check a saved plan against both clusters, and apply it.
 
     A plan of profile `promoted` may be applied while the source is gone: it was approved for that case.  Raises
-    UsageError `plan-flow` for another flow's plan; TerminalError `plan-cluster` for other clusters, `plan-applied` for
+    UsageError for another flow's plan; TerminalError `plan-cluster` for other clusters, `plan-applied` for
     the second time, `plan-drifted` if the state has changed since; ClusterUnreachable, ClusterRefused.
     """
     flow = with_profile(flow, saved.profile)
@@ -151,7 +151,6 @@ def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan
         raise UsageError(
             f"the plan is for flow {saved.flow}, not {flow.name}",
             hint=f"apply it with --flow {shlex.quote(saved.flow)}",
-            code="plan-flow",
             flow=flow.name,
         )
     found = clusters.target.cluster_id()

@@ -66,7 +66,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
 def parse_plan(text: str, name: str) -> SavedPlan:
     """Read a saved plan; `name` is the file's name, for messages.
 
-    Raises UsageError `plan-file` if it is not a saved plan, `plan-edited` if it was changed since.
+    Raises UsageError `plan-file` if it is not a saved plan, or was changed since.
     """
     try:
         document = from_json(text)
@@ -78,7 +78,7 @@ def parse_plan(text: str, name: str) -> SavedPlan:
         raise UsageError(
             f"{name} was edited after it was saved: its digest does not match",
             hint="make a new plan and have it approved",
-            code="plan-edited",
+            code="plan-file",
             file=name,
         )
     try:

@@ -235,7 +235,6 @@ def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[Scr
         it: ClusterRefused(
             f"{it.user} is no longer in twinlog.scram.users with {it.credential.mechanism}",
             hint="make a new plan",
-            code="undeclared",
         )
         for it in lost
     }

@@ -67,7 +67,7 @@ def places(
     known = {it.topic for it in discovery.topics} | {it.topic for it in hidden}
     for name in sorted(set(topics or ()) - known):
         raise UsageError(
-            f"flow {flow.name} does not replicate topic {name}", hint="--topics takes source topics"
+            f"flow {flow.name} does not replicate topic {name}", hint="--topic takes source topics"
         )
     chosen = [it for it in discovery.topics if topics is None or it.topic in topics]
     source = clusters.source.topic_configs(it.topic for it in chosen).found

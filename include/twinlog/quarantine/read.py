@@ -131,7 +131,7 @@ def read(flow: FlowSettings, clusters: Clusters, brokers: Brokers) -> Iterator[A
             raise TransientError(
                 f"{at.topic}-{at.partition} cannot be read from {item.start} to {item.end - 1}: {item.reason.value}",
                 hint="see that its leader is up, and that its log is whole",
-                code="quarantine-unreadable",
+                code="quarantine",
             )
         for batch in item.batches():
             for record in read_records(*batch):

@@ -263,7 +263,7 @@ class HttpRegistry:
         text = f"{self.name} refuses {what}: {status}{_told(content)}"
         if status in {408, 429} or status >= 500:
             return TransientError(
-                text, hint="try again", code="schema-registry-busy", registry=self._settings.alias
+                text, hint="try again", code="schema-registry-unreachable", registry=self._settings.alias
             )
         alias = self._settings.alias
         hints = dict.fromkeys((401, 403), f"check {alias}.schema.registry.*, and the rights of this login")

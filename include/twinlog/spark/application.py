@@ -127,7 +127,5 @@ def flow_named(configuration: Configuration, name: str) -> FlowSettings:
         return home
     if name not in flows:
         known = ", ".join(sorted(flows)) or "none"
-        raise UsageError(
-            f"{configuration.path} has no flow {name}", hint=f"it has {known}", code="unknown-flow", flow=name
-        )
+        raise UsageError(f"{configuration.path} has no flow {name}", hint=f"it has {known}", flow=name)
     return flows[name]

@@ -252,7 +252,7 @@ def run_once(jvm: Sequence[str]) -> None:
             raise TransientError(
                 f"Spark did not end in {END_SECONDS:.0f} s",
                 hint="try again on a calmer machine",
-                code="spark-server",
+                code="spark-session",
             ) from None
 
 
@@ -328,7 +328,7 @@ def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Pat
             raise TerminalError(
                 f"the warm Spark did not start ({health.value}): {''.join(last)[:300]}",
                 hint=f"see {log}",
-                code="spark-server",
+                code="spark-session",
             )
         time.sleep(0.2)
 
@@ -353,7 +353,7 @@ def _work_once(server: Server) -> None:
                 raise TransientError(
                     f"the warm Spark did no job: {reason_of_no_session(error)[:300]}",
                     hint="twinlog machine spark start again; the log says more",
-                    code="spark-server",
+                    code="spark-session",
                 ) from None
 
 
@@ -402,7 +402,7 @@ def _alone(folder: Path) -> Iterator[None]:
             raise TransientError(
                 f"another twinlog machine spark start is under way in {folder}",
                 hint="wait for it",
-                code="spark-starting",
+                code="spark-running",
             ) from None
         yield
 

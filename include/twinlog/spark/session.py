@@ -141,7 +141,7 @@ def session(
             raise ConfigError(
                 f"the Connect server {without_options(master)} refuses the token, or was given none",
                 hint=f"give twinlog the server's token, in {protection.TOKEN_VARIABLE} or twinlog.spark.master",
-                code="spark-token",
+                code="spark-secret",
                 master=without_options(master),
             ) from None
         raise TransientError(

@@ -269,7 +269,7 @@ def remote_name(flow: FlowSettings, topic: str) -> str:
 def refuse_unknown_topics(
     discovery: Discovery,
     topics: Iterable[str] | None,
-    hint: str = "--topics takes names of source topics, comma separated",
+    hint: str = "--topic takes names of source topics",
 ) -> None:
     """Raise UsageError for a named topic that the flow does not replicate, with the reason."""
     known = {topic.topic for topic in discovery.topics}

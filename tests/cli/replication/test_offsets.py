@@ -1,4 +1,4 @@
-"""`twinlog offsets`, over clusters in memory."""
+"""`twinlog topics offsets`, over clusters in memory."""
 
 from __future__ import annotations
 

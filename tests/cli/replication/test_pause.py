@@ -53,7 +53,7 @@ def test_a_topic_of_no_flow_cannot_be_paused(copied, capsys: pytest.CaptureFixtu
     assert (2, True, True) == (
         code,
         "topic odrers: " in err,
-        "--topic takes the name of a source topic" in err,
+        "--topic takes names of source topics" in err,
     )
 
 

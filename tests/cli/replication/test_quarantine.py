@@ -1,4 +1,4 @@
-"""`twinlog quarantine`: what it says, and with which exit code; the work itself is tried on real brokers."""
+"""`twinlog topics quarantine`: what it says, and with which exit code; the work itself is tried on real brokers."""
 
 from __future__ import annotations
 

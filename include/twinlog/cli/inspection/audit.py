@@ -78,7 +78,7 @@ def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> Aud
             return step.run(flow, clusters, runner, asked)
 
 
-def _request(full: bool, sample: float | None, seed: int, topics: str | None) -> AuditRequest:
+def _request(full: bool, sample: float | None, seed: int, topics: list[str] | None) -> AuditRequest:
     from twinlog.audit.request import AuditMode, AuditRequest
 
     if full and sample is not None:

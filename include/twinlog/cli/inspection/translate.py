@@ -109,7 +109,7 @@ def _check(
     offsets_file: str,
     write: Path | None,
     at: str | None,
-    topics: str | None,
+    topics: list[str] | None,
     *,
     reverse: bool,
 ) -> None:
@@ -125,7 +125,7 @@ def _check(
     if at is not None and (offsets or offsets_file):
         raise UsageError("--at finds offsets by time", hint="leave out the offsets, or --at")
     if topics is not None and (any(asked) or at is None):
-        raise UsageError("--topics bounds what --at finds without a group", hint="leave it out")
+        raise UsageError("--topic bounds what --at finds without a group", hint="leave it out")
     if reverse and (group or groups or at is not None):
         raise UsageError("--reverse takes offsets of the target", hint="give them one by one, or in a file")
     if write is not None and not offsets_file:

@@ -150,9 +150,7 @@ def run_cycle(
         left = conclude(flow, clusters, request, None, (), started_ms, Board(flow))
         return replace(left, left_to=leader.run_id)
     until, topics = request.until_ms, request.topics
-    begun = begin(
-        flow, clusters, topics, until, hint="--topics takes names of source topics, comma separated"
-    )
+    begun = begin(flow, clusters, topics, until, hint="--topic takes names of source topics")
     snapshot, planned = begun.snapshot, begun.planned
     _say_planned(flow, begun)
     reported = snapshot.ledger.last_report

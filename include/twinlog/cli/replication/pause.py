@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,19 +10,13 @@ import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, TopicsOption, parse_topics
 from twinlog.cli.render import Grid, login, say, show
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.topics.pauses import PauseResult
 
-TopicOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic", "-t", metavar="TOPIC", help="Only this source topic; repeatable. Default: the whole flow."
-    ),
-]
 ReasonOption = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the flow is.")
 ]
@@ -42,7 +36,7 @@ def pause(
     config: ConfigOption,
     reason: ReasonOption,
     flow: FlowOption = None,
-    topic: TopicOption = None,
+    topic: TopicsOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
@@ -55,7 +49,7 @@ def resume(
     config: ConfigOption,
     reason: ReasonOption = "",
     flow: FlowOption = None,
-    topic: TopicOption = None,
+    topic: TopicsOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Let paused flows, or some topics of them, go on from where they are."""
@@ -63,17 +57,16 @@ def resume(
     return _each(flows, lambda one: _changed(one, topic, reason, resume=True), output)
 
 
-def _changed(flow: FlowSettings, named: Iterable[str] | None, reason: str, *, resume: bool) -> PauseOf:
+def _changed(flow: FlowSettings, named: Sequence[str] | None, reason: str, *, resume: bool) -> PauseOf:
     from twinlog.cluster.api import open_clusters
     from twinlog.topics import pauses
     from twinlog.topics.discovery import refuse_unknown_topics
     from twinlog.topics.snapshot import FlowSnapshot
 
-    change, topics = (pauses.resume if resume else pauses.pause), frozenset(named or ())
+    change, topics = (pauses.resume if resume else pauses.pause), parse_topics(named) or frozenset()
     with open_clusters(flow) as clusters:
         if topics and not resume:
-            hint = "--topic takes the name of a source topic"
-            refuse_unknown_topics(FlowSnapshot(flow, clusters).discovery, topics, hint)
+            refuse_unknown_topics(FlowSnapshot(flow, clusters).discovery, topics)
         done = change(flow, clusters.target, topics=topics, by=login(), reason=reason)
     return PauseOf(flow.name, done)
 
