@@ -688,13 +688,13 @@ def test_while_a_copy_is_being_emptied_no_picture_is_of_it(ask, flow, clusters, 
 
 @pytest.mark.usefixtures("ran")
 def test_a_group_whose_positions_are_refused_is_not_covered(ask, flow, source, target, orders):
-    """Nobody knows where it stands; a share group, which has no positions, keeps nothing from being ready."""
+    """Nobody knows where it stands; a share group has no place either, and is named as well."""
     source.commit("billing", orders, 5)
     source.commit("shared", orders, 5).type = GroupType.SHARE
     source.refuse("committed_offsets", "billing", ClusterRefused("no", code="unauthorised"))
     result = ask()
     assert ("group-covered",) == result.blocking
-    assert {("billing",)} == {it.subjects for it in result.checks if it.blocks}
+    assert {("billing", "shared")} == {it.subjects for it in result.checks if it.blocks}
     assert [("billing", None)] == [(it.group, it.duplicates) for it in result.groups]
     waivers = [Waiver(name, "billing", "unused", "jo", NOW + HOUR, NOW) for name in result.blocking]
     write_ledger(flow, target, waivers)

@@ -317,15 +317,39 @@ def test_a_step_forward_is_in_its_checkpoint_whatever_became_of_the_commit(
 
 
 def test_groups_by_filter_and_type(step, orders, copied, source):
-    """Share and streams groups are listed as not covered, groups that the filter leaves out are not."""
+    """Streams groups are placed by their input offsets, share groups are named, and filtered ones are not."""
     copied(orders, 0, 5)
     source.commit("billing", orders, 3)
     source.commit("console-consumer-1", orders, 3)
     source.commit("shared", orders, 3).type = GroupType.SHARE
     source.commit("streaming", orders, 3).type = GroupType.STREAMS
     result = step(groups=NameFilter((".*",), ("console-consumer-.*",)))
-    assert ["billing"] == [row.group for row in result.rows]
-    assert [("shared", "share"), ("streaming", "streams")] == [(it.group, it.type) for it in result.uncovered]
+    assert ["billing", "streaming"] == [row.group for row in result.rows]
+    assert [("shared", "share", True)] == [(it.group, it.type, it.ours) for it in result.uncovered]
+
+
+def test_a_group_whose_name_has_a_line_end_is_named(step, orders, copied, source):
+    """No dot of a Java pattern matches it, in MM2 neither: it would begin anywhere on B, and nobody knew."""
+    copied(orders, 0, 5)
+    for name in ("billing\none", "console-consumer-1\n", "other"):
+        source.commit(name, orders, 3)
+    result = step(groups=NameFilter(("billing.*", "console.*"), ("console-consumer-.*",)))
+    assert [("billing\none", False)] == [(it.group, it.ours) for it in result.uncovered]
+    assert "line end" in result.uncovered[0].reason
+    assert ["billing\none"] == [it.group for it in step(groups=NameFilter(("(?s)billing.*",))).rows]
+
+
+def test_a_member_that_has_committed_nothing_yet_is_named(step, orders, copied, source):
+    """Its partition has records; on B `auto.offset.reset` would decide. One of an empty partition misses nothing."""
+    copied(orders, 0, 5)
+    source.add_topic("empty")
+    group = source.commit("billing", TopicPartition("empty", 0), 0)
+    group.state, group.assigned = GroupState.STABLE, frozenset({orders, TopicPartition("empty", 0)})
+    [found] = step().uncovered
+    assert ("billing", GroupType.CLASSIC, True) == (found.group, found.type, found.ours)
+    assert "it reads orders-0 and has committed nothing there" in found.reason
+    source.commit("billing", orders, 3)
+    assert () == step().uncovered
 
 
 def test_a_group_whose_name_takes_too_long_to_match_is_named(step, orders, copied, source):

@@ -1,10 +1,12 @@
-"""Groups of every kind in one report: consumer protocol, static members, share groups, a topic that was made anew.
+"""Groups of every kind in one report: consumer and streams protocol, static members, share groups, a recreated topic.
 
 Costs about 15 s; the long test is a share group, with Kafka's own Java consumer.
 """
 
 from __future__ import annotations
 
+import socket
+import struct
 import subprocess
 import time
 import uuid
@@ -16,6 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lab import Seen, commit_group, configure, create_topic, cycle, produce
+from twinlog.cluster.admin.groups import GroupType
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -112,6 +115,85 @@ def test_each_is_reported_as_what_it_is(cluster_a, cluster_b, tmp_path, unique_t
             again.reason,
             again.committed_there,
         )
+
+
+def compact(text: str | None) -> bytes:
+    return b"\0" if text is None else bytes([len(text.encode()) + 1]) + text.encode()
+
+
+def streams_heartbeat(cluster: Any, group: str, epoch: int, topic: str) -> int:
+    """Join a streams group (epoch 0) or leave it (-1), as Kafka Streams does; return the error code (KIP-1071)."""
+    subtopology = compact("0") + b"\x02" + compact(topic) + b"\1\1\1\1\1\0"
+    topology = b"\1" + struct.pack(">i", 1) + b"\x02" + subtopology + b"\0" if epoch == 0 else b"\xff"
+    tasks = b"\1\1\1" if epoch == 0 else b"\0\0\0"
+    body = compact(group) + compact("member-one") + struct.pack(">ii", epoch, -1) + compact(None) * 2
+    body += (
+        struct.pack(">i", 30_000) + topology + tasks + compact("process-one") + b"\xff" + b"\0\0\0" + b"\0\0"
+    )
+    request = struct.pack(">hhih", 88, 0, 1, -1) + b"\0" + body
+    host, _, port = cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    with socket.create_connection((host, int(port)), 20) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        answer = connection.recv(65_536)
+    return int(struct.unpack(">h", answer[13:15])[0])
+
+
+def test_a_streams_group_is_placed_by_its_input(cluster_a, cluster_b, tmp_path, unique_topic) -> None:
+    """Its progress is committed offsets; on B its application joins the group that we made, and finds them."""
+    topic = create_topic(cluster_a, unique_topic("streams"))
+    flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic)
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    group = f"app-{topic}"
+    produce(cluster_a, topic, RECORDS)
+    cycle(flow)
+    # A group's first heartbeat may find the coordinator loading.
+    deadline = time.monotonic() + 30
+    while (code := streams_heartbeat(cluster_a, group, 0, topic)) != 0:
+        assert code in {14, 15, 16} and time.monotonic() < deadline, code
+        time.sleep(0.2)
+    with open_clusters(flow) as clusters:
+        assert GroupType.STREAMS is next(it.type for it in clusters.source.groups() if it.group == group)
+        assert 0 == streams_heartbeat(cluster_a, group, -1, topic)
+        commit_group(cluster_a, group, topic, 20)
+        result = checkpoints.run(flow, clusters)
+        [row] = result.rows
+        assert (group, 20, 20, SyncReason.WRITTEN, ()) == (
+            row.group,
+            row.downstream_offset,
+            row.committed_there,
+            row.reason,
+            result.uncovered,
+        )
+        assert 0 == streams_heartbeat(cluster_b, group, 0, remote)
+        there = clusters.target.committed_offsets([group]).require()[group]
+        assert {(remote, 0): (20, -1)} == {it: (at.offset, at.leader_epoch) for it, at in there.items()}
+        assert GroupType.STREAMS is next(it.type for it in clusters.target.groups() if it.group == group)
+
+
+def test_a_member_without_an_offset_is_named_and_its_epochs_are_not_passed_on(
+    cluster_a, cluster_b, tmp_path, unique_topic
+) -> None:
+    """Its first commit ends that; the leader epoch in it is the source's, and nothing of it reaches the target."""
+    topic = create_topic(cluster_a, unique_topic("fresh"))
+    flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic)
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    produce(cluster_a, topic, RECORDS)
+    cycle(flow)
+    for protocol in ("classic", "consumer"):
+        group = f"{protocol}-{topic}"
+        consumer = member(cluster_a, group, topic, group__protocol=protocol)
+        with open_clusters(flow) as clusters:
+            named = [it for it in checkpoints.run(flow, clusters).uncovered if it.group == group]
+            assert [f"it reads {topic}-0 and has committed nothing there"] == [
+                it.reason.partition(":")[0] for it in named
+            ]
+            consumer.commit(offsets=[TopicPartition(topic, 0, 20, leader_epoch=0)], asynchronous=False)
+            assert () == checkpoints.run(flow, clusters).uncovered
+            consumer.close()
+            here = clusters.source.committed_offsets([group]).require()[group]
+            there = clusters.target.committed_offsets([group]).require()[group]
+        assert [0] == [it.leader_epoch for it in here.values()]
+        assert {(remote, 0): (20, -1)} == {it: (at.offset, at.leader_epoch) for it, at in there.items()}
 
 
 @pytest.mark.long

@@ -29,6 +29,7 @@ class FakeGroup:
     state: GroupState = GroupState.EMPTY
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     members: tuple[str, ...] = ()
+    assigned: frozenset[TopicPartition] = frozenset()
 
 
 class FakeGroups:
@@ -50,7 +51,7 @@ class FakeGroups:
     def described(self, name: str) -> GroupDescription:
         """Describe one group."""
         it = self._groups.get(name, FakeGroup(state=GroupState.DEAD))
-        return GroupDescription(name, it.type, it.state, it.members)
+        return GroupDescription(name, it.type, it.state, it.members, it.assigned)
 
     def committed(self, name: str) -> Mapping[TopicPartition, CommittedOffset]:
         """Return what one group committed."""

@@ -61,11 +61,14 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFact
         )
         for place, it in enumerate(report.rows)
     ]
-    refused = [it.group for it in report.uncovered if it.refused]
+    unplaced = sorted({it.group for it in report.uncovered if it.ours})
     waiting = sorted(dict(owed(facts.ledger, still_copied(flow, facts.ledger, facts.progress))))
     return GroupFacts(
-        (*rows, *(refused_row(group) for group in refused), *map(missing_row, waiting)),
-        (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
+        (*rows, *(unplaced_row(group) for group in unplaced), *map(missing_row, waiting)),
+        (
+            *(it for it in at_risk(report.rows) if it.group not in unplaced),
+            *(GroupAtRisk(group, None) for group in unplaced),
+        ),
         min((it.at_ms for it in report.ages), default=None),
     )
 
@@ -99,8 +102,8 @@ def _skipped(row: GroupPartitionRow) -> int | Unknown | None:
     return 0 if row.reason in REWOUND else row.records_skipped
 
 
-def refused_row(group: str) -> Row:
-    """Make the row of a group whose positions the source refused to tell: its position is unknown.  Pure."""
+def unplaced_row(group: str) -> Row:
+    """Make the row of a group that has no place to be judged: of a kind without one, or not told.  Pure."""
     return missing_row(GroupPartition(group, "-", -1))
 
 

@@ -107,15 +107,17 @@ class GroupPartitionRow(OfPartition):
 
 @dataclass(frozen=True, slots=True)
 class UncoveredGroup:
-    """A group of the source whose progress is not followed, and why.
+    """A group of the source whose progress, or a part of it, is not passed on, and why.
 
-    `refused`: it may well have positions, but the source does not tell them.
+    `refused`: it may well have positions, but the source does not tell them.  `ours` is false if nobody can say whether
+    the flow's patterns mean it; without its progress, one of ours keeps the flow from being ready.
     """
 
     group: str
     type: GroupType
     reason: str
     refused: bool = False
+    ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)

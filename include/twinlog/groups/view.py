@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
@@ -12,17 +12,18 @@ from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.grouped import grouped
 from twinlog.groups.maps import NO_MAPS, NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.report import UncoveredGroup
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
-from twinlog.policy.selection import LONGEST_NAME
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps
 from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
 from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.visible import listed
 
 ASKED_SECONDS = 3_600
 """Age of a group's newest checkpoint after which a missing group is not asked for by name any more."""
@@ -51,7 +52,8 @@ class Route:
 class GroupPositions:
     """Tell what the groups that the flow follows have committed at `at_ms`, and the groups of the target (`states`).
 
-    `undecided` are groups of which nobody can say whether the flow follows them.
+    `undecided` are groups of which nobody can say whether the flow follows them.  `unread` are the partitions that
+    members of a group have been given, and of which it has committed nothing.
     """
 
     at_ms: int
@@ -60,6 +62,7 @@ class GroupPositions:
     there: Answers[str, Offsets]
     states: Mapping[str, GroupListing]
     undecided: tuple[GroupListing, ...] = ()
+    unread: Mapping[str, Sequence[TopicPartition]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,31 @@ def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     at_ms = clock.now_ms()
     every = clusters.source.groups()
     listed = tuple(it for it in every if flow.follows_group(it.group))
-    undecided = tuple(it for it in every if flow.groups.undecided(it.group))
+    undecided = tuple(it for it in every if flow.groups.why_unsure(it.group))
     committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
     there = clusters.target.committed_offsets(committed.found)
-    return GroupPositions(at_ms, listed, committed, there, listed_there(clusters.target), undecided)
+    unread = _without_offset(flow, clusters.source, listed, committed.found)
+    return GroupPositions(at_ms, listed, committed, there, listed_there(clusters.target), undecided, unread)
+
+
+def _without_offset(
+    flow: FlowSettings,
+    source: ClusterReader,
+    listed: Iterable[GroupListing],
+    committed: Mapping[str, Offsets],
+) -> Mapping[str, Sequence[TopicPartition]]:
+    """Return the partitions that members read and of which their groups have committed nothing yet."""
+    active = [
+        it.group
+        for it in listed
+        if it.state.active and it.type in {GroupType.CLASSIC, GroupType.CONSUMER} and it.group in committed
+    ]
+    return grouped(
+        (group, partition)
+        for group, described in sorted(source.describe_groups(active).found.items())
+        for partition in sorted(described.assigned - set(committed[group]))
+        if flow.why_left_out(partition.topic) is None
+    )
 
 
 def listed_there(target: ClusterReader) -> Mapping[str, GroupListing]:
@@ -126,7 +150,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     )
     return GroupView(
         positions=positions,
-        uncovered=(*_uncovered(positions), *_refused(committed.refused), *hidden),
+        uncovered=(*_uncovered(snapshot, positions), *_refused(committed.refused), *hidden),
         routes=dict(_routes(snapshot, wanted)) if wanted else {},
         checkpoints=checkpoints,
         gone=gone,
@@ -136,14 +160,30 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     )
 
 
-def _uncovered(positions: GroupPositions) -> Iterator[UncoveredGroup]:
+def _uncovered(snapshot: FlowSnapshot, positions: GroupPositions) -> Iterator[UncoveredGroup]:
+    flow = snapshot.flow
+    types = {it.group: it.type for it in positions.listed}
+    empty = {
+        topic.at_source(it.partition)
+        for topic in (snapshot.discovery.topics if positions.unread else ())
+        for it in topic.partitions
+        if it.source.log_start == it.source.end
+    }
     for it in positions.undecided:
-        reason = f"its name is longer than {LONGEST_NAME} characters, or takes too long to match"
-        yield UncoveredGroup(it.group, it.type, reason)
+        yield UncoveredGroup(it.group, it.type, flow.groups.why_unsure(it.group), ours=False)
     for it in positions.listed:
-        if it.type in {"share", "streams"}:
-            reason = f"a {it.type} group keeps its progress in no offsets that could be translated"
+        if it.type is GroupType.SHARE:
+            reason = "a share group keeps its progress in no offsets that could be translated"
             yield UncoveredGroup(it.group, it.type, reason)
+    for group, partitions in positions.unread.items():
+        names = listed([f"{it.topic}-{it.partition}" for it in partitions if it not in empty])
+        if not names:
+            continue
+        reason = (
+            f"it reads {names} and has committed nothing there: its auto.offset.reset says where it starts on"
+            f" {flow.target.alias}"
+        )
+        yield UncoveredGroup(group, types[group], reason)
 
 
 def _refused(refused: Mapping[str, TwinlogError]) -> Iterator[UncoveredGroup]:

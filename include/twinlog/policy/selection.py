@@ -52,6 +52,25 @@ class NameFilter:
         """Say whether `name` is too long, or takes too long to match."""
         return _says(self._included, name) is None or _says(self._excluded, name) is None
 
+    def why_unsure(self, name: str) -> str:
+        """Say why `name` may be meant, and is not accepted; "" if there is no doubt."""
+        if self.undecided(name):
+            return f"its name is longer than {LONGEST_NAME} characters, or takes too long to match"
+        one_line = _LINE_END.sub(" ", name)
+        if (
+            one_line != name
+            and self.accepts(one_line)
+            and not self.includes(name)
+            and not self.excludes(name)
+        ):
+            return (
+                "its name has a line end, which `.` of a Java pattern does not match: name it, or write (?s)"
+            )
+        return ""
+
+
+_LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
+
 
 def _says(pattern: regex.Pattern[str] | None, name: str) -> bool | None:
     if pattern is None:

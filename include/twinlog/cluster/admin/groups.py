@@ -28,6 +28,7 @@ from twinlog.protocol.retry import until
 class GroupType(StrEnum):
     """Name which protocol a group speaks (KIP-848, KIP-932, KIP-1071).
 
+    A streams group keeps where it reads its input as committed offsets; a share group keeps a state of each record.
     `other` is a group that stores no offsets of records, such as Kafka Connect's workers.
     """
 
@@ -40,7 +41,7 @@ class GroupType(StrEnum):
     @property
     def commits_offsets(self) -> bool:
         """Say whether its progress is committed offsets that can be translated."""
-        return self in {GroupType.CLASSIC, GroupType.CONSUMER}
+        return self in {GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS}
 
 
 class GroupState(StrEnum):
@@ -73,12 +74,13 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with the ids of its members."""
+    """A group with the ids of its members, and the partitions that they have been given."""
 
     group: str
     type: GroupType
     state: GroupState
     members: tuple[str, ...] = ()
+    assigned: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,11 @@ def _description(it: ConsumerGroupDescription) -> GroupDescription:
         GroupType.CONSUMER if it.type is ConsumerGroupType.CONSUMER else GroupType.CLASSIC,
         _DESCRIBED_STATES.get(it.state, GroupState.REBALANCING),
         tuple(member.member_id for member in it.members),
+        frozenset(
+            TopicPartition(at.topic, at.partition)
+            for member in it.members
+            for at in member.assignment.topic_partitions
+        ),
     )
 
 
