@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -97,18 +97,21 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One partition on both sides; `source` is None if the source cannot be asked, a topic id "" if unknown.
+    """One partition on both sides.
 
-    `topic_id` is the source topic's, `remote_topic_id` the copy's.
+    `source` is None if the source cannot be asked, a topic id "" if unknown.  `target` is None if nothing of the
+    partition can be translated, for the `reason` in the `message`.
     """
 
     source_topic: str
     topic: str
     partition: int
-    topic_id: str
-    source: PartitionOffsets | None
-    target: PartitionOffsets
+    topic_id: str = ""
     remote_topic_id: str = ""
+    source: PartitionOffsets | None = None
+    target: PartitionOffsets | None = None
+    reason: Reason = Reason.NONE
+    message: str = ""
 
     @property
     def same_name(self) -> bool:
@@ -116,135 +119,110 @@ class Pair:
         return self.topic == self.source_topic
 
 
+def find_pairs(
+    flow: FlowSettings,
+    clusters: Clusters,
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    partitions: Iterable[TopicPartition],
+    *,
+    back: bool,
+    source_reachable: bool,
+) -> Mapping[TopicPartition, Pair]:
+    """Find the pair of each partition of the source, or (`back`) of the target.
+
+    Raises ClusterUnreachable and ClusterRefused.
+    """
+    names = {it: _names(flow, ledger, it.topic, back=back) for it in partitions}
+    sources = sorted({source for source, _ in names.values()} - {""})
+    here = (
+        clusters.source.describe_topics(sources) if source_reachable else Answers({})
+    )
+    remotes = clusters.target.describe_topics(sorted({remote for _, remote in names.values()} - {""}))
+    known = _Known(
+        flow,
+        ledger,
+        maps,
+        here,
+        remotes,
+        clusters.source.offsets(all_partitions(here.found.values())).found if here.found else {},
+        clusters.target.offsets(all_partitions(remotes.found.values())).found,
+    )
+    return {it: known.pair(*names[it], it.partition) for it in names}
+
+
+def _names(flow: FlowSettings, ledger: Ledger, topic: str, *, back: bool) -> tuple[str, str]:
+    """Return the topic's names on the source and on the target; "" for a name that cannot be formed."""
+    if back:
+        return copied_from(flow, ledger, topic) or "", topic
+    known = ledger.incarnations.get(topic)
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    return topic, known.remote_topic if known is not None else remote
+
+
 @dataclass(frozen=True, slots=True)
-class Impossible:
-    """Tell why a partition cannot be translated."""
-
-    source_topic: str
-    topic: str
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """Pairs the partitions of one flow by its ledger and its policy; by the map if the source cannot be asked."""
+class _Known:
+    """Tell what both clusters and the state say about the topics; `here` is empty if the source cannot be asked."""
 
     flow: FlowSettings
-    clusters: Clusters
     ledger: Ledger
-    packed: Maps[PackedMap]
-    source_reachable: bool
+    maps: Maps[PackedMap]
+    here: Answers[str, TopicDescription]
+    remotes: Answers[str, TopicDescription]
+    source: Mapping[TopicPartition, PartitionOffsets]
+    target: Mapping[TopicPartition, PartitionOffsets]
 
-    def find(
-        self, places: Iterable[TopicPartition], *, back: bool
-    ) -> Mapping[TopicPartition, Pair | Impossible]:
-        """Find the pair of each partition of the source, or (`back`) of the target.
-
-        Raises ClusterUnreachable and ClusterRefused.
-        """
-        wanted = {it: self._names(it.topic, back=back) for it in places}
-        sources = {names[0] for names in wanted.values()} - {""}
-        remotes = {names[1] for names in wanted.values()} - {""}
-        described = self.clusters.target.describe_topics(sorted(remotes))
-        here = self._source_topics(sorted(sources))
-        view = _View(
-            incarnations=here,
-            remotes=described,
-            target=self.clusters.target.offsets(all_partitions(described.found.values())).found,
-            source=self.clusters.source.offsets(all_partitions(here.found.values())).found
-            if here.found
-            else {},
-        )
-        return {it: self._pair(it, *names, view) for it, names in wanted.items()}
-
-    def _names(self, topic: str, *, back: bool) -> tuple[str, str]:
-        """Return the topic's names on the source and on the target; "" for a name that cannot be formed."""
-        if not back:
-            known = self.ledger.incarnations.get(topic)
-            remote = self.flow.policy.format_remote_topic(self.flow.source.alias, topic)
-            return topic, known.remote_topic if known is not None else remote
-        return copied_from(self.flow, self.ledger, topic) or "", topic
-
-    def _source_topics(self, topics: Sequence[str]) -> Answers[str, TopicDescription]:
-        return self.clusters.source.describe_topics(topics) if self.source_reachable else Answers({})
-
-    def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
-        if not source:
-            return Impossible(
-                "", remote, Reason.UNKNOWN_TOPIC, f"{remote} is no copy of flow {self.flow.name}"
-            )
-        problem = self._trouble(it, source, remote, view)
-        if problem is not None:
-            return Impossible(source, remote, *problem)
-        life = view.incarnations.found.get(source)
+    def pair(self, source: str, remote: str, partition: int) -> Pair:
+        """Pair one partition.  Raises the refusal of a topic that may exist."""
+        why = self._against(source, remote, partition) or self._another_incarnation(source, remote)
+        if why is not None:
+            return Pair(source, remote, partition, reason=why[0], message=why[1])
+        described = self.here.found.get(source)
         return Pair(
             source,
             remote,
-            it.partition,
-            life.topic_id if life is not None else self._last_life(source, it.partition),
-            view.source.get(TopicPartition(source, it.partition)),
-            view.target[TopicPartition(remote, it.partition)],
-            view.remotes.found[remote].topic_id,
+            partition,
+            described.topic_id if described is not None else self._last_id(source, partition),
+            self.remotes.found[remote].topic_id,
+            self.source.get(TopicPartition(source, partition)),
+            self.target[TopicPartition(remote, partition)],
         )
 
-    def _trouble(
-        self, it: TopicPartition, source: str, remote: str, view: _View
-    ) -> tuple[Reason, str] | None:
-        error = view.incarnations.refused.get(source) or view.remotes.refused.get(remote)
+    def _against(self, source: str, remote: str, partition: int) -> tuple[Reason, str] | None:
+        """Say what is missing on a side."""
+        here, there = self.flow.source.alias, self.flow.target.alias
+        if not source:
+            return Reason.UNKNOWN_TOPIC, f"{remote} is no copy of flow {self.flow.name}"
+        error = self.here.refused.get(source) or self.remotes.refused.get(remote)
         if error is not None and error.code != NO_SUCH_TOPIC:
             raise error
-        if source in view.incarnations.refused:
-            return Reason.UNKNOWN_TOPIC, f"{self.flow.source.alias} has no topic {source}"
-        if remote in view.remotes.refused:
-            return Reason.NOT_COPIED_YET, f"{self.flow.target.alias} has no topic {remote}"
-        life = view.incarnations.found.get(source)
-        if life is not None and TopicPartition(source, it.partition) not in view.source:
-            return (
-                Reason.UNKNOWN_PARTITION,
-                f"{source} on {self.flow.source.alias} has no partition {it.partition}",
-            )
-        if TopicPartition(remote, it.partition) not in view.target:
-            return (
-                Reason.UNKNOWN_PARTITION,
-                f"{remote} on {self.flow.target.alias} has no partition {it.partition}",
-            )
-        return self._another_life(source, remote, view)
-
-    def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
-        """Say which side is not the incarnation that the map covers."""
-        known = self.ledger.incarnations.get(source)
-        life, copy = view.incarnations.found.get(source), view.remotes.found.get(remote)
-        if life is not None and known is not None and known.topic_id != life.topic_id:
-            return (
-                Reason.RECREATED,
-                f"{source} was deleted and created again on {self.flow.source.alias}: its offsets are others now",
-            )
-        if copy is not None and known is not None and differ(known.remote_topic_id, copy.topic_id):
-            return (
-                Reason.RECREATED,
-                f"{remote} was deleted and created again on {self.flow.target.alias}: it is not what was copied",
-            )
+        if source in self.here.refused:
+            return Reason.UNKNOWN_TOPIC, f"{here} has no topic {source}"
+        if remote in self.remotes.refused:
+            return Reason.NOT_COPIED_YET, f"{there} has no topic {remote}"
+        if source in self.here.found and TopicPartition(source, partition) not in self.source:
+            return Reason.UNKNOWN_PARTITION, f"{source} on {here} has no partition {partition}"
+        if TopicPartition(remote, partition) not in self.target:
+            return Reason.UNKNOWN_PARTITION, f"{remote} on {there} has no partition {partition}"
         return None
 
-    def _last_life(self, topic: str, partition: int) -> str:
+    def _another_incarnation(self, source: str, remote: str) -> tuple[Reason, str] | None:
+        """Say which side is not the incarnation that the map covers."""
+        known, described = self.ledger.incarnations.get(source), self.here.found.get(source)
+        if known is None:
+            return None
+        anew = "was deleted and created again on"
+        if described is not None and known.topic_id != described.topic_id:
+            return Reason.RECREATED, f"{source} {anew} {self.flow.source.alias}: its offsets are others now"
+        if differ(known.remote_topic_id, self.remotes.found[remote].topic_id):
+            return Reason.RECREATED, f"{remote} {anew} {self.flow.target.alias}: it is not what was copied"
+        return None
+
+    def _last_id(self, topic: str, partition: int) -> str:
         """Return the topic id of the copied incarnation, if the source cannot be asked."""
         known = self.ledger.incarnations.get(topic)
         if known is not None:
             return known.topic_id
-        ids = {
-            life.topic_id
-            for life in [*self.packed, *self.packed.broken]
-            if life.topic_partition == (topic, partition)
-        }
+        every = [*self.maps, *self.maps.broken]
+        ids = {life.topic_id for life in every if life.topic_partition == (topic, partition)}
         return ids.pop() if len(ids) == 1 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """Tell what both clusters say about the topics; `incarnations` is empty if the source cannot be asked."""
-
-    incarnations: Answers[str, TopicDescription]
-    remotes: Answers[str, TopicDescription]
-    target: Mapping[TopicPartition, PartitionOffsets]
-    source: Mapping[TopicPartition, PartitionOffsets]

@@ -6,20 +6,20 @@ are on the target.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.client.group_positions import Groups, Standing, records_at, standing_at, standing_now
-from twinlog.client.pairs import Answer, Ask, Basis, Impossible, Pair, Pairing, Reason
+from twinlog.client.pairs import Answer, Ask, Basis, Pair, Reason, find_pairs
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.grouped import grouped
 from twinlog.groups.maps import NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.place import Place, places
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger, require_own
@@ -34,12 +34,8 @@ UNKNOWN_LOG = PartitionOffsets(0, 1 << 62, 1 << 62)
 """The log of a source that cannot be asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reverse:
-    """Tell what the reverse flow knows, and what it never copied."""
-
-    known: ReverseState
-    lost: Lost
+_Reverse = tuple[ReverseState, Lost]
+"""What the reverse flow knows, and what it never copied."""
 
 
 class FlowTranslator:
@@ -95,11 +91,6 @@ class FlowTranslator:
         return begun_empty(self._ledger)
 
     @read_once
-    def _pairing(self) -> Pairing:
-        reachable = self.source_reachable
-        return Pairing(self.flow, self._clusters, self._ledger, self._packed, source_reachable=reachable)
-
-    @read_once
     def _syncs(self) -> OffsetSyncStore:
         """Return MM2's syncs; none if they are on a source that is gone."""
         if self.flow.offset_syncs_topic_location == "source" and not self.source_reachable:
@@ -107,25 +98,21 @@ class FlowTranslator:
         return OffsetSyncStore.of(read_syncs(self.flow, self._clusters).records)
 
     def _answers(self, asks: Sequence[Ask], *, back: bool) -> tuple[Answer, ...]:
-        pairs = self._pairing.find({it.topic_partition for it in asks}, back=back)
-        by_partition: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        by_partition = grouped((it.topic_partition, number) for number, it in enumerate(asks))
+        pairs = find_pairs(
+            self.flow,
+            self._clusters,
+            self._ledger,
+            self._packed,
+            by_partition,
+            back=back,
+            source_reachable=self.source_reachable,
+        )
+        reverse = self._reverse(it for it in pairs.values() if it.target is not None)
         answers: dict[int, Answer] = {}
-        for number, it in enumerate(asks):
-            place = it.topic_partition
-            found = pairs[place]
-            against = found if isinstance(found, Impossible) else _against(found, it, back=back)
-            if isinstance(against, Impossible):
-                answers[number] = _refused(it, against, back=back)
-            else:
-                by_partition[place].append(number)
-        reverse = self._reverse(it for it in pairs.values() if isinstance(it, Pair))
-        for place, numbers in by_partition.items():
-            pair = pairs[place]
-            assert isinstance(pair, Pair)
+        for at, numbers in by_partition.items():
             asked = [asks[number] for number in numbers]
-            found_here = self._in_partition(pair, asked, reverse, back=back)
-            for number, answer in zip(numbers, found_here, strict=True):
-                answers[number] = answer
+            answers |= zip(numbers, self._in_partition(pairs[at], asked, reverse, back=back), strict=True)
         return tuple(answers[number] for number in range(len(asks)))
 
     def _reverse(self, pairs: Iterable[Pair]) -> _Reverse | None:
@@ -134,27 +121,35 @@ class FlowTranslator:
         if not same or not self.source_reachable:
             return None
         found = read_reverse_state(self.flow, self._clusters, same)
-        return None if found is None else _Reverse(found, never_copied(found.ledger))
+        return None if found is None else (found, never_copied(found.ledger))
 
     def _in_partition(
         self, pair: Pair, asks: Sequence[Ask], reverse: _Reverse | None, *, back: bool
     ) -> list[Answer]:
-        logs = (pair.source or UNKNOWN_LOG, pair.target) if back else (pair.target, pair.source)
-        try:
-            found = places([it.offset for it in asks], self._maps(pair, reverse, back=back), *logs)
-        except UnreadableMap as error:
-            unreadable = Impossible(pair.source_topic, pair.topic, Reason.MAP_UNREADABLE, error.message)
-            return [_refused(it, unreadable, back=back) for it in asks]
-        return [self._answer(pair, ask, place, back=back) for ask, place in zip(asks, found, strict=True)]
+        wrong = [_against(pair, it, back=back) for it in asks]
+        sound = [it.offset for it, why in zip(asks, wrong, strict=True) if why is None]
+        found: Iterator[Place] = iter(())
+        if sound and pair.target is not None:
+            logs = (pair.source or UNKNOWN_LOG, pair.target) if back else (pair.target, pair.source)
+            try:
+                found = iter(places(sound, self._maps(pair, reverse, back=back), *logs))
+            except UnreadableMap as error:
+                wrong = [why or (Reason.MAP_UNREADABLE, error.message) for why in wrong]
+        return [
+            self._answer(pair, ask, next(found), back=back)
+            if why is None
+            else replace(_answer(pair, ask, None, back=back), reason=why[0], message=why[1])
+            for ask, why in zip(asks, wrong, strict=True)
+        ]
 
     def _maps(self, pair: Pair, reverse: _Reverse | None, *, back: bool) -> PartitionMaps:
         life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
         their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
         ours, theirs, their_gaps = self._packed.seen(life), None, []
         names = pair.source_topic, pair.topic, pair.remote_topic_id
-        if reverse is not None and reverse.known.concerns(*names) and pair.source is not None:
-            theirs = reverse.known.maps.seen(their_life) or NOTHING
-            their_gaps = _in(reverse.lost, their_life)
+        if reverse is not None and reverse[0].concerns(*names) and pair.source is not None:
+            theirs = reverse[0].maps.seen(their_life) or NOTHING
+            their_gaps = _in(reverse[1], their_life)
         gaps = _in(self._lost, life)
         if not back:
             return PartitionMaps(ours, theirs, gaps, lent=not pair.same_name)
@@ -167,8 +162,7 @@ class FlowTranslator:
         return pair.same_name or self._ledger.came_home
 
     def _answer(self, pair: Pair, ask: Ask, place: Place, *, back: bool) -> Answer:
-        upstream, downstream = (place.offset, ask.offset) if back else (ask.offset, place.offset)
-        base = Answer(ask.group, pair.topic, pair.source_topic, pair.partition, upstream, downstream)
+        base = _answer(pair, ask, place.offset, back=back)
         if place.offset is None:
             base = replace(base, reason=Reason.NOT_MAPPED, message=place.why)
             return base if back else self._by_syncs(pair, base)
@@ -192,7 +186,7 @@ class FlowTranslator:
         """Translate by MM2's rule, for offsets that MM2 copied and no audit compared: early, never late or exact."""
         upstream = base.upstream_offset or 0
         known = self._syncs.translate(pair.source_topic, pair.partition, upstream).offset
-        if known is None or known > pair.target.end:
+        if known is None or pair.target is None or known > pair.target.end:
             return base
         return replace(
             base,
@@ -215,31 +209,23 @@ def _in(lost: Lost, life: SourceIncarnation) -> list[tuple[int, int]]:
     return [*lost.get(life, ()), *lost.get(life._replace(topic_id=""), ())]
 
 
-def _against(pair: Pair, ask: Ask, *, back: bool) -> Impossible | None:
-    """Return what is wrong with the offset itself."""
+def _against(pair: Pair, ask: Ask, *, back: bool) -> tuple[Reason, str] | None:
+    """Return why an offset has no answer: its partition has none, or it cannot be an offset of it."""
     log = pair.target if back else pair.source
     name = f"{ask.topic}-{ask.partition}"
+    if pair.target is None:
+        return pair.reason, pair.message
     if ask.offset < 0:
-        message = f"{name}: offset {ask.offset} is negative"
-        return Impossible(pair.source_topic, pair.topic, Reason.NEGATIVE, message)
+        return Reason.NEGATIVE, f"{name}: offset {ask.offset} is negative"
     if log is not None and ask.offset > log.end:
         message = f"{name} ends at {log.end}: nobody can have read up to {ask.offset}"
-        return Impossible(pair.source_topic, pair.topic, Reason.BEYOND_END, message)
+        return Reason.BEYOND_END, message
     return None
 
 
-def _refused(ask: Ask, why: Impossible, *, back: bool) -> Answer:
-    upstream, downstream = (None, ask.offset) if back else (ask.offset, None)
-    return Answer(
-        ask.group,
-        why.topic,
-        why.source_topic,
-        ask.partition,
-        upstream,
-        downstream,
-        reason=why.reason,
-        message=why.message,
-    )
+def _answer(pair: Pair, ask: Ask, offset: int | None, *, back: bool) -> Answer:
+    upstream, downstream = (offset, ask.offset) if back else (ask.offset, offset)
+    return Answer(ask.group, pair.topic, pair.source_topic, pair.partition, upstream, downstream)
 
 
 def _remark(pair: Pair, ask: Ask, place: Place, *, back: bool) -> tuple[Reason, str]:
