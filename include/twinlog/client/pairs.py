@@ -135,9 +135,7 @@ def find_pairs(
     """
     names = {it: _names(flow, ledger, it.topic, back=back) for it in partitions}
     sources = sorted({source for source, _ in names.values()} - {""})
-    here = (
-        clusters.source.describe_topics(sources) if source_reachable else Answers({})
-    )
+    here = clusters.source.describe_topics(sources) if source_reachable else Answers({})
     remotes = clusters.target.describe_topics(sorted({remote for _, remote in names.values()} - {""}))
     known = _Known(
         flow,
