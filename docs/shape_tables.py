@@ -86,11 +86,12 @@ ANSWERS = (
     Answer(
         ["gate"],
         "gate.answer:GateResult",
-        more={"headline": str, "evidence": str, "page": str, "evidence_sha256": str, "signed_by": str},
+        more={"headline": str, "evidence": str, "page": str, "evidence_sha256": str, "signed_by": str}
+        | {"seen": str, "accept": "list:formats.ledger.accepted:Amount"},
     ),
     Answer(["evidence verify"], "gate.evidence:Verified", more={"verified": bool}),
-    Answer(["waiver add", "waiver list", "waiver remove"], "gate.answer:WaivedBy", LIST % "waivers"),
-    Answer(["topics gaps", "gap acknowledge", "gap reopen"], "checks.gaps:GapReport", LIST % "gaps"),
+    Answer(["accept"], "gate.answer:WaivedBy", LIST % "accepted"),
+    Answer(["topics gaps"], "checks.gaps:GapReport", LIST % "gaps"),
     Answer(["failover"], "recovery.report:FailoverReport", less=NOT_SHOWN),
     Answer(["failback"], "recovery.failback.failback:FailbackReport", less=NOT_SHOWN),
     Answer(["drill"], "drill.report:DrillReport", less=NOT_SHOWN),

@@ -44,7 +44,7 @@ def test_every_value_in_a_suggested_command_is_quoted(path: Path) -> None:
 
 def test_what_is_looked_for_is_found(tmp_path: Path) -> None:
     """Over line ends, and quoted by hand."""
-    text = """f"waive it: twinlog waiver add x --for"  f" {group} --by NAME, or --flow '{evil}'" """
+    text = """f"accept it: twinlog accept x --for"  f" {group} --up-to 1, or --flow '{evil}'" """
     path = tmp_path / "hints.py"
     path.write_text(text)
     assert ["group", "evil"] == list(values_of_options(path))

@@ -23,13 +23,11 @@ COMMANDS = (
     ("translate", "--group", "nobody"),
     ("translate", "--at", "2026-01-01T00:00:00Z"),
     ("topics", "gaps"),
-    ("gap", "acknowledge", "orders", "0", "1", "--reason", "known", "--by", "ana"),
-    ("gap", "reopen", "orders", "0", "1"),
     ("topics", "forget", "--topic", "orders", "--dry-run"),
     ("topics", "rebuild", "--topic", "orders", "--dry-run"),
-    ("waiver", "list"),
-    ("waiver", "add", "no-gaps", "--reason", "known", "--by", "ana", "--until", "4h"),
-    ("waiver", "remove", "no-gaps"),
+    ("accept",),
+    ("accept", "no-gaps", "--up-to", "1", "--reason", "known"),
+    ("accept", "no-gaps", "--withdraw"),
     ("metadata", "plan"),
     ("metadata", "apply"),
 )
@@ -80,23 +78,23 @@ def test_a_source_that_is_gone_is_not_another_one(begun: Any, capsys: pytest.Cap
         raise ClusterUnreachable("cluster A is away", cluster="A")
 
     begun.source.cluster_id = away
-    assert 0 == main(["waiver", "list", "--config", str(begun.file), "-o", "json"])
-    assert {"flow": "A->B", "waivers": []} == json.loads(capsys.readouterr().out)
+    assert 0 == main(["accept", "--config", str(begun.file), "-o", "json"])
+    assert {"flow": "A->B", "accepted": []} == json.loads(capsys.readouterr().out)
 
 
-def _waive(begun: Any, subject: str) -> int:
-    words = ("--for", subject, "--reason", "known", "--by", "ana", "--until", "4h")
-    return main(["waiver", "add", "no-gaps", *words, "--config", str(begun.file)])
+def _accept(begun: Any, subject: str) -> int:
+    words = ("--for", subject, "--up-to", "1", "--reason", "known")
+    return main(["accept", "no-gaps", *words, "--config", str(begun.file)])
 
 
-def test_a_waiver_is_for_what_the_flow_knows(begun: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt topic would be waived for nobody; what a source that is gone has, it cannot say."""
-    assert (0, 2) == (_waive(begun, "orders"), _waive(begun, "order"))
+def test_what_is_accepted_is_known_to_the_flow(begun: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt topic would be accepted for nobody; what a source that is gone has, it cannot say."""
+    assert (0, 2) == (_accept(begun, "orders"), _accept(begun, "order"))
     assert "--for: A->B knows no topic or group order" in capsys.readouterr().err
 
     def away() -> tuple[str, ...]:
         raise ClusterUnreachable("cluster A is away", cluster="A")
 
     begun.source.topic_names = away
-    assert 0 == _waive(begun, "order")
+    assert 0 == _accept(begun, "order")
     assert "A is out of reach" in capsys.readouterr().err

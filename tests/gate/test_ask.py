@@ -19,8 +19,9 @@ from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
 from twinlog.config.flow.tiers import GateSettings, Tier
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
+from twinlog.formats.ledger.accepted import Waiver
 from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan
-from twinlog.formats.ledger.gate import GateOutcome, KnownSource, Waiver
+from twinlog.formats.ledger.gate import GateOutcome, KnownSource
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger.topics import GapAcknowledged, GroupPosition, Rebuild, RebuildPhase
 from twinlog.formats.map.offset_map import MapKey, encode_segment

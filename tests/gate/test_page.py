@@ -4,12 +4,13 @@ import re
 
 from twinlog.checks.check import CheckResult, Severity
 from twinlog.checks.risk import TopicAtRisk
-from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.ledger.accepted import Accepted, Offence
 from twinlog.gate.answer import CoverageOf, GateResult, GroupAtRisk, is_ready, waived_by, weigh
 from twinlog.gate.record import duration, page_of, share
 from twinlog.gate.suites.suites import Fact, Mode
 
 NOW = 1_700_000_000_000
+GAPS = (Offence("logs", None, 1),)
 
 
 def result(**changes) -> GateResult:
@@ -17,13 +18,13 @@ def result(**changes) -> GateResult:
         CheckResult(
             "lag-records", Severity.CRITICAL, False, "<b>x</b>", "lag <= 0", "not so <b>x</b>", ("<b>x</b>",)
         ),
-        CheckResult("no-gaps", Severity.CRITICAL, False, "gaps", "gaps = 0", "gaps there", ("logs",)),
+        CheckResult("no-gaps", Severity.CRITICAL, False, "gaps", "gaps = 0", "gaps there", ("logs",), GAPS),
         CheckResult("free-disk", Severity.WARNING, False, "full", "free >= 10", "disk is short"),
         CheckResult("map-known", Severity.CRITICAL, True, "as expected", "known", "the map is known"),
     ]
     waivers = [
-        Waiver("no-gaps", "logs", "nobody reads it", "jo", NOW + 1, NOW),
-        Waiver("lag-records", "", "was fine", "jo", NOW - 1, NOW - 2),
+        Accepted("no-gaps", "logs", "nobody reads it", "jo", "a login", NOW, NOW + 1, 1),
+        Accepted("lag-records", "", "was fine", "jo", "a login", NOW - 2, NOW - 1, 1),
     ]
     checks = weigh(results, waivers, {Fact.NOW: 0.0}, NOW)
     fields = {
@@ -41,12 +42,12 @@ def result(**changes) -> GateResult:
 
 
 def test_what_forbids_it_comes_first():
-    """Then what is waived, by whom and why, then warnings, then the rest."""
+    """Then what was accepted, by whom and why, then warnings, then the rest."""
     page = page_of(result(), evidence="e.json", signed_by="")
     titles = re.findall(r"<h2[^>]*>([^<]*?) <span>", page)
-    assert ["Forbids a failover", "Waived", "Worth a look", "Holds"] == titles
+    assert ["Forbids a failover", "Accepted", "Worth a look", "Holds"] == titles
     assert "A-&gt;B is not ready" in page
-    assert "nobody reads it (jo, until" in page
+    assert "nobody reads it (jo, a login, until" in page
     assert "expired, does not count" in page
     assert "not signed" in page
 

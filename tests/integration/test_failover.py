@@ -349,7 +349,8 @@ def test_times_that_no_calendar_holds_stop_nothing(new_pair) -> None:
         code, answer = pair.command(*words)
         assert INTERNAL != code, answer
     pair.source.kill()
-    code, _ = pair.command("gap", "acknowledge", "orders", "0", "3", "--reason", "unread", "--by", "jo")
+    lost = ("accept", "no-gaps", "--for", "orders", "--partitions", "0", "--offset", "3")
+    code, _ = pair.command(*lost, "--reason", "unread")
     assert 0 == code
     code, report = pair.command("failover", "--mode", "source-dead", "--yes")
     assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
@@ -464,9 +465,10 @@ def test_a_group_that_would_skip_records(new_pair) -> None:
     assert skips in " ".join(it["message"] for it in dry["steps"])
     refused = pair.fail_over(Mode.PLANNED)
     assert "not ready, group-not-ahead" in steps_of(refused)
-    words = ("--for", "billing", "--by", "jo", "--until", "4h", "--reason", "it has read them there")
-    code, _ = pair.command("waiver", "add", "group-not-ahead", *words)
-    assert 0 == code
+    words = ("accept", "group-not-ahead", "--for", "billing", "--reason", "it has read them there")
+    assert 0 == pair.command(*words, "--up-to", "149")[0]
+    assert "not ready, group-not-ahead" in steps_of(pair.fail_over(Mode.PLANNED))
+    assert 0 == pair.command(*words, "--up-to", "150")[0]
     questions = []
     report = pair.fail_over(Mode.PLANNED, lambda it: questions.append(it) or Answer.YES)
     assert "promoted" == report.state.value, steps_of(report)

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from lab import Seen, commit_group, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
+from twinlog.cli.render import login
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.groups import checkpoints
@@ -146,20 +147,11 @@ def story(cluster_b, keys, tmp_path_factory) -> Iterator[Story]:
         told.cycle()
     told.ask("source lost, planned")
     told.ask("source lost", "--mode", "source-dead", "--sign-with", str(keys[0]))
-    told.answers["waiver"] = told.command(*(
-        "waiver",
-        "add",
-        "audit-coverage",
-        "--reason",
-        "drill",
-        "--by",
-        "jo",
-        "--until",
-        "1h",
-    ))
-    told.ask("source lost, waived", "--mode", "source-dead")
-    told.answers["waivers"] = told.command("waiver", "list")
-    told.answers["waiver removed"] = told.command("waiver", "remove", "audit-coverage")
+    words = ("accept", "audit-coverage", "--up-to", "1000000", "--reason", "drill", "--until", "1h")
+    told.answers["accepted"] = told.command(*words)
+    told.ask("source lost, accepted", "--mode", "source-dead")
+    told.answers["list"] = told.command("accept")
+    told.answers["withdrawn"] = told.command("accept", "audit-coverage", "--withdraw")
     yield told
 
 
@@ -258,17 +250,17 @@ def test_a_lost_source_is_judged_from_the_target(story: Story) -> None:
     assert 0 < ages["group-covered"] < 600
 
 
-def test_a_waiver_is_shown_and_taken_back(story: Story) -> None:
+def test_what_is_accepted_is_shown_and_taken_back(story: Story) -> None:
     """By whom, why, until when."""
-    assert [0, 0, 0] == [story.answers[it][0] for it in ("waiver", "waivers", "waiver removed")]
-    assert [("audit-coverage", "jo", "drill")] == [
-        (it["check"], it["by"], it["reason"]) for it in story.answers["waivers"][1]["waivers"]
+    assert [0, 0, 0] == [story.answers[it][0] for it in ("accepted", "list", "withdrawn")]
+    assert [("audit-coverage", login(), "drill")] == [
+        (it["check"], it["by"], it["reason"]) for it in story.answers["list"][1]["accepted"]
     ]
     (check,) = (
-        it for it in story.answers["source lost, waived"][1]["checks"] if it["name"] == "audit-coverage"
+        it for it in story.answers["source lost, accepted"][1]["checks"] if it["name"] == "audit-coverage"
     )
-    assert (False, ["jo"]) == (check["passed"], [it["by"] for it in check["waived"]])
-    assert [] == story.answers["waiver removed"][1]["waivers"]
+    assert (False, [login()]) == (check["passed"], [it["by"] for it in check["waived"]])
+    assert [] == story.answers["withdrawn"][1]["accepted"]
 
 
 def test_evidence_is_verified_by_us_and_by_others(story: Story, tmp_path: Path, capsys) -> None:
@@ -304,7 +296,7 @@ def browser() -> Iterator:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("station", ["ready", "lag", "source lost, waived"])
+@pytest.mark.parametrize("station", ["ready", "lag", "source lost, accepted"])
 def test_pages_are_read_without_internet(story: Story, browser, tmp_path: Path, station: str) -> None:
     """The gate's page asks nobody for anything, and sticks out of no window."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)

@@ -283,7 +283,7 @@ def test_over_and_home_under_load_again_and_again(
 
 @pytest.mark.long
 def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Path) -> None:
-    """A dry run by the command, a waiver of the gate of the way home, and its status."""
+    """A dry run by the command, what is accepted for the gate of the way home, and its status."""
     pair = Pair(tmp_path, cluster_a, cluster_b)
     write(cluster_a, pair.topic, range(10))
     pair.cycle()
@@ -292,7 +292,7 @@ def test_the_command_line_knows_the_way_home(cluster_a, cluster_b, tmp_path: Pat
     code, found = command(pair, "failback", "--dry-run")
     assert (0, 0, 7, 0) == (code, found["only_on_source"], found["only_on_target"], found["strayed"])
     name = f"{pair.there.target.alias}.home->{pair.there.source.alias}"
-    words = "waiver", "add", "free-disk", "--reason", "a lab", "--by", "jo", "--until", "1h", "--flow", name
+    words = "accept", "free-disk", "--up-to", "9", "--reason", "a lab", "--until", "1h", "--flow", name
     assert "refused" == pair.home(Answer.NO).state.value
     assert 0 == command(pair, *words)[0]
     code, seen = command(pair, "status", "--flow", name, "--flow", pair.there.name)

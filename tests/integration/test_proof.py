@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ResourceType
 
 from lab import Seen, alter_configs, assert_soon, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
+from twinlog.cli.render import login
 from twinlog.cluster.api import open_clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
@@ -165,7 +166,7 @@ def test_a_map_that_lost_a_piece_is_found(
 def test_a_gap_is_over_when_somebody_says_so_or_its_records_would_be(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, capsys: Any
 ) -> None:
-    """Two gaps: one is acknowledged, reopened, acknowledged again; both expire with the topic's retention."""
+    """Two gaps: one is accepted, taken back, accepted again; both expire with the topic's retention."""
     topic = create_topic(cluster_a, unique_topic("gaps"))
     file = flow_file(tmp_path, cluster_a, cluster_b, [topic], twinlog__on__gap="record-and-continue")
     produce(cluster_a, topic, records(0))
@@ -180,16 +181,17 @@ def test_a_gap_is_over_when_somebody_says_so_or_its_records_would_be(
         return [it["state"] for it in seen["gaps"]]
 
     assert ["open", "open"] == states()
-    answer = ("gap", "acknowledge", topic, "0", "10", "--reason", "nobody reads it", "--by", "jo")
+    lost = ("accept", "no-gaps", "--for", topic, "--partitions", "0", "--offset")
+    answer = (*lost, "10", "--reason", "nobody reads it")
     assert 0 == asked(capsys, file, *answer)[0]
     assert ["acknowledged", "open"] == states()
-    assert 0 == asked(capsys, file, "gap", "reopen", topic, "0", "10")[0]
+    assert 0 == asked(capsys, file, *lost, "10", "--withdraw")[0]
     assert ["open", "open"] == states()
     assert 0 == asked(capsys, file, *answer)[0]
     assert "no-gaps" in blocking(asked(capsys, file, "gate")[1])
-    assert 0 == asked(capsys, file, *answer[:4], "30", *answer[5:])[0]
+    assert 0 == asked(capsys, file, *lost, "30", "--reason", "nobody reads it")[0]
     _, gate = asked(capsys, file, "gate")
-    assert ("no-gaps" not in blocking(gate), ["jo", "jo"]) == (
+    assert ("no-gaps" not in blocking(gate), [login(), login()]) == (
         True,
         [it["acknowledged_by"] for it in gate["gaps"]],
     )

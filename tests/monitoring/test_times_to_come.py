@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from twinlog.checks.risk import of_the_last_day, sample
-from twinlog.formats.ledger.gate import RiskSample, Waiver
+from twinlog.formats.ledger.accepted import Waiver, accepted_of
+from twinlog.formats.ledger.gate import RiskSample
 
 NOW = 1_700_000_000_000
 FAR = 2**62
@@ -11,8 +12,8 @@ FAR = 2**62
 
 def test_a_waiver_given_in_the_future_does_not_count():
     """One given now does, until its time."""
-    assert not Waiver("no-gaps", "", "forged", "eve", FAR + 1, FAR).counts(NOW)
-    assert Waiver("no-gaps", "", "known", "jo", NOW + 1, NOW).counts(NOW)
+    assert not accepted_of(Waiver("no-gaps", "", "forged", "eve", FAR + 1, FAR)).counts(NOW)
+    assert accepted_of(Waiver("no-gaps", "", "known", "jo", NOW + 1, NOW)).counts(NOW)
 
 
 def test_a_sample_of_the_future_is_neither_shown_nor_added_to():

@@ -11,7 +11,7 @@ from home_world import WRITTEN_ON_B, BothWays, denied, lose, now_ms
 from recovery_world import WRITES, Blows, Killed
 
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError
-from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.ledger.accepted import Waiver
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.gate.suites.suites import Mode

@@ -14,7 +14,7 @@ from twinlog.cli import render
 from twinlog.jsonable import to_json
 
 TOOL = Path(__file__).parents[2] / "docs" / "shape_tables.py"
-ITEMS = ("flows", "waivers", "gaps", "runs", "records", "files")
+ITEMS = ("flows", "accepted", "gaps", "runs", "records", "files")
 """Where a document has the shape once for each flow or item."""
 
 

@@ -8,10 +8,11 @@ Expectations if a person looks at the result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from twinlog.fact import Unknown
+from twinlog.formats.ledger.accepted import Offence
 
 Cell = str | int | float | Unknown | None
 Row = Mapping[str, Cell]
@@ -105,7 +106,7 @@ class CheckResult:
     """One check over all rows; `observed` names the failed rows, as many as fit a line.
 
     `passed` is true, too, if it did not apply to any row; `observed` then is NOT_APPLICABLE.  `subjects` are all
-    topics, groups or flows in which it failed: those that a waiver can name.
+    topics, groups or flows in which it failed, `offences` all rows in which it did, as far as rows were judged.
     """
 
     name: str
@@ -115,3 +116,4 @@ class CheckResult:
     expected: str
     message: str
     subjects: tuple[str, ...] = ()
+    offences: tuple[Offence, ...] = field(default=(), repr=False)

@@ -51,8 +51,8 @@ PARTITION_CHECKS = (
         "next_upstream >= source_log_start",
         "the source still has what is not copied yet",
         "these records are lost: `twinlog topics gaps` tells which; a cycle with twinlog.on.gap=record-and-continue"
-        " copies on behind them, `twinlog topics rebuild` copies anew what the source has; then `twinlog gap"
-        " acknowledge`, and raise retention on the source or copy more often",
+        " copies on behind them, `twinlog topics rebuild` copies anew what the source has; then `twinlog"
+        " accept no-gaps`, and raise retention on the source or copy more often",
     ),
     critical(
         "copy-not-cut-off",

@@ -8,9 +8,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from twinlog.checks.check import (
     NOT_APPLICABLE,
+    Cell,
     Check,
     CheckResult,
     Relation,
@@ -20,6 +22,7 @@ from twinlog.checks.check import (
     sides,
 )
 from twinlog.fact import Unknown
+from twinlog.formats.ledger.accepted import Offence, short_by
 from twinlog.visible import and_more, first_few
 
 NAMED_IN_MESSAGE = 5
@@ -65,6 +68,22 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         check.expected,
         f"does not hold: {check.meaning}. Found: {named}; {check.advice}",
         tuple(sorted({str(row[subject]) for row in failed})),
+        tuple(_short(suite, check, row) for row in failed),
+    )
+
+
+def _number(value: Cell) -> TypeGuard[float]:
+    return isinstance(value, int | float)
+
+
+def _short(suite: Suite, check: Check, row: Row) -> Offence:
+    """Say by how much a row fails a check."""
+    left, right = sides(check, row)
+    partition = row.get("partition")
+    return Offence(
+        str(row[suite.identity[0]]),
+        partition if isinstance(partition, int) else None,
+        short_by(left, right) if _number(left) and _number(right) else None,
     )
 
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from twinlog.clock import iso
 from twinlog.cluster.values import ConfigValue
+from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
-from twinlog.formats.ledger.topics import GapAcknowledged
 from twinlog.state.ledger import Ledger
 
 
@@ -60,9 +60,14 @@ def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int)
     not in it, that time is unknown.
     """
     reports = [_with_expiry(report, lost_ms, keeps_ms, now_ms) for report, lost_ms in _all(ledger)]
-    known = {(it.topic, it.topic_id, it.partition, it.first_offset): it for it in ledger.acknowledged}
+    known = {
+        (it.subject, it.topic_id, it.partitions, it.first_offset): it
+        for it in ledger.accepted
+        if it.first_offset is not None and it.counts(now_ms)
+    }
     judged = (
-        _with_answer(it, known.get((it.topic, it.topic_id, it.partition, it.first_offset))) for it in reports
+        _with_answer(it, known.get((it.topic, it.topic_id, str(it.partition), it.first_offset)))
+        for it in reports
     )
     return tuple(sorted(judged, key=lambda it: (it.topic, it.partition, it.first_offset)))
 
@@ -122,8 +127,8 @@ def _with_expiry(report: GapReport, lost_ms: int, keeps: Mapping[str, int | None
     return replace(report, state=state, expires=iso(lost_ms + kept))
 
 
-def _with_answer(report: GapReport, answer: GapAcknowledged | None) -> GapReport:
-    if answer is None or answer.last_offset < report.last_offset:
+def _with_answer(report: GapReport, answer: Accepted | None) -> GapReport:
+    if answer is None or answer.up_to is None or answer.up_to < report.last_offset:
         return report
     return replace(
         report,

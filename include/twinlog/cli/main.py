@@ -34,16 +34,17 @@ from twinlog.cli.machine.spark import spark
 from twinlog.cli.migration.imports import import_files
 from twinlog.cli.migration.takeover import handover, takeover
 from twinlog.cli.options import Output
-from twinlog.cli.recovery import runs, waiver
+from twinlog.cli.recovery import runs
+from twinlog.cli.recovery.accept import accept
 from twinlog.cli.recovery.drill import drill
 from twinlog.cli.recovery.evidence import verify
 from twinlog.cli.recovery.failback import failback
 from twinlog.cli.recovery.failover import failover
 from twinlog.cli.recovery.gate import gate
 from twinlog.cli.render import say, show
-from twinlog.cli.replication import gap
 from twinlog.cli.replication.claim import claim
 from twinlog.cli.replication.forget import forget
+from twinlog.cli.replication.gap import gaps
 from twinlog.cli.replication.offsets import offsets
 from twinlog.cli.replication.pause import pause, resume
 from twinlog.cli.replication.quarantine import quarantine
@@ -115,10 +116,9 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
             rebuild=rebuild,
             forget=forget,
             offsets=offsets,
-            gaps=gap.gaps,
+            gaps=gaps,
             quarantine=quarantine,
         ),
-        "gap": gap.app,
     },
     "Look, plan and prove": {
         "check": check,
@@ -145,7 +145,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
             abort=runs.abort,
             follow=runs.follow,
         ),
-        "waiver": waiver.app,
+        "accept": accept,
         "evidence": _group("Evidence that the gate wrote.", verify=verify),
     },
     "Take over from another replicator": {
@@ -187,6 +187,9 @@ OLDER: Mapping[str, str] = {
     "offsets show": "topics offsets",
     "offsets alter": "topics offsets",
     "gap list": "topics gaps",
+    "waiver add": "accept",
+    "waiver list": "accept",
+    "waiver remove": "accept --withdraw",
     "quarantine list": "topics quarantine",
     "schemas plan": "metadata schemas",
     "schemas apply": "metadata schemas --execute",

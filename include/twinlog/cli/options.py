@@ -71,8 +71,6 @@ ExecuteOption = Annotated[
 
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
 
-ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Who is responsible for this.")]
-
 UntilOption = Annotated[
     str | None,
     typer.Option(

@@ -12,6 +12,7 @@ import contextlib
 import getpass
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from twinlog.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
+    from twinlog.gate.accepting import Person
     from twinlog.recovery.report import Outcome, StepReport
 
 
@@ -288,3 +290,10 @@ def login() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
+
+
+def person() -> Person:
+    """Return the person at this terminal, and that nobody has proved who it is."""
+    from twinlog.gate.accepting import Person
+
+    return Person(login(), f"login on {socket.gethostname()}, not authenticated")

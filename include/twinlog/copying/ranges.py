@@ -46,7 +46,7 @@ def what_to_do(code: str, topic: str) -> str:
     if code == "gap":
         return (
             "these records are lost: a cycle with twinlog.on.gap=record-and-continue copies on behind them, or"
-            f" `twinlog topics rebuild --topic {topic}` copies anew what the source has; then `twinlog gap acknowledge`"
+            f" `twinlog topics rebuild --topic {topic}` copies anew what the source has; then `twinlog accept no-gaps`"
         )
     if code == "truncation":
         return (

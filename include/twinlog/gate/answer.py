@@ -1,4 +1,4 @@
-"""Turn the results of the checks into one answer: ready or not, which failures were waived by whom, and timings."""
+"""Turn the results of the checks into one answer: ready or not, which failures were accepted by whom, and timings."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from twinlog.checks.check import NOT_APPLICABLE, CheckResult, Severity
 from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, total
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.risk import TopicAtRisk
-from twinlog.formats.ledger.gate import Waiver, counting, covering
+from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, covering
 from twinlog.gate.suites.suites import AGES, Fact, Mode
 
 
 @dataclass(frozen=True, slots=True)
 class WaivedBy:
-    """A waiver that counted, or that would have counted if it had not expired."""
+    """What a person has accepted; it counted, or would have counted if it had not expired.
+
+    It covers what is short by at most `up_to` together (None: by anything), and `not_known` rows of which that is not
+    known.  `known_by` says how the person is known.  A lost range begins at `first_offset`, and `up_to` is its last.
+    """
 
     check: str
     subject: str
     reason: str
     by: str
-    until_ms: int
+    until_ms: int | None
     expired: bool
+    known_by: str = ""
+    partitions: str = ""
+    up_to: int | None = None
+    not_known: int | None = None
+    first_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,8 @@ class GateCheck:
     """One check of the gate.
 
     `age_seconds` is the age of the facts that the check judged, None if there were none.  `waived` names the people
-    who answer for going on although the check failed; it is empty for a check that passed.
+    who answer for going on although the check failed; it is empty for a check that passed.  `short` says of each
+    subject how far it is from what the failed check asks.
     """
 
     name: str
@@ -43,6 +53,7 @@ class GateCheck:
     age_seconds: float | None
     subjects: tuple[str, ...] = ()
     waived: tuple[WaivedBy, ...] = ()
+    short: tuple[Amount, ...] = ()
 
     @property
     def applies(self) -> bool:
@@ -150,6 +161,11 @@ class GateResult:
         return tuple(check.name for check in self.checks if check.blocks)
 
     @property
+    def amounts(self) -> tuple[Amount, ...]:
+        """Return what stands against each subject, by the checks that forbid a failover."""
+        return tuple(it for check in self.checks if check.blocks for it in check.short)
+
+    @property
     def waived(self) -> tuple[str, ...]:
         """Return the names of the checks that failed and were waived."""
         return tuple(check.name for check in self.checks if check.waived)
@@ -157,15 +173,15 @@ class GateResult:
 
 def weigh(
     results: Sequence[CheckResult],
-    waivers: Iterable[Waiver],
+    accepted: Iterable[Accepted],
     ages: Mapping[Fact, float | None],
     now_ms: int,
 ) -> tuple[GateCheck, ...]:
-    """Give each result the age of its facts, and each failed result the waivers that cover it."""
-    given = tuple(waivers)
+    """Give each result the age of its facts, and each failed result what covers it of all that was accepted."""
+    given = tuple(accepted)
 
     def waived(result: CheckResult) -> tuple[WaivedBy, ...]:
-        found = covering(counting(given, result.name, now_ms), result.subjects)
+        found = covering(given, result.name, offences_of(result), now_ms)
         return tuple(waived_by(it, now_ms) for it in found)
 
     return tuple(
@@ -179,15 +195,32 @@ def weigh(
             age_seconds=ages.get(AGES.get(result.name, Fact.NOW)),
             subjects=result.subjects,
             waived=() if result.passed else waived(result),
+            short=() if result.passed else amounts(result.name, offences_of(result)),
         )
         for result in results
     )
 
 
-def waived_by(waiver: Waiver, now_ms: int) -> WaivedBy:
-    """Show a waiver."""
-    expired = not waiver.counts(now_ms)
-    return WaivedBy(waiver.check, waiver.subject, waiver.reason, waiver.by, waiver.until_ms, expired)
+def offences_of(result: CheckResult) -> tuple[Offence, ...]:
+    """Return the rows in which a check failed; a check that judged none is short by nobody knows what."""
+    return result.offences or (Offence("", None, None),)
+
+
+def waived_by(it: Accepted, now_ms: int) -> WaivedBy:
+    """Show what was accepted."""
+    return WaivedBy(
+        check=it.check,
+        subject=it.subject,
+        reason=it.reason,
+        by=it.by,
+        until_ms=it.until_ms,
+        expired=not it.counts(now_ms),
+        known_by=it.known_by,
+        partitions=it.partitions,
+        up_to=it.up_to,
+        not_known=it.not_known,
+        first_offset=it.first_offset,
+    )
 
 
 def is_ready(checks: Iterable[GateCheck]) -> bool:

@@ -69,7 +69,7 @@ class GateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Tell what was found out, before waivers are applied."""
+    """Tell what was found out, before what was accepted is applied."""
 
     results: tuple[CheckResult, ...]
     facts: FlowFacts
@@ -115,7 +115,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         Fact.AUDIT: total(judged.covered).age_seconds(facts.at_ms),
         Fact.CHECKPOINT: seconds_since(judged.groups.checkpoint_ms, facts.at_ms),
     }
-    checks = answer.weigh(judged.results, facts.ledger.waivers, ages, facts.at_ms)
+    checks = answer.weigh(judged.results, facts.ledger.accepted, ages, facts.at_ms)
     result = answer.GateResult(
         flow=flow.name,
         mode=request.mode,
@@ -123,7 +123,9 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         at_ms=facts.at_ms,
         still_writing=request.still_writing,
         checks=checks,
-        waivers=tuple(answer.waived_by(it, facts.at_ms) for it in facts.ledger.waivers),
+        waivers=tuple(
+            answer.waived_by(it, facts.at_ms) for it in facts.ledger.accepted if it.first_offset is None
+        ),
         topics=judged.topics,
         groups=judged.groups.at_risk,
         coverage=answer.coverage_by_topic(judged.covered, facts.at_ms),

@@ -23,7 +23,9 @@ from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
+from twinlog.formats.ledger.accepted import Amount
 from twinlog.formats.ledger.gate import GateOutcome
+from twinlog.gate.accepting import command, keep_shown
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
 from twinlog.gate.evidence import Seal
@@ -44,7 +46,7 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
             (title, tone, checks)
             for title, tone, checks in (
                 ("Forbids a failover", "bad", [it for it in result.checks if it.blocks]),
-                ("Waived", "bad", [it for it in result.checks if it.waived]),
+                ("Accepted", "bad", [it for it in result.checks if it.waived]),
                 ("Worth a look", "warn", list(_warnings(result.checks))),
                 ("Holds", "good", [it for it in result.checks if it.passed and it.applies]),
                 ("Does not apply", "soft", [it for it in result.checks if not it.applies]),
@@ -61,8 +63,10 @@ def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:
     return (it for it in checks if not it.passed and not it.waived and it.severity is Severity.WARNING)
 
 
-def moment(milliseconds: int) -> str:
-    """Write a time."""
+def moment(milliseconds: int | None) -> str:
+    """Write a time, None for one that never comes."""
+    if milliseconds is None:
+        return "withdrawn"
     return clock.iso(milliseconds).replace("T", " ").replace("+00:00", " UTC")
 
 
@@ -86,24 +90,40 @@ def share(part: int, whole: int) -> str:
     return f"{int(1000 * part / whole) / 10:.1f} %" if whole else "nothing"
 
 
+def command_of(it: Amount, flow: str) -> str:
+    """Write the command that accepts what stands against a subject."""
+    return command(flow, it)
+
+
 @cache
 def _template() -> Template:
     # Topics and groups may have any name: everything is escaped.
     text = files(__package__).joinpath("gate_page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"moment": moment, "duration": duration, "number": number, "why": told}
+    environment.filters |= {
+        "moment": moment,
+        "duration": duration,
+        "number": number,
+        "why": told,
+        "command": command_of,
+    }
+    environment.filters["command"] = command_of
     environment.globals["share"] = share
     return environment.from_string(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Tell where an answer was kept; `signed_by` is the digest of the key, "" if the evidence is not signed."""
+    """Tell where an answer was kept; `signed_by` is the digest of the key, "" if the evidence is not signed.
+
+    `seen` is the name under which all that forbids a failover can be accepted, "" if nothing does.
+    """
 
     evidence: str
     page: str
     evidence_sha256: str
     signed_by: str
+    seen: str = ""
 
 
 def keep(
@@ -130,8 +150,8 @@ def keep(
             result, evidence=evidence.name, signed_by=seal.signed_by, data_docs=docs and f"data-docs/{docs}"
         )
         page.write_text(shown, encoding="utf-8")
-    note(flow, target, answer, digest)
-    return Kept(str(evidence), str(page), digest, seal.signed_by)
+    seen = note(flow, target, answer, digest)
+    return Kept(str(evidence), str(page), digest, seal.signed_by, seen)
 
 
 def keep_run(flow: FlowSettings, name: str, recovery: Mapping[str, Any], seal: Seal) -> tuple[str, str]:
@@ -165,10 +185,13 @@ def _write_document(flow: FlowSettings, name: str, text: str) -> tuple[Path, str
     return path, hashlib.sha256(text.encode()).hexdigest()
 
 
-def note(flow: FlowSettings, target: Cluster, answer: GateAnswer, evidence_sha256: str) -> None:
-    """Note the outcome in the ledger; a flow that never ran has no ledger, and the gate does not create one."""
+def note(flow: FlowSettings, target: Cluster, answer: GateAnswer, evidence_sha256: str) -> str:
+    """Note the outcome in the ledger; return the name of what forbids a failover, "" if nothing does.
+
+    A flow that never ran has no ledger, and the gate does not create one.
+    """
     if target.describe_topics([flow.ledger_topic]).refused:
-        return
+        return ""
     result = answer.result
     outcome = GateOutcome(
         mode=result.mode.value,
@@ -179,3 +202,4 @@ def note(flow: FlowSettings, target: Cluster, answer: GateAnswer, evidence_sha25
         evidence_sha256=evidence_sha256,
     )
     write_ledger(flow, target, [outcome])
+    return keep_shown(flow, target, result.mode.value, result.amounts) if result.amounts else ""

@@ -18,6 +18,7 @@ from twinlog.fact import NOT_ASKED, Unknown, known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
+from twinlog.formats.ledger.accepted import Offence
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.visible import and_more, listed
 
@@ -226,6 +227,7 @@ def nothing_blocked(facts: FlowFacts) -> CheckResult:
         expected="no topic of the flow is blocked",
         message=message or f"nothing stands against any of {len(facts.topics)} topics",
         subjects=tuple(names),
+        offences=tuple(Offence(name, None, 1) for name in names),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.accepted import every_form
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
@@ -221,7 +222,6 @@ def erasure(
         for group in (
             ledger.gaps,
             ledger.quarantined,
-            ledger.acknowledged,
             ledger.altered,
             ledger.map_holes,
             ledger.leader_epochs,
@@ -232,6 +232,9 @@ def erasure(
         if it.topic == topic
     )
     yield from (forgotten(state, it) for it in records)
+    for accepted in ledger.accepted:
+        if accepted.topic == topic:
+            yield from (forgotten(state, it) for it in every_form(accepted))
     for one in ledger.every_incarnation:
         if one.topic == topic:  # the ledger shows the beginning of the newest incarnation only
             yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))

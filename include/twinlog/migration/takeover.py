@@ -226,7 +226,7 @@ def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
         yield (
             f"the audit will call {twice:,} record(s) that were copied twice, and {aborted:,} of aborted transactions,"
             " `extra`, and the gate says no until they have expired, `twinlog topics rebuild` has copied the topics"
-            f" anew, or `audit-equal` is waived: {listed(sorted(topics))}"
+            f" anew, or `audit-equal` is accepted: {listed(sorted(topics))}"
         )
 
 

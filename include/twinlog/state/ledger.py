@@ -15,9 +15,10 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger import topics
+from twinlog.formats.ledger.accepted import Accepted, Shown, Waiver, accepted_of
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
-from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
@@ -72,7 +73,7 @@ class Ledger:
     - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now, or
       of a topic whose copy could not be made yet.
     - Gaps and quarantined records are in order of topic, partition and offset.
-    - Waivers are in order of check, risk samples oldest first.
+    - What was accepted is in order of check, what was shown oldest first, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
       sample of each.
     - `claims` are in the order of the log: the first one owns the state.
@@ -103,7 +104,8 @@ class Ledger:
     flow_state: FlowState | None = None
     last_report: CycleReport | None = None
     copy_outcome: CopyOutcome | None = None
-    waivers: tuple[Waiver, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
+    shown: tuple[Shown, ...] = ()
     risk_samples: tuple[RiskSample, ...] = ()
     known_source: KnownSource | None = None
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
@@ -111,7 +113,6 @@ class Ledger:
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
-    acknowledged: tuple[topics.GapAcknowledged, ...] = ()
     altered: tuple[topics.OffsetsAltered, ...] = ()
     map_holes: tuple[MapHole, ...] = ()
     claims: tuple[FlowClaim, ...] = ()
@@ -287,7 +288,17 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         flow_state=next(_of(known, FlowState), None),
         last_report=next(_of(known, CycleReport), None),
         copy_outcome=next(_of(known, CopyOutcome), None),
-        waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),
+        accepted=tuple(
+            sorted(
+                (
+                    *_of(known, Accepted),
+                    *map(accepted_of, _of(known, Waiver)),
+                    *map(accepted_of, _of(known, topics.GapAcknowledged)),
+                ),
+                key=lambda it: (it.check, it.subject, it.at_ms),
+            )
+        ),
+        shown=tuple(sorted(_of(known, Shown), key=lambda it: it.at_ms)),
         risk_samples=tuple(sorted(_of(known, RiskSample), key=lambda it: it.at_ms)),
         known_source=next(_of(known, KnownSource), None),
         metadata=MetadataMemory(
@@ -300,7 +311,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
-        acknowledged=tuple(_of(known, topics.GapAcknowledged)),
         altered=tuple(sorted(_of(known, topics.OffsetsAltered), key=lambda it: it.at_ms)),
         map_holes=tuple(_of(known, MapHole)),
         claims=tuple(_of(known, FlowClaim)),

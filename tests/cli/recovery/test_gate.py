@@ -1,4 +1,4 @@
-"""`twinlog gate`, `waiver` and `evidence`: what they answer, and what they refuse."""
+"""`twinlog gate`, `accept` and `evidence`: what they answer, and what they refuse."""
 
 import json
 from typing import Any
@@ -12,10 +12,11 @@ from twinlog.cli.main import app, main
 from twinlog.clock import now_ms
 from twinlog.config.flow.load import load
 from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger.accepted import Waiver
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.state.ledger import read_ledger, write_ledger
 
-ADD = ("waiver", "add", "no-gaps", "--reason", "drill", "--by", "jo")
+ADD = ("accept", "no-gaps", "--up-to", "1", "--reason", "drill")
 
 
 def _run(world, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict, str]:
@@ -75,8 +76,13 @@ def test_a_lost_target_is_exit_3(reported, capsys: pytest.CaptureFixture[str]) -
         ((*ADD, "--until", "9999-12-31T23:59:59-05:00"), "more than ten years away"),
         (("gate", "--evidence", "/nowhere/e.json"), "/nowhere/e.json cannot be written"),
         (("metadata", "plan", "--save", "/nowhere/p.json"), "/nowhere/p.json cannot be written"),
-        (("waiver", "add", "gaps", "--reason", "x", "--by", "jo", "--until", "1h"), "'gaps' is no check"),
-        (("waiver", "add", "no-gaps", "--reason", " ", "--by", "jo", "--until", "1h"), "a reason and a name"),
+        (("accept", "gaps", "--reason", "x"), "'gaps' is no check"),
+        (("accept", "no-gaps", "--reason", " "), "takes a reason"),
+        (("accept", "no-gaps", "--seen", "ab", "--reason", "x"), "say one check, or --seen"),
+        (("accept", "--withdraw"), "say one check, or --seen"),
+        ((*ADD, "--partitions", "1,2"), "--partitions: '1,2' are none"),
+        ((*ADD, "--not-known", "-1"), "may not be below 0"),
+        ((*ADD, "--offset", "5"), "about the lost range of one partition"),
     ],
 )
 def test_wrong_usage_is_exit_2(world, capsys: pytest.CaptureFixture[str], words, said: str) -> None:
@@ -90,7 +96,7 @@ def test_wrong_usage_is_exit_2(world, capsys: pytest.CaptureFixture[str], words,
     "words",
     [
         ("gate",),
-        ("waiver", "list"),
+        ("accept",),
         ("metadata", "plan"),
         ("metadata", "apply"),
         ("translate", "orders:0:1"),
@@ -106,7 +112,7 @@ def test_several_flows_need_a_name(world, capsys: pytest.CaptureFixture[str], wo
     said = f"this is about one flow, and {world.file} has A->B, B->A; add --flow 'A->B'"
     assert said in capsys.readouterr().err
     command: Any = typer.main.get_command(app)
-    for word in words[: 2 if words[0] in {"waiver", "metadata", "topics"} else 1]:
+    for word in words[: 2 if words[0] in {"metadata", "topics"} else 1]:
         command = command.commands[word]
     (flow,) = [it.help for it in command.params if it.name == "flow"]
     assert "The flow. Default: the only one enabled." == flow
@@ -130,35 +136,88 @@ def test_the_answer_is_shown_whatever_becomes_of_the_file(
     assert (2, "A->B", True) == (code, answer["flow"], f"{file} could not be written" in err)
 
 
-def test_waivers_come_and_go(reported, capsys: pytest.CaptureFixture[str]) -> None:
-    """They stand in the ledger; a second of the same check and subject replaces the first."""
+def test_what_is_accepted_comes_and_goes(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stands in the ledger, with the number, and with how the person is known; the second replaces the first."""
     flow = load(reported.file).flows["A->B"]
     for reason in ("first", "second"):
-        words = (
-            "waiver",
-            "add",
-            "no-gaps",
-            "--for",
-            "orders",
-            "--by",
-            "jo",
-            "--until",
-            "2h",
-            "--reason",
-            reason,
-        )
+        words = ("accept", "no-gaps", "--for", "orders", "--up-to", "3", "--until", "2h", "--reason", reason)
         assert 0 == _run(reported, capsys, *words)[0]
-    (waiver,) = read_ledger(flow, reported.target).waivers
-    assert ("no-gaps", "orders", "second", "jo") == (waiver.check, waiver.subject, waiver.reason, waiver.by)
-    code, listed, _ = _run(reported, capsys, "waiver", "list")
-    assert (0, ["second"]) == (code, [it["reason"] for it in listed["waivers"]])
-    assert 0 == _run(reported, capsys, "waiver", "remove", "no-gaps", "--for", "orders")[0]
-    assert () == read_ledger(flow, reported.target).waivers
-    code, answer, _ = _run(reported, capsys, "waiver", "remove", "no-gaps")
-    assert (1, "no-waiver") == (code, answer["error"]["code"])
+    (given,) = read_ledger(flow, reported.target).accepted
+    assert ("no-gaps", "orders", "second", 3, 0) == (
+        given.check,
+        given.subject,
+        given.reason,
+        given.up_to,
+        given.not_known,
+    )
+    assert "not authenticated" in given.known_by
+    code, listed, _ = _run(reported, capsys, "accept")
+    assert (0, ["second"]) == (code, [it["reason"] for it in listed["accepted"]])
+    assert 0 == _run(reported, capsys, "accept", "no-gaps", "--for", "orders", "--withdraw")[0]
+    assert () == read_ledger(flow, reported.target).accepted
+    code, answer, _ = _run(reported, capsys, "accept", "no-gaps", "--withdraw")
+    assert (1, "not-accepted") == (code, answer["error"]["code"])
 
 
-def test_a_gap_is_acknowledged_and_reopened(reported, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_older_release_wrote_goes_as_it_changes(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """A waiver knew no limit: beside a new number it would go on covering anything."""
+    flow = load(reported.file).flows["A->B"]
+    write_ledger(flow, reported.target, [Waiver("no-gaps", "", "old", "jo", now_ms() + 10**7, now_ms())])
+    code, listed, _ = _run(reported, capsys, "accept")
+    assert (0, [("jo", None)]) == (code, [(it["by"], it["up_to"]) for it in listed["accepted"]])
+    assert 0 == _run(reported, capsys, *ADD)[0]
+    assert [1] == [it.up_to for it in read_ledger(flow, reported.target).accepted]
+    assert 0 == _run(reported, capsys, "accept", "no-gaps", "--withdraw")[0]
+    assert () == read_ledger(flow, reported.target).accepted
+
+
+def test_all_that_the_gate_showed_is_accepted_by_its_name(
+    reported, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with its number; what is larger since forbids the failover again."""
+    flow = load(reported.file).flows["A->B"]
+
+    def lose(count: int) -> None:
+        gap = Gap("orders", 0, count, count, GapCause.RETENTION, now_ms(), 1, "life", copied_past=True)
+        write_ledger(flow, reported.target, [gap])
+
+    lose(5)
+    code, answer, err = _run(reported, capsys, "gate")
+    assert (1, ["no-gaps"]) == (code, [it["check"] for it in answer["accept"]])
+    assert "twinlog accept no-gaps --flow 'A->B' --for orders --up-to 1 --until 8h --reason ..." in err
+    assert answer["seen"]
+    assert 0 == _run(reported, capsys, "accept", "--seen", answer["seen"], "--reason", "unread")[0]
+    code, answer, _ = _run(reported, capsys, "gate")
+    assert (0, "", []) == (code, answer["seen"], answer["accept"])
+    lose(6)
+    assert 1 == _run(reported, capsys, "gate")[0]
+    code, answer, _ = _run(reported, capsys, "accept", "--seen", "nosuch", "--reason", "unread")
+    assert (1, "not-seen") == (code, answer["error"]["code"])
+
+
+def test_without_a_number_it_is_that_of_the_last_look(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """If nobody has looked, there is none."""
+    flow = load(reported.file).flows["A->B"]
+    words = ("accept", "no-gaps", "--for", "orders", "--reason", "unread")
+    code, answer, _ = _run(reported, capsys, *words)
+    assert (2, True) == (code, "no look has shown by how much" in answer["error"]["message"])
+    gap = Gap("orders", 0, 5, 9, GapCause.RETENTION, now_ms(), 5, "life", copied_past=True)
+    write_ledger(flow, reported.target, [gap])
+    assert 1 == _run(reported, capsys, "gate")[0]
+    assert 0 == _run(reported, capsys, *words)[0]
+    assert [1] == [it.up_to for it in read_ledger(flow, reported.target).accepted]
+
+
+def test_who_is_no_approver_accepts_nothing(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, and nothing is written."""
+    with reported.file.open("a") as file:
+        file.write("twinlog.approvers = ada, jo\n")
+    code, answer, _ = _run(reported, capsys, *ADD)
+    assert (1, "no-approver") == (code, answer["error"]["code"])
+    assert () == read_ledger(load(reported.file).flows["A->B"], reported.target).accepted
+
+
+def test_a_lost_range_is_accepted_and_taken_back(reported, capsys: pytest.CaptureFixture[str]) -> None:
     """By name and reason, one by one; the answer stands in the ledger, and in what is listed."""
     flow = load(reported.file).flows["A->B"]
     gaps = [
@@ -166,29 +225,24 @@ def test_a_gap_is_acknowledged_and_reopened(reported, capsys: pytest.CaptureFixt
         for first in (5, 50)
     ]
     write_ledger(flow, reported.target, gaps)
-    answer = ("gap", "acknowledge", "orders", "0", "5", "--reason", "nobody reads it", "--by", "jo")
-    code, shown, _ = _run(reported, capsys, *answer)
-    assert (0, ["acknowledged"]) == (code, [it["state"] for it in shown["gaps"]])
+    lost = ("accept", "no-gaps", "--for", "orders", "--partitions", "0", "--offset", "5")
+    code, shown, _ = _run(reported, capsys, *lost, "--reason", "nobody reads it")
+    assert (0, [(5, 9, None)]) == (
+        code,
+        [(it["first_offset"], it["up_to"], it["until_ms"]) for it in shown["accepted"]],
+    )
     code, listed, _ = _run(reported, capsys, "topics", "gaps")
-    assert (0, [("acknowledged", "jo"), ("open", "")]) == (
-        code,
-        [(it["state"], it["acknowledged_by"]) for it in listed["gaps"]],
-    )
-    code, reopened, _ = _run(reported, capsys, "gap", "reopen", "orders", "0", "5")
-    assert (0, ["open"], ()) == (
-        code,
-        [it["state"] for it in reopened["gaps"]],
-        read_ledger(flow, reported.target).acknowledged,
-    )
-    code, refused, _ = _run(reported, capsys, "gap", "reopen", "orders", "0", "5")
+    assert (0, ["acknowledged", "open"]) == (code, [it["state"] for it in listed["gaps"]])
+    assert ["nobody reads it", ""] == [it["acknowledged_reason"] for it in listed["gaps"]]
+    assert 0 == _run(reported, capsys, *lost, "--withdraw")[0]
+    assert () == read_ledger(flow, reported.target).accepted
+    code, refused, _ = _run(reported, capsys, *lost, "--withdraw")
+    assert (1, "not-accepted") == (code, refused["error"]["code"])
+    code, refused, _ = _run(reported, capsys, *lost[:-1], "6", "--reason", "nobody reads it")
     assert (1, "no-gap") == (code, refused["error"]["code"])
-    code, refused, _ = _run(reported, capsys, "gap", "acknowledge", "orders", "0", "6", *answer[5:])
-    assert (1, "no-gap") == (code, refused["error"]["code"])
-    code, refused, _ = _run(reported, capsys, *answer[:5], "--reason", " ", "--by", "jo")
-    assert (2, "usage") == (code, refused["error"]["code"])
 
 
-def test_a_flow_that_never_ran_has_no_waivers(world, capsys: pytest.CaptureFixture[str]) -> None:
+def test_for_a_flow_that_never_ran_nothing_is_accepted(world, capsys: pytest.CaptureFixture[str]) -> None:
     """Nor gets a ledger from one."""
     code, answer, err = _run(world, capsys, *ADD, "--until", "1h")
     assert (1, "no-ledger") == (code, answer["error"]["code"])

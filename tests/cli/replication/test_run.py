@@ -246,7 +246,7 @@ def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.Captu
     for way in (
         "twinlog.on.gap=record-and-continue",
         "twinlog topics rebuild --topic orders",
-        "twinlog gap acknowledge",
+        "twinlog accept no-gaps",
     ):
         assert way in err and way in run["failures"][0]["hint"]
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from strategies import int32s, names
 from twinlog.errors import FormatError
-from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
+from twinlog.formats.ledger.accepted import Waiver
+from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger.records import (
     CycleReport,

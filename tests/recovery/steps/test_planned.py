@@ -11,8 +11,8 @@ from recovery_world import World
 from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.audit import DifferenceKind
-from twinlog.formats.ledger.gate import Waiver
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.gate.at_source import Moving
 from twinlog.kafka_types import Issue, TopicPartition
@@ -33,7 +33,7 @@ MISSING = AuditedDifference(
 )
 
 
-def unequal(monkeypatch: pytest.MonkeyPatch, *, problems: tuple[Issue, ...] = ()) -> None:
+def unequal(monkeypatch: pytest.MonkeyPatch, *, problems: tuple[Issue, ...] = (), count: int = 1) -> None:
     """Let audits find a record of `orders` missing."""
     result = SimpleNamespace(
         equal=False,
@@ -41,17 +41,17 @@ def unequal(monkeypatch: pytest.MonkeyPatch, *, problems: tuple[Issue, ...] = ()
         differences=(MISSING,),
         difference_count=1,
         partitions=(
-            SimpleNamespace(topic="orders", differences=1),
-            SimpleNamespace(topic="idle", differences=0),
+            SimpleNamespace(topic="orders", partition=0, differences=count),
+            SimpleNamespace(topic="idle", partition=0, differences=0),
         ),
         problems=problems,
     )
     monkeypatch.setattr(planned.audit, "run", lambda *_: result)
 
 
-def waive(world: World, subject: str, *, until_ms: int = NOW + 10**7) -> None:
-    waiver = Waiver("audit-equal", subject, "it is a test record", "jo", until_ms, NOW)
-    write_ledger(world.flow, world.clusters.target, [waiver])
+def accept(world: World, subject: str, *, until_ms: int = NOW + 10**7, up_to: int = 1) -> None:
+    yes = Accepted("audit-equal", subject, "it is a test record", "jo", "a login", NOW, until_ms, up_to)
+    write_ledger(world.flow, world.clusters.target, [yes])
 
 
 def said(report: FailoverReport, step: str) -> str:
@@ -71,22 +71,23 @@ def test_a_difference_stops_it_and_the_line_says_what_can_be_done(
     assert State.REFUSED is report.state
     assert (
         "the copy is not proved equal: orders-0, upstream offset 2: missing: its copy is not there; see"
-        " `twinlog audit`; or take the responsibility: twinlog waiver add audit-equal --flow 'A->B'"
-        " --by NAME --until 4h --reason ..."
+        " `twinlog audit`; or take the responsibility: twinlog accept audit-equal --flow 'A->B' --for orders --up-to 1"
+        " --until 8h --reason ..."
     ) == audited(report)
 
 
 @pytest.mark.parametrize("subject", ["", "orders"])
-def test_a_waiver_counts_as_it_does_at_the_gate(
+def test_what_was_accepted_counts_as_it_does_at_the_gate(
     world: World, monkeypatch: pytest.MonkeyPatch, subject: str
 ) -> None:
-    """The report names the person who has waived it, and so does the evidence."""
+    """The report names the person who has accepted it, and so does the evidence."""
     unequal(monkeypatch)
-    waive(world, subject)
+    accept(world, subject)
     report = world.fail_over()
     assert State.PROMOTED is report.state, audited(report)
-    assert "1 differences, waived by jo: orders-0, upstream offset 2: missing" in audited(report)
-    assert "nothing is lost but what jo has waived (audit-equal)" in world.questions[0]
+    assert "1 differences, accepted by jo: orders-0, upstream offset 2: missing" in audited(report)
+    assert "nothing is lost besides this: audit-equal" in world.questions[0]
+    assert " up to 1, accepted by jo at " in world.questions[0]
     assert read_ledger(world.flow, world.clusters.target).recoveries[0].at_risk_records is None
 
 
@@ -96,15 +97,16 @@ def test_a_waiver_counts_as_it_does_at_the_gate(
         ("payments", NOW + 10**7, {}),
         ("orders", NOW - 1, {}),
         ("", NOW + 10**7, {"problems": (Issue("no-map", "orders", "it is not read"),)}),
+        ("orders", NOW + 10**7, {"count": 2}),
     ],
-    ids=["of another topic", "expired", "something was not audited"],
+    ids=["of another topic", "expired", "something was not audited", "one more"],
 )
-def test_a_waiver_that_does_not_cover_all_waives_nothing(
+def test_what_does_not_cover_all_covers_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, subject: str, until_ms: int, found: dict
 ) -> None:
-    """A waiver of `audit-equal` does not cover what was not looked at."""
+    """Not what was not looked at, nor one difference more than was accepted."""
     unequal(monkeypatch, **found)
-    waive(world, subject, until_ms=until_ms)
+    accept(world, subject, until_ms=until_ms)
     report = world.fail_over()
     assert State.REFUSED is report.state
     assert "the copy is not proved equal" in audited(report)

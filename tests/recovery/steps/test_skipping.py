@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from recovery_world import COPY, ORDERS, World
 
-from twinlog.formats.ledger.gate import Waiver
+from twinlog.formats.ledger.accepted import Accepted
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps.scene import Answer
@@ -32,12 +32,12 @@ def said(report: FailoverReport, step: str) -> str:
     return next(it.message for it in report.steps if it.name.value == step)
 
 
-def waive(world: World, subject: str) -> None:
+def accept(world: World, subject: str, up_to: int = 2) -> None:
     now = int(time.time() * 1000)
     write_ledger(
         world.flow,
         world.clusters.target,
-        [Waiver("group-not-ahead", subject, "it may", "jo", now + 10**7, now)],
+        [Accepted("group-not-ahead", subject, "it may", "jo", "a login", now, now + 10**7, up_to)],
     )
 
 
@@ -57,7 +57,7 @@ def test_it_blocks_until_a_person_answers_for_it(ahead: World, mode: Mode) -> No
     refused = ahead.fail_over(mode)
     assert (State.REFUSED, []) == (refused.state, ahead.questions)
     assert "group-not-ahead" in said(refused, "fence-producers" if mode is Mode.PLANNED else "gate")
-    waive(ahead, "billing")
+    accept(ahead, "billing")
     report = ahead.fail_over(mode)
     assert State.PROMOTED is report.state, [(it.name, it.message) for it in report.steps]
     (question,) = ahead.questions
@@ -68,6 +68,33 @@ def test_it_blocks_until_a_person_answers_for_it(ahead: World, mode: Mode) -> No
     (run,) = read_ledger(ahead.flow, ahead.clusters.target).recoveries
     evidence = json.loads(Path(run.evidence).read_text(encoding="utf-8"))
     assert [2] == [it["skipped"] for it in evidence["payload"]["recovery"]["groups"]]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_more_than_was_accepted_is_not_accepted(ahead: World, mode: Mode) -> None:
+    """Exceeded by one it blocks, whoever says yes to the question."""
+    if mode is Mode.SOURCE_DEAD:
+        ahead.lose_source()
+    accept(ahead, "billing", 1)
+    assert (State.REFUSED, []) == (ahead.fail_over(mode).state, ahead.questions)
+
+
+def test_without_the_source_it_is_looked_at_again_behind_the_question(ahead: World) -> None:
+    """A group that was moved on since skips more than was accepted; the line has the command that accepts it."""
+    ahead.clusters.target.commit("billing", COPY, 4)
+    ahead.lose_source()
+    accept(ahead, "billing", 1)
+
+    def further() -> Answer:
+        ahead.clusters.target.commit("billing", COPY, 5)
+        return Answer.YES
+
+    report = ahead.fail_over(Mode.SOURCE_DEAD, answer=further)
+    assert State.WAITING is report.state
+    assert (
+        "group billing skips 2 records of orders-0, and nobody has accepted so many; reset the group, or accept it:"
+        " twinlog accept group-not-ahead --flow 'A->B' --for billing --up-to 2 --until 8h --reason ..."
+    ) == said(report, "groups")
 
 
 def test_one_that_is_moved_on_while_a_person_is_asked(world: World) -> None:

@@ -209,7 +209,7 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD,
             f"Records of {listed(sorted({it.topic for it in lost}), NAMED)} will never be copied.",
-            f"twinlog gap acknowledge --flow '{flow}', or copy the topic anew: Dag rebuild.",
+            f"twinlog accept no-gaps --flow '{flow}', or copy the topic anew: Dag rebuild.",
         )
     for pause in status.paused:
         yield Trouble(

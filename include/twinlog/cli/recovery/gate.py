@@ -11,7 +11,7 @@ import typer
 from twinlog.checks.check import NOT_APPLICABLE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
-from twinlog.cli.recovery.waiver import grid as waivers_grid
+from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
 from twinlog.gate.suites.suites import Mode
@@ -62,6 +62,7 @@ def gate(
         )
     from twinlog.cluster.api import open_clusters
     from twinlog.gate import ask as step
+    from twinlog.gate.accepting import ways
     from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
 
@@ -78,6 +79,8 @@ def gate(
             seal,
         )
     show(document(answer.result, kept), output, _grids(answer.result))
+    for way in ways(chosen.name, answer.result.amounts, kept.seen):
+        say(f"{chosen.name}: to accept it: {way}")
     say(f"{chosen.name}: page {kept.page}")
     say(f"{chosen.name}: evidence {kept.evidence}{'' if seal.key else ' (not signed)'}")
     if evidence is not None and not written(evidence, Path(kept.evidence).read_bytes()):
@@ -87,7 +90,12 @@ def gate(
 
 def document(result: GateResult, kept: Kept) -> dict[str, Any]:
     """Return the JSON document that other programs rely on, with the places of page and evidence."""
-    return {**to_json(result), "headline": result.headline, **to_json(kept)}
+    return {
+        **to_json(result),
+        "headline": result.headline,
+        "accept": to_json(result.amounts),
+        **to_json(kept),
+    }
 
 
 def _grids(result: GateResult) -> Iterator[Grid]:
@@ -107,12 +115,12 @@ def _grids(result: GateResult) -> Iterator[Grid]:
         result.topics,
         tier=lambda it: it.tier or "-",
     )
-    yield waivers_grid(result.flow, result.waivers)
+    yield accepted_grid(result.flow, result.waivers)
 
 
 def _mark(check: GateCheck) -> str:
     if check.passed:
         return "ok" if check.applies else NOT_APPLICABLE
     if check.waived:
-        return "waived"
+        return "accepted"
     return "NO" if check.blocks else "warning"

@@ -10,6 +10,7 @@ from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.values import (
     CRON_OR_NEVER,
+    NAMES,
     PATH,
     POSITIVE_INT,
     POSITIVE_LONG,
@@ -39,6 +40,9 @@ class FailoverSettings:
     """how long one attempt of the hook may take; a command is killed then"""
     hook_attempts: int = setting(POSITIVE_INT, "twinlog.failover.hook.attempts", "3")
     """how often the hook is tried before the step fails"""
+    approvers: tuple[str, ...] = setting(NAMES, "twinlog.approvers", "")
+    """who may say yes to a failover and to a way home, and [accept](gate.md#accepting) what stands against it: logins
+    and Airflow's users. Empty: whoever may run it, and the evidence says so"""
     drill_schedule: str = setting(CRON_OR_NEVER, "twinlog.drill.schedule", "never")
     """cron expression of the Dag `drill__A__B`, in UTC; or `never`: only by hand"""
     drill_age_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.age.seconds", None)

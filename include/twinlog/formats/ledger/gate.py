@@ -1,56 +1,13 @@
-"""Define what the readiness gate keeps in the ledger: waivers, its answers, samples of risk, the source as last seen.
+"""Define what the readiness gate keeps in the ledger: its answers, samples of risk, the source as last seen.
 
 All of it is bounded: one answer per mode, a ring of risk samples, one record of the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from twinlog.formats.ledger.entry import LedgerEntry
-
-_AHEAD_MS = 86_400_000
-"""Milliseconds that a waiver may seem to be given in the future, by another machine's clock, and still count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiver(LedgerEntry):
-    """Until `until_ms` the failed check `check` does not make the gate say no; `by` takes the responsibility.
-
-    `subject` narrows the waiver to one subject of the check (a topic, "orders partition 3", a group); "" waives all.
-    """
-
-    KIND = "waiver"
-    IDENTITY = ("check", "subject")
-    check: str
-    subject: str
-    reason: str
-    by: str
-    until_ms: int
-    at_ms: int
-
-    def counts(self, now_ms: int) -> bool:
-        """Say whether it was given, and has not expired yet."""
-        return self.at_ms <= now_ms + _AHEAD_MS and self.until_ms > now_ms
-
-
-def counting(waivers: Iterable[Waiver], check: str, now_ms: int) -> tuple[Waiver, ...]:
-    """Return the waivers of a check that have not expired."""
-    return tuple(it for it in waivers if it.check == check and it.counts(now_ms))
-
-
-def covering(waivers: Iterable[Waiver], subjects: Collection[str]) -> tuple[Waiver, ...]:
-    """Return the waivers of one check that together cover every subject; none if one subject is left.
-
-    Without `subjects`, only a waiver of the whole check covers it.
-    """
-    by_subject = {it.subject: it for it in waivers}
-    if "" in by_subject:
-        return (by_subject[""],)
-    if subjects and set(subjects) <= by_subject.keys():
-        return tuple(by_subject[subject] for subject in subjects)
-    return ()
 
 
 @dataclass(frozen=True, slots=True)

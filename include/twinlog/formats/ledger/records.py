@@ -18,9 +18,10 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
+from twinlog.formats.ledger.accepted import Accepted, Shown, Waiver
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
-from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
 from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
@@ -164,6 +165,8 @@ LedgerRecord = (
     | GateOutcome
     | KnownSource
     | RiskSample
+    | Accepted
+    | Shown
     | Waiver
     | MetadataRecord
     | PartitionAudit

@@ -42,7 +42,7 @@ NO_GAPS = critical(
     "gaps = 0",
     "no records of the topic were lost before they could be copied, but those that have expired since, or that"
     " somebody answers for",
-    "see `twinlog topics gaps` for offsets and causes; if you can do without them, `twinlog gap acknowledge`",
+    "see `twinlog topics gaps` for offsets and causes; if you can do without them, `twinlog accept no-gaps`",
 )
 AUDIT_EQUAL = critical(
     "audit-equal",
@@ -81,19 +81,19 @@ KNOWN_RPO = critical(
     "age_seconds <= rpo_seconds",
     "no record had been waiting for longer than the RPO allows, when the last cycle looked",
     "these records are lost with the source; not known is the wait of a record without a time, and all of a copy that"
-    " was begun, or emptied by a rebuild, since that cycle; decide whether to go on without them, and waive it",
+    " was begun, or emptied by a rebuild, since that cycle; decide whether to go on without them, and accept it",
 )
 KNOWN_WHOLE = critical(
     "known-deleted-early",
     "deleted_early = 0",
     "the copy had kept what the source held, except what its own retention deleted, when the last audit looked",
-    "these records are lost with the source; decide whether to go on without them, and waive it",
+    "these records are lost with the source; decide whether to go on without them, and accept it",
 )
 KNOWN_READ = critical(
     "known-partitions-seen",
     "partitions_unread = 0",
     "every partition could be read on the source, when the last cycle looked",
-    "what these partitions held beyond the copy nobody knows; decide whether to go on without it, and waive it",
+    "what these partitions held beyond the copy nobody knows; decide whether to go on without it, and accept it",
 )
 KNOWN_LAG = warning(
     "known-lag",
@@ -106,7 +106,7 @@ KNOWN_UNDECIDED = critical(
     "undecided_seconds <= undecided_allowed",
     "no transaction had held records back for longer than twinlog.undecided.seconds, when the last cycle looked",
     "what lay behind it is lost with the source, committed or not; not known is what a cycle of an older twinlog saw,"
-    " and all of a copy that was begun, or emptied by a rebuild, since; decide whether to go on without, and waive it",
+    " and all of a copy that was begun, or emptied by a rebuild, since; decide whether to go on without, and accept it",
 )
 
 GROUP_COVERED = critical(
@@ -132,13 +132,13 @@ GROUP_NOT_REWOUND = critical(
     "rewound_records = 0",
     "no group was rewound on the source that keeps its place on the target",
     "it would skip what it was to read again: twinlog.group.sync.policy=follow takes it back in the next cycle, or"
-    " reset it there by hand; waive it for a group that need not",
+    " reset it there by hand; accept it for a group that need not",
 )
 GROUP_NOT_AHEAD = critical(
     "group-not-ahead",
     "skipped_records = 0",
     "no group would skip records: none stands further on the target than it has read on the source",
-    "reset it there by hand (`twinlog groups` shows both positions); if it may skip them, say so: waive it",
+    "reset it there by hand (`twinlog groups` shows both positions); if it may skip them, say so: accept it",
 )
 GROUP_ALL_THERE = critical(
     "group-all-there",

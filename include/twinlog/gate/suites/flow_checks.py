@@ -20,7 +20,7 @@ STATE_AGE = critical(
     "state-age",
     "state_age_seconds <= state_age_allowed",
     "the last cycle is young enough to rely upon",
-    "run a cycle; if the source is gone, all numbers of it are this old: decide, and waive it",
+    "run a cycle; if the source is gone, all numbers of it are this old: decide, and accept it",
 )
 HAS_TOPICS = critical(
     "has-topics",
@@ -50,7 +50,7 @@ SOURCE_SILENT = critical(
     "source-silent",
     "source_answers = 0",
     "the source does not answer",
-    "it is alive, and its records can still be copied: ask with --mode planned; waive this only if clients cannot"
+    "it is alive, and its records can still be copied: ask with --mode planned; accept this only if clients cannot"
     " write to it any more",
 )
 FENCED = critical(

@@ -8,11 +8,12 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.errors import TerminalError
 from twinlog.facts.recall import source_answers
-from twinlog.formats.ledger.gate import counting
+from twinlog.formats.ledger.accepted import Offence, covering
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
+from twinlog.gate.suites.flow_checks import SOURCE_SILENT
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery import transitions
@@ -33,7 +34,13 @@ def ask_gate(scene: Scene) -> Outcome:
     answer = ask.run(scene.flow, scene.clusters, GateRequest(scene.mode), sleep=tools.sleep)
     kept = keep(scene.flow, scene.clusters.target, answer, tools.seal)
     result = answer.result
-    waived = f"; waived: {listed(result.waived)}" if result.waived else ""
+    yes = listed([
+        f"{check.name}{f' of {it.subject}' if it.subject else ''} up to {it.up_to if it.up_to is not None else 'any'},"
+        f" by {it.by} ({it.known_by}): {it.reason}"
+        for check in result.checks
+        for it in check.waived
+    ])
+    waived = f"; accepted: {yes}" if yes else ""
     if result.ready:
         return done(f"ready{waived}; {kept.evidence}")
     first = next((it for it in result.checks if it.blocks), None)
@@ -110,9 +117,10 @@ def _changed(scene: Scene) -> str:
         if not scene.proved_drained:
             return "nothing was proved in this process"
         return moved_since(scene)
-    waivers = read_ledger(scene.flow, scene.clusters.target).waivers
-    waived = counting(waivers, "source-silent", clock.now_ms())
-    if not waived and source_answers(scene.clusters.source):
+    accepted = read_ledger(scene.flow, scene.clusters.target).accepted
+    answers = (Offence(scene.flow.name, None, 1),)
+    decided = covering(accepted, SOURCE_SILENT.name, answers, clock.now_ms())
+    if not decided and source_answers(scene.clusters.source):
         return f"{scene.flow.source.alias} answers again"
     return ""
 

@@ -25,7 +25,7 @@ NO_STEP_MENDS = frozenset({
 def known_to_forbid(flow: FlowSettings, clusters: Clusters, seen: Observed | None = None) -> str:
     """Name the checks that fail already, whatever the steps before the gate do, and say why; "" if none does.
 
-    What somebody has waived forbids nothing, and producers may write meanwhile.  `seen` is what was read of both
+    What somebody has accepted forbids nothing, and producers may write meanwhile.  `seen` is what was read of both
     clusters just now, if it was.  Raises ClusterUnreachable and
     ClusterRefused.
     """

@@ -12,14 +12,15 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.audit import audit
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.audit.result import AuditedDifference, AuditResult
+from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.facts.observe import observe
-from twinlog.formats.ledger.gate import Waiver, counting, covering
+from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, counting, covering
+from twinlog.gate.accepting import command
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
@@ -276,8 +277,9 @@ def _placed_text(result: CheckpointsResult) -> str:
 def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     """Audit what no audit has compared yet; with `again` also, in full, the topics in which one has found differences.
 
-    Records that clients wrote to a copy are differences until they have come home.  Differences that a person has
-    waived (`audit-equal`, as at the gate) stop nothing, and are named; what could not be audited stops it all the same.
+    Records that clients wrote to a copy are differences until they have come home.  As many differences as a person has
+    accepted (`audit-equal`, as at the gate) stop nothing, and are named; what could not be audited stops it all the
+    same.
     """
     everything = AuditRequest(behind=True)
     result = audit.run(scene.flow, scene.clusters, scene.tools.audits, everything)
@@ -289,39 +291,37 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
     told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
     first = next(iter(told), result.verdict.value)
-    if result.differences and not result.problems and (who := _waived(scene, result)):
-        return done(f"{result.difference_count:,} differences, waived by {who}: {first}")
+    short = [Offence(it.topic, it.partition, it.differences) for it in result.partitions if it.differences]
+    ledger = read_ledger(scene.flow, scene.clusters.target)
+    found = covering(ledger.accepted, AUDIT_EQUAL.name, short, clock.now_ms())
+    if result.differences and not result.problems and found:
+        who = listed(sorted({it.by for it in found}))
+        return done(f"{result.difference_count:,} differences, accepted by {who}: {first}")
+    ways = [command(scene.flow.name, it) for it in amounts(AUDIT_EQUAL.name, short)]
     return failed(
-        f"the copy is not proved equal: {first}; see `twinlog audit`; or take the responsibility: twinlog waiver add"
-        f" audit-equal --flow '{scene.flow.name}' --by NAME --until 4h --reason ...",
+        f"the copy is not proved equal: {first}; see `twinlog audit`"
+        + (f"; or take the responsibility: {'; '.join(ways)}" if ways and not result.problems else ""),
         refused=True,
     )
 
 
-def _waived(scene: Scene, result: AuditResult) -> str:
-    """Name who has waived the differences of every topic that has some; "" if one is left."""
-    topics = {it.topic for it in result.partitions if it.differences}
-    return listed(sorted({it.by for it in covering(_waivers(scene), topics)}))
-
-
-def _waivers(scene: Scene) -> tuple[Waiver, ...]:
-    waivers = read_ledger(scene.flow, scene.clusters.target).waivers
-    return counting(waivers, AUDIT_EQUAL.name, clock.now_ms())
-
-
-def answering(*scenes: Scene) -> tuple[str, ...]:
-    """Return the people who answer for differences, so that nobody can say that nothing is lost."""
-    return tuple(sorted({it.by for scene in scenes for it in _waivers(scene)}))
+def answering(*scenes: Scene) -> tuple[Accepted, ...]:
+    """Return who answers for differences, and for how many, so that nobody can say that nothing is lost."""
+    return tuple(
+        it
+        for scene in scenes
+        for it in counting(
+            read_ledger(scene.flow, scene.clusters.target).accepted, AUDIT_EQUAL.name, clock.now_ms()
+        )
+    )
 
 
 def told_lost(*scenes: Scene) -> str:
-    """Say what is lost if everything was drained and audited: nothing, or what was waived."""
-    people = answering(*scenes)
-    return (
-        f"nothing is lost but what {listed(people)} has waived ({AUDIT_EQUAL.name})"
-        if people
-        else "nothing is lost"
-    )
+    """Say what is lost if everything was drained and audited: nothing, or what was accepted, when and by whom."""
+    besides = listed([
+        f"{it.told}, accepted by {it.by} at {clock.iso(it.at_ms)}" for it in answering(*scenes)
+    ])
+    return f"nothing is lost besides this: {besides}" if besides else "nothing is lost"
 
 
 def _named(it: AuditedDifference) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.gate import Waiver, counting
+from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, uncovered
+from twinlog.gate.accepting import command
 from twinlog.gate.groups import recalled
+from twinlog.gate.suites.copy_checks import GROUP_COVERED, GROUP_NOT_AHEAD
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
 from twinlog.recovery.report import Outcome, PlacedGroup, done, placed, skips, waiting
@@ -34,16 +35,19 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     target, flow = scene.clusters.target, scene.flow
     ledger = read_ledger(flow, target)
     placings = read_placings(flow, target, ledger)
-    spared = frozenset(waived(ledger.waivers, clock.now_ms()))
-    blocked = [it for it in placings if it.trouble and not spared & {"", it.key.group}]
-    if blocked:
+    if blocked := unanswered(GROUP_COVERED.name, [it for it in placings if it.trouble], ledger.accepted):
         scene.groups = shown(placings)
         first = blocked[0]
         more = and_more(len(blocked), form=" (and {} positions more)")
         return waiting(
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
-            f"{more}; see to it and run it again, or waive it: twinlog waiver add group-covered --for"
-            f" {shlex.quote(first.key.group)} --by NAME --until 4h --reason ..."
+            f"{more}; see to it and run it again, or accept it: {_command(flow, GROUP_COVERED.name, first, blocked)}"
+        )
+    if further := unanswered(GROUP_NOT_AHEAD.name, [it for it in placings if _skipped(it)], ledger.accepted):
+        scene.groups = shown(placings)
+        return waiting(
+            f"{skips(shown(further))}, and nobody has accepted so many; reset the group, or accept it:"
+            f" {_command(flow, GROUP_NOT_AHEAD.name, further[0], further)}"
         )
     changes = changes_of(placings)
     refused = commit(target, changes)
@@ -52,7 +56,7 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
         return refused
     groups = {it.key.group for it in placings}
     left = sorted({it.key.group for it in placings if it.trouble})
-    unplaced = f"; left where they are, by waiver: {listed(left)}" if left else ""
+    unplaced = f"; left where they are, as was accepted: {listed(left)}" if left else ""
     written = sum(len(it) for it in changes.values())
     inexact = sum(not (it.row.exact and not it.row.ahead) and not it.gone for it in placings)
     about = f"; {inexact:,} are not exact" if inexact else ""
@@ -91,6 +95,22 @@ def shown(placings: Sequence[Decided]) -> tuple[PlacedGroup, ...]:
     return placed(it.row for it in placings)
 
 
-def waived(waivers: Sequence[Waiver], now_ms: int) -> Iterator[str]:
-    """Yield the groups whose places a person has waived, "" for all.  Pure."""
-    yield from (it.subject for it in counting(waivers, "group-covered", now_ms))
+def unanswered(check: str, placings: Sequence[Decided], accepted: Sequence[Accepted]) -> tuple[Decided, ...]:
+    """Return those positions that fail a check by more than anybody has accepted."""
+    left = frozenset(uncovered(accepted, check, [_offence(it) for it in placings], clock.now_ms()))
+    return tuple(it for it in placings if _offence(it) in left)
+
+
+def _skipped(it: Decided) -> int:
+    return shown([it])[0].skipped or 0
+
+
+def _offence(it: Decided) -> Offence:
+    """Say by how much a position fails the gate's checks: by the records it skips, or because it has no place."""
+    return Offence(it.key.group, it.key.partition, 1 if it.trouble else _skipped(it))
+
+
+def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[Decided]) -> str:
+    """Return the command that accepts what stands against the group of the first."""
+    of_group = [_offence(it) for it in placings if it.key.group == first.key.group]
+    return command(flow.name, amounts(check, of_group)[0])

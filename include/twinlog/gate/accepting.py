@@ -1,0 +1,126 @@
+"""Take a person's yes: show the command that gives it, and write it into the ledger.
+
+What a look showed is kept for a day under a name, so that all of it can be accepted at once, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.cluster.api import Cluster
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger.accepted import SHOWN_FOR_MS, Accepted, Amount, Shown, every_form
+from twinlog.jsonable import to_json
+from twinlog.state.ledger import forget, read_ledger, write_ledger
+
+NAMED = 20
+"""So many commands are shown at most; one more accepts everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who says yes: a name, and how it is known, such as "login on host x, not authenticated"."""
+
+    by: str
+    known_by: str
+
+
+def command(flow: str, it: Amount) -> str:
+    """Return the command that accepts what stands against a subject, and no more of it.  Pure."""
+    words = ["twinlog", "accept", it.check, "--flow", flow]
+    words += ["--for", it.subject] if it.subject else []
+    words += ["--up-to", str(it.short)] if it.short else []
+    words += ["--not-known", str(it.unknown)] if it.unknown else []
+    return f"{shlex.join(words)} --until 8h --reason ..."
+
+
+def ways(flow: str, found: Sequence[Amount], seen: str) -> Iterator[str]:
+    """Yield the commands that accept what stands against a failover: the first one by one, and all at once.  Pure."""
+    for it in found[:NAMED]:
+        yield command(flow, it)
+    if seen and len(found) > 1:
+        every = f"all {len(found):,} of them"
+        yield f"{every}: twinlog accept --seen {shlex.quote(seen)} --flow {shlex.quote(flow)} --until 8h --reason ..."
+
+
+def keep_shown(
+    flow: FlowSettings, target: Cluster, mode: str, amounts: Iterable[Amount], lost: int | None = None
+) -> str:
+    """Keep for a day what was shown; return the name under which it can be accepted, a digest of it."""
+    now_ms, found = clock.now_ms(), tuple(amounts)
+    text = f"{flow.name} {mode} {now_ms} {lost} {to_json(found)}"
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    write_ledger(flow, target, [Shown(name, mode, now_ms, found, lost)])
+    for it in read_ledger(flow, target).shown:
+        if it.at_ms < now_ms - SHOWN_FOR_MS:
+            forget(flow, target, it)
+    return name
+
+
+def shown_as(flow: FlowSettings, target: Cluster, seen: str) -> Shown:
+    """Return what a look of the last day showed.  Raises TerminalError `not-seen`."""
+    known = read_ledger(flow, target).shown
+    found = next((it for it in known if it.seen == seen), None)
+    if found is None or found.at_ms < clock.now_ms() - SHOWN_FOR_MS:
+        raise TerminalError(
+            f"{flow.name}: no look of the last day is called {seen}",
+            hint="look again (`twinlog gate`, `twinlog failover --dry-run`), and accept that",
+            code="not-seen",
+        )
+    return found
+
+
+def require_approver(flow: FlowSettings, by: str) -> None:
+    """Raise TerminalError `no-approver` if `twinlog.approvers` names others alone."""
+    if flow.failover.approvers and by not in flow.failover.approvers:
+        raise TerminalError(
+            f"{flow.name}: {by} may not say yes, by twinlog.approvers",
+            hint=f"one of these has to: {', '.join(flow.failover.approvers)}",
+            code="no-approver",
+            flow=flow.name,
+        )
+
+
+def all_of(shown: Shown, person: Person, reason: str, until_ms: int, now_ms: int) -> tuple[Accepted, ...]:
+    """Accept all that a look showed, each by its name and number.  Pure."""
+    return tuple(
+        Accepted(
+            it.check,
+            it.subject,
+            reason,
+            person.by,
+            person.known_by,
+            now_ms,
+            until_ms,
+            it.short,
+            it.unknown,
+        )
+        for it in shown.amounts
+    )
+
+
+def accept(flow: FlowSettings, target: Cluster, accepted: Iterable[Accepted]) -> None:
+    """Write a person's yes; it replaces what was accepted of the same before, also by an older release.
+
+    Raises TerminalError `no-approver`, before anything is written.
+    """
+    given = tuple(accepted)
+    for it in given:
+        require_approver(flow, it.by)
+    before = {it.key() for it in read_ledger(flow, target).accepted}
+    write_ledger(flow, target, given)
+    for it in given:
+        if it.key() in before:
+            for older in every_form(it)[1:]:
+                forget(flow, target, older)
+
+
+def withdraw(flow: FlowSettings, target: Cluster, accepted: Accepted) -> None:
+    """Take a yes back."""
+    for it in every_form(accepted):
+        forget(flow, target, it)
