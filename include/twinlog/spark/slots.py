@@ -135,8 +135,12 @@ class Slots:
                 self.spark.removeProgressHandler(note)
 
     def _local(self) -> int:
-        """Return the slots of a Spark that has no executors but itself, else 0."""
-        return self._of_local_server() if is_remote(self.spark) else self._of_threads()
+        """Return the slots of a Spark in `local[N]`, which has no executors but itself and needs no job, else 0."""
+        if is_remote(self.spark):
+            match = _LOCAL.match(self.spark.conf.get("spark.master", "") or "")
+            return int(match.group(1)) if match else 0
+        context = self.spark.sparkContext
+        return int(context.defaultParallelism) if _THREADS.match(context.master) else 0
 
     def _has_executors(self) -> bool:
         """Say whether there are surely executors; those of a small Connect server cannot be told from none."""
@@ -160,16 +164,6 @@ class Slots:
     def _place(self) -> str:
         """Name the master, without the options that may hold a token."""
         return (self.master or self.spark.sparkContext.master).split(";", 1)[0]
-
-    def _of_local_server(self) -> int:
-        """Return the slots of a Connect server in `local[N]`, which need no job; else 0."""
-        match = _LOCAL.match(self.spark.conf.get("spark.master", "") or "")
-        return int(match.group(1)) if match else 0
-
-    def _of_threads(self) -> int:
-        """Return the slots of a session in `local[N]`, else 0."""
-        context = self.spark.sparkContext
-        return int(context.defaultParallelism) if _THREADS.match(context.master) else 0
 
     def _count(self) -> int:
         """Return the slots there are; if there is none, wait for the first."""
