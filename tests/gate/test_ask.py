@@ -697,7 +697,11 @@ def test_a_group_whose_positions_are_refused_is_not_covered(ask, flow, source, t
     assert ("group-covered",) == result.blocking
     assert {("billing", "shared")} == {it.subjects for it in result.checks if it.blocks}
     assert [("billing", None), ("shared", None)] == [(it.group, it.duplicates) for it in result.groups]
-    waivers = [Waiver(name, "billing", "unused", "jo", NOW + HOUR, NOW) for name in result.blocking]
+    waivers = [
+        Waiver(name, group, "unused", "jo", NOW + HOUR, NOW)
+        for name in result.blocking
+        for group in ("billing", "shared")
+    ]
     write_ledger(flow, target, waivers)
     assert ask().ready
 
