@@ -8,8 +8,8 @@ result holds the decision about every position.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition
@@ -22,7 +22,6 @@ from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, changes_
 from twinlog.groups.report import (
     CheckpointAge,
     CheckpointsResult,
-    GroupPartitionRow,
     SyncReason,
     SyncState,
 )
@@ -56,18 +55,26 @@ def run(
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
     latency_ms = clock.now_ms() - max(it.row.at_ms for it in plan.decided) if written else None
-    deleted = _delete_old(flow, clusters.target, seen, plan)
-    rows = [
+    deleted, note = _delete_old(flow, clusters.target, seen, plan)
+    synced = {it.key for it in plan.decided if it.writes} - refused.keys()
+    rows = tuple(
         final_row(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided
-    ]
-    synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
-    return replace(_result(flow, seen, plan, rows, written, synced, deleted), latency_ms=latency_ms)
+    )
+    return replace(
+        _result(flow, seen, plan),
+        rows=rows,
+        checkpoints=written,
+        committed=len(synced),
+        groups_synced=tuple(sorted({it.group for it in synced})),
+        notes=(*seen.notes, *filter(None, [note])),
+        deleted=deleted,
+        latency_ms=latency_ms,
+    )
 
 
 def preview(flow: FlowSettings, seen: GroupView) -> CheckpointsResult:
     """Report what the step would do by what was seen. Pure."""
-    plan = make_plan(flow, seen)
-    return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset(), Deleted())
+    return _result(flow, seen, make_plan(flow, seen))
 
 
 def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapping[str, TwinlogError | None]:
@@ -121,48 +128,34 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
     return len(due)
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """Tell how many checkpoints were deleted, and what prevented a deletion, "" if nothing did."""
+def _delete_old(
+    flow: FlowSettings, target: Cluster, seen: GroupView, plan: CheckpointPlan
+) -> tuple[int, str]:
+    """Delete checkpoints of groups that ended long ago, if the flow is active and all records are checkpoints.
 
-    checkpoints: int = 0
-    note: str = ""
-
-
-def _delete_old(flow: FlowSettings, target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Deleted:
-    """Delete checkpoints of groups that ended long ago, if the flow is active and all records are checkpoints."""
+    Return how many were deleted, and what prevented it.
+    """
     if not flow.emit_checkpoints or not seen.ledger.copies or seen.notes:
-        return Deleted()
+        return 0, ""
     renewed = {it.key for it in plan.decided if it.checkpoint is not None}
     cut = plan_cut(seen.checkpoints, plan.ended, renewed, seen.at_ms)
-    if cut is None:
-        return Deleted()
-    note = apply_cut(target, flow.policy.checkpoints_topic(flow.state_alias), cut)
-    return Deleted(0, note) if note else Deleted(cut.ended)
+    note = apply_cut(target, flow.policy.checkpoints_topic(flow.state_alias), cut) if cut is not None else ""
+    return (0 if cut is None or note else cut.ended), note
 
 
-def _result(
-    flow: FlowSettings,
-    seen: GroupView,
-    plan: CheckpointPlan,
-    rows: Sequence[GroupPartitionRow],
-    written: int,
-    synced: frozenset[GroupPartition],
-    deleted: Deleted,
-) -> CheckpointsResult:
+def _result(flow: FlowSettings, seen: GroupView, plan: CheckpointPlan) -> CheckpointsResult:
     return CheckpointsResult(
         flow=flow.name,
         at_ms=seen.at_ms,
-        groups=len({row.group for row in rows}),
-        rows=tuple(rows),
+        groups=len({it.key.group for it in plan.decided}),
+        rows=tuple(it.row for it in plan.decided),
         uncovered=tuple(sorted(seen.uncovered, key=lambda it: it.group)),
         ages=tuple(_ages(seen, plan)),
-        checkpoints=written,
+        checkpoints=0,
         ended=len(plan.ended),
-        deleted=deleted.checkpoints,
-        committed=len(synced),
-        groups_synced=tuple(sorted({it.group for it in synced})),
-        notes=(*seen.notes, *filter(None, [deleted.note])),
+        committed=0,
+        groups_synced=(),
+        notes=seen.notes,
     )
 
 

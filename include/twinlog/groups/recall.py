@@ -11,6 +11,7 @@ from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.maps import NO_MAPS, PartitionMaps, never_copied
 from twinlog.groups.place import Place, place
 from twinlog.groups.plan import Decided
@@ -22,6 +23,7 @@ from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
+from twinlog.topics.snapshot import all_partitions
 
 NO_LONGER_COPIED = PositionVerdict(
     SyncState.INTENTIONALLY_NOT,
@@ -34,19 +36,18 @@ NO_LONGER_COPIED = PositionVerdict(
 class Recalled:
     """What the target alone tells of groups: checkpoints, positions that a rebuild owes, its own groups and logs.
 
-    `missed` are the source topics whose copies the flow would miss.
+    `gone` are copies that are not there any more, and that nobody misses.
     """
 
     flow: FlowSettings
     ledger: Ledger
     maps: Maps[PackedMap]
-    missed: frozenset[str]
     noted: Mapping[GroupPartition, DatedCheckpoint]
     owed: Mapping[GroupPartition, GroupPosition]
     there: Answers[str, Offsets]
     states: Mapping[str, GroupListing]
     logs: Mapping[TopicPartition, PartitionOffsets]
-    absent: Collection[str]
+    gone: frozenset[str]
 
 
 def recall(
@@ -54,113 +55,99 @@ def recall(
     target: ClusterReader,
     ledger: Ledger,
     maps: Maps[PackedMap],
-    topics: Iterable[str],
+    topics: Collection[str],
 ) -> tuple[Decided, ...]:
     """Decide about the positions of all groups that the target knows of; `topics` are those that the flow would miss.
 
     Changes nothing.  Raises errors of the target.
     """
-    missed = frozenset(topics)
     noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], ledger)
-    waiting = dict(owed(ledger, sorted(missed)))
-    keys = {*noted, *waiting}
+    waiting = dict(owed(ledger, topics))
+    keys = sorted({*noted, *waiting})
     if not keys:
         return ()
-    copies = target.describe_topics({it.topic for it in keys})
-    readable = {
-        it.topic_partition
-        for it in keys
-        if it.topic in copies.found and it.partition < len(copies.found[it.topic].partitions)
-    }
+    copies, source_of = target.describe_topics({it.topic for it in keys}), sources_of_copies(flow, ledger)
     seen = Recalled(
-        flow=flow,
-        ledger=ledger,
-        maps=maps,
-        missed=missed,
-        noted=noted,
-        owed=waiting,
-        there=target.committed_offsets({it.group for it in keys}),
-        states=listed_there(target),
-        logs=target.offsets(readable).found,
-        absent=copies.absent,
+        flow,
+        ledger,
+        maps,
+        noted,
+        waiting,
+        target.committed_offsets({it.group for it in keys}),
+        listed_there(target),
+        target.offsets(
+            set(all_partitions(copies.found.values())) & {it.topic_partition for it in keys}
+        ).found,
+        frozenset(it for it in copies.absent if (source_of(it) or it) not in topics),
     )
-    return tuple(decide(seen, key) for key in sorted(keys))
+    return tuple(decide(seen, key, source_of(key.topic) or key.topic) for key in keys)
 
 
-def decide(seen: Recalled, key: GroupPartition) -> Decided:
-    """Decide about one position; if its map cannot be read, by the checkpoint alone.  Pure.
+def decide(seen: Recalled, key: GroupPartition, topic: str) -> Decided:
+    """Decide about one position on the copy of `topic`; if its map cannot be read, by the checkpoint alone.  Pure.
 
     How many records the group would read again depends on what it has read on the source since.
     """
-    source = sources_of_copies(seen.flow, seen.ledger)(key.topic) or key.topic
-    life = known_life(seen.ledger, source, key.partition)
+    life = known_life(seen.ledger, topic, key.partition)
     maps = PartitionMaps(seen.maps.seen(life), gaps=never_copied(seen.ledger).get(life, ()))
     try:
-        return _decided(seen, _standing(seen, key, source, maps))
+        return _decided(seen, key, topic, maps)
     except UnreadableMap:
-        return _decided(seen, _standing(seen, key, source, NO_MAPS))
+        return _decided(seen, key, topic, NO_MAPS)
 
 
-def _decided(seen: Recalled, standing: GroupStanding) -> Decided:
-    verdict = _against(seen, standing) or judge(standing, SyncSwitch(on=True))
-    at_ms = standing.last.at_ms if standing.last is not None else 0
-    row = replace(row_of(standing, verdict, at_ms), expected_duplicates=None)
-    return Decided(standing, verdict, row)
-
-
-def _against(seen: Recalled, standing: GroupStanding) -> PositionVerdict | None:
-    """Return why the group has no place, None if it has."""
-    key, copy = standing.key, standing.route.target
-    if copy is None:
-        gone = key.topic in seen.absent and standing.topic not in seen.missed
-        return (
-            NO_LONGER_COPIED if gone else wrong(SyncReason.NO_TOPIC, "its copy is gone, or does not answer")
-        )
-    if standing.kept:
-        text = "a rebuild of its copy has taken its position, and the copy has not come that far again"
-        return wrong(SyncReason.RESTORING, text)
-    refused = seen.there.refused.get(key.group)
-    return wrong(SyncReason.REFUSED, str(refused)) if refused is not None else None
-
-
-def _standing(seen: Recalled, key: GroupPartition, topic: str, maps: PartitionMaps) -> GroupStanding:
-    ledger, noted, owed_there = seen.ledger, seen.noted.get(key), seen.owed.get(key)
-    log = seen.logs.get(key.topic_partition)
-    there = seen.there.found.get(key.group, {}).get(key.topic_partition)
-    found = Place(None)
-    if log is not None and noted is not None and owed_there is None:
+def _decided(seen: Recalled, key: GroupPartition, topic: str, maps: PartitionMaps) -> Decided:
+    noted, awaited = seen.noted.get(key), seen.owed.get(key)
+    log, there = (
+        seen.logs.get(key.topic_partition),
+        seen.there.found.get(key.group, {}).get(key.topic_partition),
+    )
+    committed, found = CommittedOffset(awaited.upstream or 0 if awaited is not None else 0), Place(None)
+    if noted is not None and awaited is None:
+        committed = CommittedOffset(noted.checkpoint.upstream_offset, noted.checkpoint.metadata)
         # With one name on both sides, or records that came home, the reverse flow's map counts: it was on the source.
-        alone = topic != key.topic and not ledger.came_home and seen.flow.homes is None
-        found = _place(noted, maps if alone else NO_MAPS, log)
+        alone = topic != key.topic and not seen.ledger.came_home and seen.flow.homes is None
+        found = _place(noted.checkpoint, maps if alone else NO_MAPS, log) if log is not None else found
     stands = there is not None and found.offset is not None and there.offset >= found.offset
     listed = seen.states.get(key.group)
-    return GroupStanding(
+    standing = GroupStanding(
         key=key,
         topic=topic,
         route=Route(key.topic_partition, None, log, maps),
-        committed=_committed(noted, owed_there),
+        committed=committed,
         place=found,
         there=there,
         there_state=listed.state if listed is not None and not stands else GroupState.DEAD,
         last=noted,
         policy=GroupSyncPolicy.NEVER_REWIND,
-        kept=owed_there is not None,
+        kept=awaited is not None,
     )
+    verdict = _against(seen, standing) or judge(standing, SyncSwitch(on=True))
+    row = row_of(standing, verdict, noted.at_ms if noted is not None else 0)
+    return Decided(standing, verdict, replace(row, expected_duplicates=None))
 
 
-def _committed(noted: DatedCheckpoint | None, owed_there: GroupPosition | None) -> CommittedOffset:
-    if owed_there is not None:
-        return CommittedOffset(owed_there.upstream or 0)
-    assert noted is not None
-    return CommittedOffset(noted.checkpoint.upstream_offset, noted.checkpoint.metadata)
+def _against(seen: Recalled, standing: GroupStanding) -> PositionVerdict | None:
+    """Return why the group has no place, None if it has."""
+    key, text = (
+        standing.key,
+        "a rebuild of its copy has taken its position, and the copy has not come that far again",
+    )
+    if standing.route.target is None and key.topic in seen.gone:
+        return NO_LONGER_COPIED
+    if standing.route.target is None:
+        return wrong(SyncReason.NO_TOPIC, "its copy is gone, or does not answer")
+    if standing.kept:
+        return wrong(SyncReason.RESTORING, text)
+    refused = seen.there.refused.get(key.group)
+    return wrong(SyncReason.REFUSED, str(refused)) if refused is not None else None
 
 
-def _place(noted: DatedCheckpoint, maps: PartitionMaps, log: PartitionOffsets) -> Place:
+def _place(it: Checkpoint, maps: PartitionMaps, log: PartitionOffsets) -> Place:
     """Translate by the map; if that has no answer, keep the checkpoint's own.
 
     The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.
     """
-    it = noted.checkpoint
     found = place(it.upstream_offset, maps, log) if maps.onward is not None else Place(None)
     return (
         found if found.offset is not None else Place(min(max(it.downstream_offset, log.log_start), log.end))
