@@ -1,34 +1,35 @@
 """One Dag per enabled flow that brings its clients home after a failover: by hand, with a form, approved by a person.
 
-Wiring only: the procedures are twinlog.recovery.failback.failback and .home; `home` runs on Spark as
-twinlog.spark.steps.failback.
+Wiring only: the procedures are twinlog.recovery.failback.failback and .home; each task of the way home walks the steps
+that twinlog.airflow.recovery names.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.assets import failed_back, went_home
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.recovery import HOME
+from twinlog.airflow.operators.recovery import walks
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import failback as tasks
+from twinlog.airflow.tasks.failover import IF_REJECTED, OPTIONS, walk
+from twinlog.airflow.tasks.failover import rejected as take_back
 from twinlog.config.flow.settings import FlowSettings
 
 TEXT = """\
 ### {source} is back, and clients of {target} are to work there again
 
 **Trigger** it once {source} answers. As it stands the form saves: `save` exports what {source} alone has, and changes
-nothing else. With *Home* clients go home: `home` copies both ways, places groups, and lets `{flow}` follow again.
-`preview` shows the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*. A
-run that waits for that holds up the next one: reject it first. If a task fails, its last line says what to do: clear
-it, and it goes on where it stopped. If clients went home, that is an event of the asset `{asset}`.
-See docs/failover.md.
+nothing else. With *Home* clients go home: the steps up to `gate` copy both ways, stop producers, place and prove; a yes
+lets `{flow}` follow again. A person is asked under *Required Actions*, with what was found. A run that waits for that
+holds up the next one: reject it first. If a task fails, its last line says what to do: clear it, and it goes on. If
+clients went home, that is an event of the asset `{asset}`. See docs/failover.md.
 """
 
 
@@ -52,13 +53,34 @@ def failback(dag_id: str, flow: FlowSettings) -> DAG:
             """Show what would be done, and what each side alone has, with the numbers of now."""
             return tasks.preview(flow.name)
 
-        approve = ApprovalOperator(
+        def spark(name: str, does: str) -> SparkStepOperator:
+            return SparkStepOperator(task_id=name, step=walks(name), flow=flow.name, doc_md=does)
+
+        @task
+        def begin() -> None:
+            """Begin the way home."""
+            walk("begin", flow.name)
+
+        @task
+        def groups() -> None:
+            """Place every group on the source."""
+            walk("groups", flow.name)
+
+        @task(trigger_rule=TriggerRule.NONE_FAILED)
+        def gate() -> None:
+            """Ask the readiness gate, and put together what a person has to know."""
+            tasks.ask(flow.name)
+
+        # An ApprovalOperator keeps no answer that is a no.
+        approve = HITLOperator(
             task_id="approve",
+            options=OPTIONS,
             subject=f"{flow.name}: {{{{ 'bring clients home to {source}?' if params.home"
             f" else 'save what {source} alone has?' }}}}",
-            # A block of code, whatever names on the clusters hold.
-            body="{{ ti.xcom_pull(task_ids='preview', key='note') }}",
-            doc_md="Wait for a person; a rejected failback changes nothing.",
+            # Cells are escaped, or it is a block of code, whatever names on the clusters hold.
+            body="{{ ti.xcom_pull(task_ids='gate', key='note') }}",
+            params=IF_REJECTED,
+            doc_md="Wait for a person, who sees the facts.",
         )
 
         @task
@@ -66,19 +88,46 @@ def failback(dag_id: str, flow: FlowSettings) -> DAG:
             """Export what the source alone has, to topics on the target and to files."""
             return tasks.save(flow.name)
 
-        home = SparkStepOperator(
-            task_id="home",
-            step=HOME,
-            flow=flow.name,
-            doc_md="Walk the steps of the way home; cleared, it goes on where it stopped.",
-        )
+        @task
+        def follow() -> None:
+            """Let clients register schemas on the source, and the reverse flow follow."""
+            walk("follow", flow.name)
+
+        @task
+        def switch_clients() -> None:
+            """Run the hook of the reverse flow."""
+            walk("switch_clients", flow.name)
+
+        @task
+        def canary() -> None:
+            """Write a heartbeat to the source, and read it back."""
+            walk("canary", flow.name)
+
+        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
+        def rejected() -> Any:
+            """After a no: leave clients where they are, or let the way home wait."""
+            return take_back(flow.name)
 
         @task(outlets=[went_home(flow.name)], trigger_rule=TriggerRule.NONE_FAILED)
         def report(*, outlet_events: Any) -> Any:
             """Tell what was saved, or that clients went home, or say why nothing was done."""
             return tasks.report(flow.name, outlet_events)
 
-        chain(preview(), approve, [save(), home], report())
+        before = (
+            begin(),
+            spark(
+                "bring_home",
+                "Save what the source alone has, and copy both ways while clients work on the target.",
+            ),
+            spark("fence_producers", "Stop producers: nothing is written to the target any more."),
+            spark("drain", "Copy home until nothing is left."),
+            groups(),
+            spark("audit", "Compare what no audit of either flow has compared yet."),
+        )
+        promote = spark("promote", "Prove all once more, behind the yes, and promote the source.")
+        saved, told = save(), report()
+        chain(preview(), *before, gate(), approve, [promote, saved], rejected(), told)
+        chain(promote, follow(), switch_clients(), canary(), told)
     return dag
 
 

@@ -1,18 +1,18 @@
 """One Dag per enabled flow that promotes its target: triggered by hand, with a form, approved by a person.
 
-Wiring only: the procedure is twinlog.recovery.failover; `failover` runs it on Spark as twinlog.spark.steps.failover.
+Wiring only: the procedure is twinlog.recovery.failover; each task walks the steps that twinlog.airflow.recovery names.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.recovery import FAILOVER
+from twinlog.airflow.operators.recovery import walks
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
@@ -22,11 +22,10 @@ from twinlog.config.flow.settings import FlowSettings
 TEXT = """\
 ### Clients of {source} are to work on {target}
 
-**Trigger** it {when}. `preview` shows the steps
-with the numbers of now and changes nothing; then a person approves or rejects under *Required Actions*, and is named in
-the journal. A run that waits for that holds up the next one: reject it first. If `failover` fails, its last line says
-what to do: clear it, and it goes on where it stopped. A rejected run changes nothing. The end is an event of the asset
-`{asset}`. See docs/failover.md.
+**Trigger** it {when}. The steps up to `gate` stop producers (*planned*), copy, place and prove; then a person is asked
+under *Required Actions*, with what was found. A yes promotes {target}; a no takes all back, or lets it wait. If a task
+fails, its last line says what to do: clear it, and it goes on. A run that waits holds up the next one: reject it first.
+The end is an event of the asset `{asset}`. See docs/failover.md.
 """
 
 
@@ -48,31 +47,77 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
         doc_md=TEXT.format(when=when.format(**ends), **ends) + link_in_text(flow),
     ) as dag:
 
+        def spark(name: str, does: str) -> SparkStepOperator:
+            return SparkStepOperator(task_id=name, step=walks(name), flow=flow.name, doc_md=does)
+
         @task
         def preview() -> Any:
-            """Show what would be done, with the numbers of now."""
+            """Show what would be done, with the numbers of now; a dry run ends here."""
             return tasks.preview(flow.name)
 
-        approve = ApprovalOperator(
+        @task
+        def begin() -> None:
+            """Begin: only this failover copies from now on."""
+            tasks.walk("begin", flow.name)
+
+        @task
+        def groups() -> None:
+            """Place every group on the target."""
+            tasks.walk("groups", flow.name)
+
+        @task
+        def loss() -> None:
+            """Say what is lost with the source."""
+            tasks.walk("loss", flow.name)
+
+        @task(trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+        def gate() -> None:
+            """Ask the readiness gate, and put together what a person has to know."""
+            tasks.ask(flow.name)
+
+        # An ApprovalOperator keeps no answer that is a no.
+        approve = HITLOperator(
             task_id="approve",
+            options=tasks.OPTIONS,
             subject=f"{flow.name}: promote {flow.target.alias}?",
-            # A block of code, whatever names on the clusters hold.
-            body="{{ ti.xcom_pull(task_ids='preview', key='note') }}",
-            doc_md="Wait for a person; a rejected failover changes nothing.",
+            # A table whose cells are escaped, whatever names on the clusters hold.
+            body="{{ ti.xcom_pull(task_ids='gate', key='note') }}",
+            params=tasks.IF_REJECTED,
+            doc_md="Wait for a person, who sees the facts.",
         )
-        do = SparkStepOperator(
-            task_id="failover",
-            step=FAILOVER,
-            flow=flow.name,
-            doc_md="Walk the steps of the failover; cleared, it goes on where it stopped.",
-        )
+
+        @task
+        def switch_clients() -> None:
+            """Let clients register schemas on the target, and run the hook."""
+            tasks.walk("switch_clients", flow.name)
+
+        @task
+        def canary() -> None:
+            """Write a heartbeat to the target, and read it back."""
+            tasks.walk("canary", flow.name)
+
+        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
+        def rejected() -> Any:
+            """After a no: take the failover back, or let it wait."""
+            return tasks.rejected(flow.name)
 
         @task(outlets=[outlet], trigger_rule=TriggerRule.NONE_FAILED)
         def report(*, outlet_events: Any) -> Any:
-            """Tell of the promotion, or say why there was none."""
+            """Write the evidence and tell of the promotion, or say why there was none."""
             return tasks.report(flow.name, outlet_events)
 
-        chain(preview(), approve, do, report())
+        promote = spark("promote", "Prove all once more, behind the yes, and promote the target.")
+        planned = (
+            spark("fence_producers", "Stop producers: nothing is written to the source any more."),
+            spark("drain", "Copy until nothing is left."),
+            groups(),
+            spark("audit", "Compare what no audit has compared yet."),
+        )
+        begun, asked, told = begin(), gate(), report()
+        chain(preview(), begun, *planned, asked, approve, promote)
+        chain(begun, loss(), asked)
+        chain(promote, switch_clients(), canary(), told)
+        chain(promote, rejected(), told)
     return dag
 
 

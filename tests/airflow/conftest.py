@@ -163,12 +163,17 @@ class Scheduler:
         self.api.pause(dag_id, paused=False)
         return self.scheduled(dag_id)
 
-    def answer(self, dag_id: str, run_id: str, choice: str) -> str:
+    def answer(self, dag_id: str, run_id: str, choice: str, **form: str) -> str:
         """Wait for the request of task `approve`, answer it as a person would, and return what the person was shown."""
         task = self.asked(dag_id, run_id)
         request = self.api.get(f"{task}/-1/hitlDetails")
-        self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
+        self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice], "params_input": form})
         return str(request["body"])
+
+    def clear(self, dag_id: str, run_id: str, task: str) -> None:
+        """Clear a task and all behind it."""
+        what = {"dag_run_id": run_id, "task_ids": [task], "include_downstream": True, "only_failed": False}
+        self.api.post(f"dags/{dag_id}/clearTaskInstances", {**what, "dry_run": False, "reset_dag_runs": True})
 
     def asked(self, dag_id: str, run_id: str) -> str:
         """Wait for the request of task `approve`; return the address of the task.
@@ -181,7 +186,8 @@ class Scheduler:
         heard = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag_id}', "
         heard += f"task_id='approve', run_id='{run_id}'"
         log = self.instance.home / "logs" / "scheduler.log"
-        self.wait("the scheduler", lambda: heard in log.read_text(errors="replace"))
+        before = 2 * (int(self.api.get(task)["try_number"]) - 1)  # it was asked, and went on
+        self.wait("the scheduler", lambda: log.read_text(errors="replace").count(heard) > before)
         return task
 
     def backfill(self, dag_id: str, *words: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from there_and_back import ThereAndBack, records
 
@@ -11,8 +14,14 @@ from twinlog.formats.ledger.records import FlowPhase
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
 DAG = "failback__north__south"
-TASKS = ("preview", "approve", "save", "home", "report")
-SKIPPED = dict.fromkeys(TASKS, "skipped")
+UP_TO_THE_YES = (
+    *("preview", "begin", "bring_home", "fence_producers", "drain", "groups", "audit", "gate", "approve"),
+)
+BEHIND = ("promote", "follow", "switch_clients", "canary", "report")
+SKIPPED = dict.fromkeys((*UP_TO_THE_YES, *BEHIND, "save", "rejected"), "skipped")
+SAVED = SKIPPED | dict.fromkeys(("preview", "gate", "approve", "save", "report"), "success")
+TURNED_BACK = SKIPPED | dict.fromkeys((*UP_TO_THE_YES, "rejected"), "success")
+HOME = SKIPPED | dict.fromkeys((*UP_TO_THE_YES, *BEHIND), "success")
 
 
 def logged(scheduler, run_id: str, task: str) -> str:
@@ -54,9 +63,7 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     run_id = scheduler.api.trigger(DAG)
     shown = scheduler.answer(DAG, run_id, "Approve")
     assert f"on the source alone: 3 records\n  3 of {world.topic}-0" in shown
-    assert {**dict.fromkeys(TASKS, "success"), "home": "skipped"} == scheduler.finish(
-        DAG, run_id, timeout_s=900
-    )
+    assert SAVED == scheduler.finish(DAG, run_id, timeout_s=900)
     told = scheduler.api.result(DAG, run_id, "save")
     assert ("promoted", "admin", 3) == (told["state"], told["by"], told["only_on_source"])
     (tail,) = [it for it in told["tail_topics"] if world.topic in it]
@@ -65,31 +72,30 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     assert [] == events(scheduler)
 
     run_id = scheduler.api.trigger(DAG, home=True)
-    shown = scheduler.answer(DAG, run_id, "Reject")
-    assert "would wait: 3 records are on north alone" in shown
-    assert {**SKIPPED, "preview": "success", "approve": "success"} == scheduler.finish(
-        DAG, run_id, timeout_s=900
-    )
-    assert "not approved: nothing was changed" in logged(scheduler, run_id, "report")
-    assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == world.phases()
-
-    run_id = scheduler.api.trigger(DAG, home=True)
-    scheduler.answer(DAG, run_id, "Approve")
     states = scheduler.finish(DAG, run_id, timeout_s=900)
-    assert ("failed", "upstream_failed") == (states["home"], states["report"])
-    said = logged(scheduler, run_id, "home")
+    assert ("failed", "upstream_failed") == (states["bring_home"], states["report"])
+    said = logged(scheduler, run_id, "bring_home")
     assert "failback of north->south: waiting: bring-home: 3 records are on north alone" in said
     assert (FlowPhase.FAILING_BACK, FlowPhase.FAILING_OVER) == world.phases()
 
     run_id = scheduler.api.trigger(DAG, home=True, tail="keep")
+    shown = scheduler.answer(DAG, run_id, "Reject")
+    assert "| a yes costs | nothing is lost |" in shown
+    assert TURNED_BACK == scheduler.finish(DAG, run_id, timeout_s=900)
+    assert "not approved: nothing was changed" in logged(scheduler, run_id, "report")
+    assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == world.phases()
+
+    run_id = scheduler.api.trigger(DAG, home=True, tail="keep")
     scheduler.answer(DAG, run_id, "Approve")
-    assert {**dict.fromkeys(TASKS, "success"), "save": "skipped"} == scheduler.finish(
-        DAG, run_id, timeout_s=900
-    )
+    assert HOME == scheduler.finish(DAG, run_id, timeout_s=900)
     told = scheduler.api.result(DAG, run_id, "report")
     assert ("following", "admin", failed_over) == (told["state"], told["by"], told["failover"])
     assert (FlowPhase.ACTIVE, FlowPhase.ACTIVE) == world.phases()
     (run,) = [it for it in world.ledger(world.there).recoveries if it.run == told["run"]]
+    evidence = json.loads(Path(told["evidence"]).read_text())["recovery"]
+    assert [(world.topic, world.group)] == [
+        (topic["topic"], group["group"]) for topic in evidence["topics"] for group in evidence["groups"]
+    ]
     assert (True, "admin") == (run.cleared, run.by)
     every = [*range(23), *range(1000, 1010)]
     assert every == world.numbers(cluster_a) == world.numbers(cluster_b)

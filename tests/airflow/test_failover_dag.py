@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from pathlib import Path
@@ -23,7 +24,18 @@ from twinlog.state.ledger import Ledger, read_ledger
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
 DAG = "failover__left__right"
-DRILL = "drill__left__right"
+DRILL, CYCLE = "drill__left__right", "replicate__left__right"
+UP_TO_THE_YES = ("preview", "begin", "fence_producers", "drain", "groups", "audit", "gate", "approve")
+SKIPPED = dict.fromkeys(
+    (*UP_TO_THE_YES, "loss", "promote", "switch_clients", "canary", "rejected", "report"), "skipped"
+)
+
+
+def logged(scheduler, run_id: str, task: str, dag: str = DAG) -> str:
+    """What the last try of a task has said."""
+    place = f"dags/{dag}/dagRuns/{run_id}/taskInstances/{task}"
+    number = scheduler.api.get(place)["try_number"]
+    return str(scheduler.api.get(f"{place}/logs/{number}"))
 
 
 def ledger_of(flow: FlowSettings) -> Ledger:
@@ -66,7 +78,7 @@ def drill_it(scheduler, flow: FlowSettings, cluster, group: str, alarms: list[di
 
 
 def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, cluster_b, alarms) -> None:
-    """A drill leaves nothing behind, a dry run and a rejection change nothing; a yes is in the journal by name."""
+    """A drill leaves nothing behind, and a dry run; a no takes all back, or waits; a yes is in the journal by name."""
     flow = load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["left->right"]
     topic = create_topic(cluster_a, f"failing-{uuid.uuid4().hex[:6]}", retention_ms="604800000")
     group = f"readers-{topic}"
@@ -79,32 +91,48 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
         publish.run(flow, clusters, uuid.uuid4().hex, to_json(copied), started)
         audit.run(flow, clusters, LocalAuditRunner())
     drill_it(scheduler, flow, cluster_a, group, alarms)
+    scheduler.api.pause(CYCLE, paused=False)
+    cycled = scheduler.api.trigger(CYCLE)
+    assert "success" == scheduler.finish(CYCLE, cycled)["publish"]
     produce(cluster_a, topic, records(20, 5))
     commit_group(cluster_a, group, topic, 25)
     scheduler.api.pause(DAG, paused=False)
 
     run_id = scheduler.api.trigger(DAG, dry_run=True)
-    skipped = dict.fromkeys(("preview", "approve", "failover", "report"), "skipped")
-    assert skipped == scheduler.finish(DAG, run_id)
+    assert SKIPPED == scheduler.finish(DAG, run_id)
     assert 5 == scheduler.api.result(DAG, run_id, "preview")["at_risk_records"]
 
     run_id = scheduler.api.trigger(DAG)
-    scheduler.answer(DAG, run_id, "Reject")
-    assert {**skipped, "preview": "success", "approve": "success"} == scheduler.finish(DAG, run_id)
-    said = str(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/report/logs/1"))
-    assert "not approved: nothing was promoted, and left->right is as it was" in said
+    shown = scheduler.answer(DAG, run_id, "Reject")
+    assert "| a yes costs | nothing is lost |" in shown
+    assert r"| missing | 0 records are not on the target now |" in shown
+    assert r"records looked at\, 100\.0 \% of the copy proved |" in shown
+    asked = {**SKIPPED, **dict.fromkeys(UP_TO_THE_YES, "success")}
+    assert {**asked, "rejected": "success"} == scheduler.finish(DAG, run_id)
+    assert "not approved: nothing was promoted, and left->right is as it was" in logged(
+        scheduler, run_id, "report"
+    )
     ledger = ledger_of(flow)
-    assert (FlowPhase.ACTIVE, ()) == (ledger.phase, ledger.recoveries)
+    assert (FlowPhase.ACTIVE, ["aborted"]) == (ledger.phase, [it.state for it in ledger.recoveries])
 
     run_id = scheduler.api.trigger(DAG)
+    scheduler.answer(DAG, run_id, "Reject", if_rejected="wait")
+    assert {**asked, "rejected": "success"} == scheduler.finish(DAG, run_id)
+    assert "left->right waits: clear `approve` to be asked again" in logged(scheduler, run_id, "report")
+    assert FlowPhase.FAILING_OVER is ledger_of(flow).phase
+    scheduler.clear(DAG, run_id, "audit")
     shown = scheduler.answer(DAG, run_id, "Approve")
-    assert f"5 of {topic}-0, copy left.{topic}" in shown
-    assert dict.fromkeys(skipped, "success") == scheduler.finish(DAG, run_id)
+    assert "nothing is lost" in shown
+    done = {**dict.fromkeys(SKIPPED, "success"), "loss": "skipped", "rejected": "skipped"}
+    assert done == scheduler.finish(DAG, run_id)
     told = scheduler.api.result(DAG, run_id, "report")
     ledger = ledger_of(flow)
-    (run,) = ledger.recoveries
+    run = ledger.recoveries[-1]
     assert (FlowPhase.PROMOTED, run.run, True) == (ledger.phase, told["run"], run.cleared)
     assert {"admin"} == {told["by"], run.by, *(it.by for it in run.journal)}
+    evidence = json.loads(Path(told["evidence"]).read_text())["recovery"]
+    assert [topic] == [it["topic"] for it in evidence["topics"]]
+    assert [group] == [it["group"] for it in evidence["groups"]]
     copy = read_with_offsets(cluster_b, f"left.{topic}")
     assert [b"%d" % n for n in range(25)] == [it.value for _, it in copy]
     with open_clusters(flow) as clusters:
@@ -116,7 +144,19 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
         it["extra"]["run"] for it in events if it["uri"] == "twinlog://right/failover/left"
     ]
 
+    scheduler.clear(CYCLE, cycled, "copy")
+    states = scheduler.finish(CYCLE, cycled)
+    assert ("skipped", "skipped") == (states["copy"], states["publish"])
+    said = logged(scheduler, cycled, "copy", CYCLE)
+    assert "left->right is promoted by admin: failover, planned: nothing is copied" in said
+
+    scheduler.clear(DAG, run_id, "drain")
+    scheduler.finish(DAG, run_id)
+    said = logged(scheduler, run_id, "drain")
+    assert "left->right is promoted: nothing is done before that any more" in said
+    assert run == ledger_of(flow).recoveries[-1]
+
     run_id = scheduler.api.trigger(DAG)
     states = scheduler.finish(DAG, run_id)
-    assert ("failed", "upstream_failed") == (states["preview"], states["approve"])
+    assert ("failed", "upstream_failed") == (states["preview"], states["begin"])
     assert {"drill": "skipped"} == scheduler.finish(DRILL, scheduler.api.trigger(DRILL))

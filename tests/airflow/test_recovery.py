@@ -7,15 +7,17 @@ import pytest
 from twinlog.airflow.recovery import (
     approver,
     goes_home,
-    not_home,
-    not_promoted,
     not_saved,
+    steps_of,
+    unfinished,
 )
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedure import StepName
+from twinlog.recovery.procedures import names_of
 from twinlog.recovery.report import FailoverReport, State, StepReport
 
 ANSWER = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}
@@ -31,7 +33,7 @@ def report_of(state: State, *steps: StepReport, transient: bool = False) -> dict
 def test_a_promotion_with_all_its_steps_is_a_success() -> None:
     """Skipped steps are no failure."""
     hook = StepReport(StepName.SWITCH_CLIENTS, StepState.SKIPPED, 0.0, "no hook is set")
-    assert not_promoted(report_of(State.PROMOTED, hook)) is None
+    assert unfinished("promote", report_of(State.PROMOTED, hook)) is None
 
 
 @pytest.mark.parametrize(
@@ -54,16 +56,50 @@ def test_a_promotion_with_all_its_steps_is_a_success() -> None:
 )
 def test_all_else_fails_the_task_and_says_what_to_do(outcome: dict, kind: type, words: str) -> None:
     """In one line; only what may go away by itself is tried again."""
-    error = not_promoted(outcome)
+    error = unfinished("promote", outcome)
     assert (kind, True) == (type(error), words in str(error)), str(error)
+
+
+ASKED = StepReport(StepName.APPROVE, StepState.WAITING, 0.0, "nobody is there to approve")
+READY = StepReport(StepName.GATE, StepState.DONE, 1.0, "ready")
+
+
+def test_a_task_before_the_question_has_done_its_own_step_alone() -> None:
+    """That a person is still to be asked is no failure; of what a promotion has ended, nothing is done again."""
+    assert unfinished("gate", report_of(State.WAITING, READY, ASKED)) is None
+    assert "refused: gate: not ready" in str(unfinished("gate", report_of(State.REFUSED, GATE)))
+    assert AirflowSkipException is type(unfinished("drain", report_of(State.PROMOTED)))
+    assert "steps are left" in str(unfinished("promote", report_of(State.WAITING, READY)))
+
+
+@pytest.mark.parametrize("mode", [*Mode, "failback"])
+def test_each_step_of_a_procedure_is_walked_by_a_task(mode: str) -> None:
+    """The steps behind the promotion by one each; what comes before by `promote`, however many tasks did it before."""
+    before = names_of(mode)[: names_of(mode).index(StepName.PROMOTE) + 1]
+    assert before == steps_of("promote", mode)
+    tasks = ("follow", "switch_clients", "canary", "report")[mode != "failback" :]
+    behind = dict.fromkeys(name for task in tasks for name in steps_of(task, mode))
+    assert names_of(mode) == (*before, *behind)
+
+
+def test_a_lost_source_has_no_step_that_asks_it() -> None:
+    """And its groups are placed behind the yes, for that changes them."""
+    assert ("gate", "approve") == steps_of("gate", Mode.SOURCE_DEAD)
+    for task in ("fence_producers", "drain", "groups", "audit"):
+        assert (task.replace("_", "-"),) == steps_of(task, Mode.PLANNED)
+        with pytest.raises(AirflowSkipException, match="mode source-dead has no step"):
+            steps_of(task, Mode.SOURCE_DEAD)
+    with pytest.raises(AirflowSkipException, match="mode planned has no step loss"):
+        steps_of("loss", Mode.PLANNED)
 
 
 def test_nobody_fails_over_without_an_answer() -> None:
     """A task that was marked as a success by hand is no approval."""
     assert "ann" == approver(ANSWER)
-    for answer in (None, {**ANSWER, "chosen_options": ["Reject"]}):
-        with pytest.raises(TerminalError, match="nobody has approved"):
-            approver(answer)
+    with pytest.raises(TerminalError, match="nobody has approved"):
+        approver(None)
+    with pytest.raises(AirflowSkipException, match="rejected by ann"):
+        approver({**ANSWER, "chosen_options": ["Reject"]})
 
 
 def back_of(state: State, *steps: StepReport, transient: bool = False) -> dict:
@@ -83,7 +119,11 @@ LOOKED = StepReport(StepName.COMPARE, StepState.DONE, 1.0, "0 records are on A a
             TerminalError,
             "waiting: bring-home: 3 records are on A alone",
         ),
-        (back_of(State.REFUSED, GATE), TerminalError, "recovery abort --flow 'A->B'` leaves clients"),
+        (
+            back_of(State.REFUSED, GATE),
+            TerminalError,
+            "recovery abort --flow 'A->B' --reason ...` leaves clients",
+        ),
         (back_of(State.FAILED, GATE, transient=True), TransientError, "clear this task to go on"),
         (back_of(State.FOLLOWING, GATE), TerminalError, "no way back but a failover"),
         (back_of(State.PROMOTED, LOOKED), TerminalError, "steps are left"),
@@ -91,13 +131,13 @@ LOOKED = StepReport(StepName.COMPARE, StepState.DONE, 1.0, "0 records are on A a
 )
 def test_who_is_not_home_is_told_what_to_do(outcome: dict, kind: type, words: str) -> None:
     """In one line; only what may go away by itself is tried again."""
-    error = not_home(outcome)
+    error = unfinished("promote", outcome)
     assert (kind, "failback", True) == (type(error), error.code, words in str(error)), str(error)
 
 
 def test_home_is_a_flow_that_follows_with_every_step_done() -> None:
     """To save is done with the flow promoted."""
-    assert not_home(back_of(State.FOLLOWING, LOOKED)) is None
+    assert unfinished("promote", back_of(State.FOLLOWING, LOOKED)) is None
     assert not_saved(back_of(State.PROMOTED, LOOKED)) is None
     assert "the flow stays promoted" in str(not_saved(back_of(State.FAILED, GATE)))
 

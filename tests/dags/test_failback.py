@@ -19,15 +19,31 @@ def test_one_dag_per_enabled_flow(dags) -> None:
     assert {"home": False, "tail": None, "dry_run": False} == dag.params.dump()
 
 
-def test_a_person_stands_between_preview_and_all_else(dags) -> None:
-    """Nothing is exported or promoted on another way; the report comes whatever was done."""
+def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dags) -> None:
+    """Nothing is saved or promoted on another way; the report comes whatever was done."""
     dag = dags["failback__B__C"]
-    assert {"preview": set(), "approve": {"preview"}, "save": {"approve"}, "home": {"approve"}} == {
-        name: dag.get_task(name).upstream_task_ids for name in ("preview", "approve", "save", "home")
+    home = [
+        "begin",
+        "bring_home",
+        "fence_producers",
+        "drain",
+        "groups",
+        "audit",
+        "gate",
+        "approve",
+        "promote",
+    ]
+    behind = ["follow", "switch_clients", "canary"]
+    above = dict(zip([*home, *behind], ["preview", *home, *behind[:-1]], strict=True))
+    assert {"preview", *home, *behind, "save", "rejected", "report"} == set(dag.task_ids)
+    assert {name: {it} for name, it in {**above, "save": "approve"}.items()} == {
+        name: dag.get_task(name).upstream_task_ids for name in [*home, *behind, "save"]
     }
-    report = dag.get_task("report")
-    assert ({"save", "home"}, "none_failed") == (report.upstream_task_ids, str(report.trigger_rule.value))
-    assert ["twinlog B->C failback"] == [it.name for it in report.outlets]
+    assert {"save", "promote"} == dag.get_task("rejected").upstream_task_ids
+    rules = {it.task_id: str(it.trigger_rule.value) for it in dag.tasks}
+    expected = {"gate": "none_failed", "rejected": "all_skipped", "report": "none_failed"}
+    assert expected == {name: it for name, it in rules.items() if it != "all_success"}
+    assert ["twinlog B->C failback"] == [it.name for it in dag.get_task("report").outlets]
     assert "asset `twinlog://B/failback/C`" in dag.doc_md
 
 

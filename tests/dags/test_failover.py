@@ -26,14 +26,25 @@ def test_a_flow_home_is_failed_over_without_its_source_alone(dags) -> None:
     assert ("source-dead", ["source-dead"]) == (modes.value, modes.schema["enum"])
 
 
-def test_a_person_stands_between_preview_and_failover(dags) -> None:
+def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dags) -> None:
     """Nothing is promoted on another way; the report comes whether or not there was a promotion."""
     dag = dags["failover__B__C"]
-    assert ["preview", "approve", "failover", "report"] == [it.task_id for it in dag.topological_sort()]
-    assert {"approve"} == dag.get_task("failover").upstream_task_ids
-    assert ("all_success", "none_failed") == tuple(
-        str(dag.get_task(name).trigger_rule.value) for name in ("failover", "report")
-    )
+    planned = ["fence_producers", "drain", "groups", "audit"]
+    behind = ["switch_clients", "canary", "rejected"]
+    tasks = {"preview", "begin", *planned, "loss", "gate", "approve", "promote", *behind, "report"}
+    assert tasks == set(dag.task_ids)
+    for name, above in zip(
+        (*planned, "approve", "promote"), ("begin", *planned[:3], "gate", "approve"), strict=True
+    ):
+        assert {above} == dag.get_task(name).upstream_task_ids
+    assert {"audit", "loss"} == dag.get_task("gate").upstream_task_ids
+    rules = {name: str(dag.get_task(name).trigger_rule.value) for name in tasks}
+    assert {
+        **dict.fromkeys(tasks, "all_success"),
+        "gate": "none_failed_min_one_success",
+        "rejected": "all_skipped",
+        "report": "none_failed",
+    } == rules
     assert ["twinlog://C/failover/B"] == [it.uri for it in dag.get_task("report").outlets]
 
 

@@ -46,8 +46,9 @@ from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.one_sided.read import opened_logs
-from twinlog.recovery.procedure import HOME, Tail
+from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.ledger import read_ledger, write_ledger

@@ -43,8 +43,9 @@ from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.one_sided.read import opened_logs
-from twinlog.recovery.procedure import HOME, Tail
+from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.recovery.ways_home import way_home

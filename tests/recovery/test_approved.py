@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
-from recovery_world import World
+from recovery_world import ORDERS, World
 
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError
+from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring import publish
 from twinlog.recovery import abort, approved, failover
 from twinlog.recovery.approved import Approval, last_ended
+from twinlog.recovery.outcome import Outcome, done
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import FailoverReport, State, done
-from twinlog.recovery.steps.scene import Answer, Tools
-from twinlog.state.ledger import read_ledger
+from twinlog.recovery.procedures import names_of
+from twinlog.recovery.report import FailoverReport, State, at_risk
+from twinlog.recovery.steps import ending
+from twinlog.recovery.steps.scene import Answer, Scene, Tools
+from twinlog.state.ledger import read_ledger, write_ledger
 
 
 def fail_over(
@@ -27,9 +33,18 @@ def fail_over(
     ended: str = "",
     by: str = "ann",
     driver: str = "failover__A__B/monday",
+    cost: str = "nothing is lost",
+    only: Sequence[str] = (),
 ) -> FailoverReport:
     tools = Tools(SimpleNamespace, lambda _: Answer.NOBODY, lambda _: None, Seal("mm2.properties", "sha"))
-    return approved.run(world.flow, world.clusters, mode, Approval(by, at_risk, ended, driver), tools)
+    approval = Approval(by, at_risk, ended, driver, cost)
+    return approved.run(world.flow, world.clusters, mode, approval, tools, map(StepName, only))
+
+
+def instead(patch: pytest.MonkeyPatch, name: StepName, do: Callable[[Scene], Outcome]) -> None:
+    """Let a step of a planned failover do something else."""
+    steps = [it.on(do) if it.name is name else it for it in failover.STEPS[Mode.PLANNED]]
+    patch.setitem(failover.STEPS, Mode.PLANNED, tuple(steps))
 
 
 def phase(world: World) -> FlowPhase:
@@ -84,7 +99,7 @@ def test_the_command_ends_what_the_dag_began(world: World, monkeypatch: pytest.M
         raise ClusterRefused("no")
 
     with monkeypatch.context() as patched:
-        patched.setattr(failover, "_DEEDS", {**failover._DEEDS, (Mode.PLANNED, StepName.CANARY): fail})
+        instead(patched, StepName.CANARY, fail)
         assert (State.PROMOTED, 3) == ((found := fail_over(world)).state, found.exit_code)
     assert State.PROMOTED is world.fail_over(by="jo").state
     with pytest.raises(TerminalError) as caught:
@@ -112,7 +127,7 @@ def test_who_was_relieved_does_not_come_back(
 ) -> None:
     """A retry would take the failover from the person who goes on with it."""
 
-    gate = failover._DEEDS[Mode.PLANNED, StepName.GATE]
+    gate = ending.ask_gate
     asked: list[str] = []
 
     def meanwhile(scene):
@@ -122,7 +137,7 @@ def test_who_was_relieved_does_not_come_back(
         assert State.PROMOTED is world.fail_over(by="jo").state
         return done("ready")
 
-    monkeypatch.setattr(failover, "_DEEDS", {**failover._DEEDS, (Mode.PLANNED, StepName.GATE): meanwhile})
+    instead(monkeypatch, StepName.GATE, meanwhile)
     with pytest.raises(TerminalError) as caught:
         fail_over(world)
     assert ("relieved", ["ann", "jo"]) == (caught.value.code, asked)
@@ -139,7 +154,59 @@ def test_the_report_says_what_a_retry_may_mend(
     def fail(_scene):
         raise error
 
-    monkeypatch.setattr(failover, "_DEEDS", {**failover._DEEDS, (Mode.PLANNED, StepName.GATE): fail})
+    instead(monkeypatch, StepName.GATE, fail)
     report = fail_over(world)
     assert (State.FAILED, transient) == (report.state, report.transient)
     assert "transient" not in report.document
+
+
+def in_tasks(world: World, *tasks: str, mode: Mode = Mode.PLANNED, by: str = "jo") -> FailoverReport:
+    """Walk steps each in a process of its own, as tasks of one Dag run that nobody has approved yet."""
+    for steps in tasks:
+        report = fail_over(world, mode, by=by, cost="", only=steps.split())
+    return report
+
+
+UP_TO_THE_GATE = ("begin", "fence-producers", "drain", "groups", "audit")
+PROMOTE = [it.value for it in names_of(Mode.PLANNED)][:9]
+
+
+def test_tasks_walk_a_failover_step_by_step(world: World) -> None:
+    """A person is asked when everything is known; nothing is promoted without the yes to that question."""
+    asked = in_tasks(world, *UP_TO_THE_GATE, "gate approve")
+    assert "nothing is lost" == asked.cost
+    assert (State.WAITING, 0, 1) == (asked.state, at_risk(asked.topics).records, len(asked.groups))
+    assert [*UP_TO_THE_GATE, "gate", "approve"] == [
+        it.step for it in read_ledger(world.flow, world.clusters.target).recoveries[0].journal
+    ]
+    assert State.WAITING is in_tasks(world, " ".join(PROMOTE)).state  # nobody has said yes
+    promoted = fail_over(world, cost=asked.cost, only=PROMOTE)
+    assert State.PROMOTED is promoted.state
+    assert State.PROMOTED is in_tasks(world, "drain").state  # nothing is left of it
+    for steps in (["schemas", "switch-clients"], ["canary"], ["report"]):
+        ended = fail_over(world, cost=asked.cost, only=steps)
+    (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+    assert (True, ended.run, 0) == (run.cleared, run.run, ended.exit_code)
+
+
+def test_what_was_not_in_the_question_is_not_approved(world: World) -> None:
+    """What somebody accepted after the yes is a new answer, of somebody else."""
+    asked = in_tasks(world, *UP_TO_THE_GATE, "gate approve")
+    now = int(time.time() * 1000)
+    yes = Accepted("audit-equal", "", "known", "me", "a login", now, now + 60_000, 3)
+    write_ledger(world.flow, world.clusters.target, [yes])
+    report = fail_over(world, cost=asked.cost, only=PROMOTE)
+    (step,) = [it for it in report.steps if it.state.value == "failed"]
+    assert ("approve", True) == (
+        step.name,
+        "nothing is lost besides this: audit-equal up to 3, accepted by me" in step.message,
+    )
+    assert FlowPhase.FAILING_OVER is phase(world)
+
+
+def test_what_is_missing_stands_in_the_question(world: World) -> None:
+    """Another process has drained it, and a producer that nobody stopped has written since."""
+    in_tasks(world, *UP_TO_THE_GATE)
+    world.clusters.source.append(ORDERS, key=b"k", value=b"late", timestamp=1)
+    asked = in_tasks(world, "approve")
+    assert "1 records are not on B now" == asked.cost

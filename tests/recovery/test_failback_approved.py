@@ -12,15 +12,18 @@ from recovery_world import Blows, Killed
 
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.recovery.failback import export, home, home_steps
+from twinlog.recovery.failback import export, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.home import Approval, last_turned_back
+from twinlog.recovery.outcome import done
 from twinlog.recovery.procedure import StepName, Tail
-from twinlog.recovery.report import State, done
+from twinlog.recovery.report import State
 from twinlog.recovery.reverse import Way
+from twinlog.recovery.steps import ending
 from twinlog.recovery.steps.scene import Answer
 
 MONDAY = "failback__A__B/monday"
+NOTHING = "nothing is lost"
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def approval_of(world: BothWays, driver: str = MONDAY) -> Approval:
     """What a person approves who looks now."""
     ledger = world.ledger(world.there)
     assert ledger.present_failover is not None
-    return Approval("ann", ledger.present_failover.run, last_turned_back(ledger), None, driver)
+    return Approval("ann", ledger.present_failover.run, last_turned_back(ledger), None, driver, NOTHING)
 
 
 def go_home(world: BothWays, approval: Approval) -> FailbackReport:
@@ -145,16 +148,17 @@ def test_who_was_relieved_does_not_come_back(
     world: BothWays, monkeypatch: pytest.MonkeyPatch, nobody_busy: None
 ) -> None:
     """A retry would take the way home from the person who goes on with it."""
-    gate, asked = home_steps.DEEDS[StepName.GATE], []
+    asked: list[str] = []
 
     def meanwhile(journey):
         asked.append(journey.there.journal.actor.by)
         if len(asked) > 1:
-            return gate(journey)
+            return ending.ask_gate(journey.back)
         assert State.FOLLOWING is world.home().state
         return done("ready")
 
-    monkeypatch.setattr(home_steps, "DEEDS", {**home_steps.DEEDS, StepName.GATE: meanwhile})
+    steps = tuple(it.on(meanwhile) if it.name is StepName.GATE else it for it in home.HOME)
+    monkeypatch.setattr(home, "HOME", steps)
     with pytest.raises(TerminalError) as caught:
         go_home(world, approval_of(world))
     assert ("relieved", False, ["ann", "jo"]) == (

@@ -27,7 +27,8 @@ from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
 from twinlog.recovery.failback import failback
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.procedure import HOME, Tail
+from twinlog.recovery.failback.home_steps import HOME
+from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import State
 from twinlog.recovery.steps.scene import Answer
 from twinlog.recovery.ways_home import require_reverse, way_home

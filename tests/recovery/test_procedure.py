@@ -6,12 +6,14 @@ import re
 
 import pytest
 
-from twinlog.recovery.procedure import FAILBACK, HOME, PLANNED, SOURCE_DEAD, Step
+from twinlog.recovery.failback.failback import SAVE
+from twinlog.recovery.procedure import Step
+from twinlog.recovery.procedures import STEPS
 
-STEPS = dict.fromkeys((*FAILBACK, *HOME, *PLANNED, *SOURCE_DEAD))
+EVERY = dict.fromkeys((*SAVE, *(it for steps in STEPS.values() for it in steps)))
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", EVERY)
 def test_each_step_is_told_with_the_aliases_of_the_flow(step: Step) -> None:
     """The pages call them A and B."""
     told = step.does_for("east", "west")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from twinlog.drill.report import DrillStep
-from twinlog.recovery.procedure import FAILBACK, HOME, PLANNED, SOURCE_DEAD, Step
+from twinlog.recovery.failback.failback import SAVE
+from twinlog.recovery.procedure import Step
+from twinlog.recovery.procedures import STEPS
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
@@ -27,10 +29,10 @@ def rows_of(page: str, heading: str) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "heading", "steps"),
     [
-        ("planned", "The command", PLANNED),
-        ("source-dead", "The command", SOURCE_DEAD),
-        ("failback", "The command", HOME),
-        ("failback", "To save only", FAILBACK),
+        ("planned", "The command", STEPS["planned"]),
+        ("source-dead", "The command", STEPS["source-dead"]),
+        ("failback", "The command", STEPS["failback"]),
+        ("failback", "To save only", SAVE),
     ],
 )
 def test_a_runbook_has_every_step_of_its_procedure(page: str, heading: str, steps: tuple[Step, ...]) -> None:

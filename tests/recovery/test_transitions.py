@@ -21,7 +21,8 @@ from twinlog.formats.ledger.recovery import (
 )
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import homeward, transitions
-from twinlog.recovery.procedure import PLANNED, Actor, StepName, left
+from twinlog.recovery.failover import STEPS
+from twinlog.recovery.procedure import Actor, StepName, left
 from twinlog.recovery.transitions import Move
 from twinlog.state.ledger import Ledger
 
@@ -361,8 +362,8 @@ class TestLeft:
     def test_before_the_promotion_everything_is_done_again(self):
         """What was proved before a restart is proved again after it."""
         ledger = after(begun(), transitions.note(FLOW, begun(), JO, "run-1", ENTRY))
-        every = tuple(step.name for step in PLANNED)
-        assert every == left(Mode.PLANNED, ledger.recoveries[0])
+        every = tuple(step.name for step in STEPS[Mode.PLANNED])
+        assert every == left(STEPS[Mode.PLANNED], ledger.recoveries[0])
 
     def test_after_it_only_what_is_not_done(self):
         """A step that failed is left, one that is done or skipped is not."""
@@ -371,7 +372,7 @@ class TestLeft:
             entry = replace(ENTRY, step=name.value, state=state)
             ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
         assert (StepName.SCHEMAS, StepName.SWITCH_CLIENTS, StepName.REPORT) == left(
-            Mode.PLANNED, ledger.recoveries[0]
+            STEPS[Mode.PLANNED], ledger.recoveries[0]
         )
 
 

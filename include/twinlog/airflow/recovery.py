@@ -1,13 +1,19 @@
-"""A run of a failover's or failback's Dag: what its form asks for, who approved it, and how it ended.  Pure."""
+"""A run of a failover's or failback's Dag: what its form asks for, who approved it, and how it ended.."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.versions import AirflowSkipException
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, UsageError
+from twinlog.formats.ledger.recovery import FAILBACK
 from twinlog.jsonable import Json
+
+if TYPE_CHECKING:
+    from twinlog.spark.request import FailbackRequest, FailoverRequest
 
 MODES = ("planned", "source-dead")
 """The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
@@ -16,17 +22,108 @@ WHOLE = "the evidence, and `twinlog recovery status`"
 """Where all of the report of a failover or a failback is that Airflow's database has no room for."""
 
 
+WALKED: Mapping[str, tuple[str, ...]] = {
+    "begin": ("begin",),
+    "bring_home": ("compare", "export-tail", "write-files", "bring-home"),
+    "fence_producers": ("fence-producers",),
+    "drain": ("drain",),
+    "groups": ("groups",),
+    "audit": ("audit",),
+    "loss": ("loss",),
+    "gate": ("gate", "approve"),
+    "follow": ("schemas", "follow"),
+    "switch_clients": ("schemas", "switch-clients"),
+    "canary": ("canary",),
+    "report": ("report",),
+}
+"""The steps (twinlog.recovery.procedure.StepName) that each task walks; `promote` walks all up to its own."""
+
+ASKED = tuple(WALKED)[:8]
+"""The tasks before the question, which ends the last of them."""
+
+YES, NO = "Approve", "Reject"
+"""The answers to the question."""
+
+ASKED_KEY = "asked"
+"""The XCom of task `gate` with what a yes costs."""
+
+IF_REJECTED = "if_rejected"
+ABORT, WAIT = "abort", "wait"
+"""What a person who rejects a failover chooses."""
+
+
+def steps_of(task: str, mode: str) -> tuple[str, ...]:
+    """Return the steps that a task walks in a mode.  Raises AirflowSkipException if they are not for this task to do.
+
+    Before a promotion all is proved anew, in one process: a person may have waited for hours.
+    """
+    from twinlog.recovery.procedure import StepName
+    from twinlog.recovery.procedures import names_of
+
+    names = names_of(mode)
+    if task not in WALKED:
+        return names[: names.index(StepName.PROMOTE) + 1]
+    steps = WALKED[task]
+    before = names[: names.index(StepName.APPROVE) + 1]
+    if task in ASKED and not set(steps) <= set(before):
+        raise AirflowSkipException(f"mode {mode} has no step {steps[0]} before the question")
+    return steps
+
+
+def who(run: Any) -> str:
+    """Name the person who triggered a run, else Airflow.  Pure."""
+    return getattr(run, "triggering_user_name", None) or "airflow"
+
+
+def request_of(task: str, flow: FlowSettings, context: Any) -> FailoverRequest | FailbackRequest:
+    """Return what a task does of a failover, or of the way home, and for whom.
+
+    Raises as `steps_of` and `approver`, and AirflowSkipException if the form asks for no way home.
+    """
+    from twinlog.spark.request import FailbackRequest, FailoverRequest
+
+    params, run, pull = context["params"], context["dag_run"], context["ti"].xcom_pull
+    home = "home" in params
+    if home and not goes_home(params):
+        raise AirflowSkipException("not asked for: clients stay where they are")
+    mode = FAILBACK if home else params["mode"]
+    approved, seen = task not in ASKED, pull(task_ids="preview")
+    asked: dict[str, Any] = {
+        "config": configuration_path(),
+        "flow": flow.name,
+        "only": steps_of(task, mode),
+        "by": approver(pull(task_ids="approve")) if approved else who(run),
+        "driver": driver_of(run),
+        "found": pull(task_ids="promote") if task == "report" else {},
+        **((pull(task_ids="gate", key=ASKED_KEY) if approved else None) or {}),
+    }
+    if not home:
+        return FailoverRequest(**asked, mode=params["mode"], last_ended=seen["last_ended"])
+    turned_back, tail = seen["last_turned_back"], params["tail"] or None
+    return FailbackRequest(**asked, failover=seen["failover"], last_turned_back=turned_back, tail=tail)
+
+
 def driver_of(run: Any) -> str:
     """Name a Dag run: in a flow's ledger every try of its tasks works for the same driver."""
     return f"{run.dag_id}/{run.run_id}"
 
 
 def approver(answer: Mapping[str, Any] | None) -> str:
-    """Return the name of the person who approved.  Raises TerminalError if nobody did."""
-    if answer is None or "Approve" not in answer["chosen_options"]:
+    """Return the name of the person who approved.
+
+    Raises AirflowSkipException if a person has rejected it, TerminalError if nobody has answered.
+    """
+    if answer is not None and NO in answer["chosen_options"]:
+        raise AirflowSkipException(f"rejected by {answered_by(answer)}")
+    if answer is None or YES not in answer["chosen_options"]:
         raise TerminalError(
             "nobody has approved this run", hint="clear the task `approve`", code="not-approved"
         )
+    return answered_by(answer)
+
+
+def answered_by(answer: Mapping[str, Any]) -> str:
+    """Name the person who answered."""
     user = answer.get("responded_by_user") or {}
     return str(user.get("name") or "airflow")
 
@@ -38,35 +135,37 @@ def goes_home(params: Mapping[str, Any]) -> bool:
     return bool(params["home"])
 
 
-def not_promoted(outcome: Json) -> TerminalError | TransientError | None:
-    """Return the error that a failover amounts to, None if it is promoted and every step is done."""
-    promoted, flow = outcome["state"] == "promoted", outcome["flow"]
-    way_back = (
-        "there is no way back but a failback"
-        if promoted
-        else f"`twinlog recovery abort --flow '{flow}' --reason ...` leaves the flow as it was before"
+def unfinished(task: str, outcome: Json) -> Exception | None:
+    """Return the error that a task's part of a failover, or a way home, amounts to, None if all of it is done.
+
+    Of what is over, since clients go on elsewhere, the tasks before the question do nothing: they are skipped.
+    """
+    flow, home = outcome["flow"], outcome["mode"] == FAILBACK
+    over = outcome["state"] == ("following" if home else "promoted")
+    if task in ASKED:
+        if over:
+            skipped: Exception = AirflowSkipException(
+                f"{flow} is {outcome['state']}: nothing is done before that any more"
+            )
+            return skipped
+        outcome = {**outcome, "steps": [it for it in outcome["steps"] if it["name"] != "approve"]}
+    what, way_back = (FAILBACK, "failover") if home else ("failover", FAILBACK)
+    stays = "clients where they are" if home else "the flow as it was before"
+    back = (
+        f"there is no way back but a {way_back}"
+        if over
+        else f"`twinlog recovery abort --flow '{flow}' --reason ...` leaves {stays}"
     )
-    return _unfinished(outcome, "failover", "clear this task to go on", way_back, there=promoted)
+    go_on = "clear this task to go on"
+    if home:
+        go_on += ", or trigger the Dag again to choose otherwise"
+    return _unfinished(outcome, what, go_on, back, there=over or task in ASKED)
 
 
 def not_saved(outcome: Json) -> TerminalError | TransientError | None:
     """Return the error that saving amounts to, None if all of it was looked at, and is saved."""
     there = outcome["state"] == "promoted"
-    return _unfinished(
-        outcome, "failback", "clear this task to go on", "the flow stays promoted", there=there
-    )
-
-
-def not_home(outcome: Json) -> TerminalError | TransientError | None:
-    """Return the error that a way home amounts to, None if the flow follows and every step is done."""
-    arrived, flow = outcome["state"] == "following", outcome["flow"]
-    way_back = (
-        "there is no way back but a failover"
-        if arrived
-        else f"`twinlog recovery abort --flow '{flow}'` leaves clients where they are"
-    )
-    go_on = "clear this task to go on, or trigger the Dag again to choose otherwise"
-    return _unfinished(outcome, "failback", go_on, way_back, there=arrived)
+    return _unfinished(outcome, FAILBACK, "clear this task to go on", "the flow stays promoted", there=there)
 
 
 def told_of(context: Any, outcome: Json | None, undone: str, *names: str) -> dict[str, Any]:

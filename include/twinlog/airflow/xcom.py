@@ -70,6 +70,17 @@ def code_block(lines: Sequence[str]) -> str:
     return "\n".join([f"{fence}text", *lines, fence])
 
 
+def table(rows: Sequence[tuple[str, str]], whole_in: str) -> str:
+    """Return rows as a table in Markdown that nothing in them can end, up to `MOST_BYTES`.  Pure."""
+    lines = [f"| {_cell(name)} | {_cell(text)} |" for name, text in rows]
+    return shortened_text(["| | |", "|---|---|", *lines], whole_in)
+
+
+def _cell(text: str) -> str:
+    """Escape all that Markdown and HTML could take for theirs."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", visible(short(text, MOST_CHARACTERS)))
+
+
 def all_of(result: Json, name: str) -> int:
     """Return how many items a list had before it was cut."""
     return len(result[name]) + int(result.get(NOT_SHOWN, {}).get(name, 0))

@@ -31,7 +31,8 @@ from twinlog.visible import visible, visible_json
 if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
     from twinlog.gate.accepting import Person
-    from twinlog.recovery.report import Outcome, StepReport
+    from twinlog.recovery.outcome import Outcome
+    from twinlog.recovery.report import StepReport
 
 
 Cell = str | int | float | bool | None

@@ -31,18 +31,8 @@ from twinlog.groups.report import GroupPartitionRow
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
-from twinlog.recovery.report import (
-    Outcome,
-    StepReport,
-    Told,
-    TopicAtRisk,
-    at_risk,
-    done,
-    failed,
-    partitions_at_risk,
-    skipped,
-    timed,
-)
+from twinlog.recovery.outcome import Outcome, done, failed, skipped
+from twinlog.recovery.report import StepReport, Told, TopicAtRisk, at_risk, partitions_at_risk, timed
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.loss import loss_of
 from twinlog.state.ledger import Ledger, read_ledger

@@ -7,7 +7,7 @@ abort, and it does not cover a loss that is larger than the one that was shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -16,29 +16,31 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.suites.suites import Mode
+from twinlog.jsonable import Json
 from twinlog.recovery import failover
-from twinlog.recovery.procedure import Actor
+from twinlog.recovery.procedure import Actor, StepName
 from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.reverse import as_noted
+from twinlog.recovery.steps.ending import AGAIN
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
-
-_AGAIN = "look at what a failover would do now, and approve that"
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back.
 
-    `driver` names what was approved, such as a Dag run: every try of it works for the same failover.
+    `driver` names what was approved, such as a Dag run: every try of it works for the same failover.  `cost` is what
+    was approved; "" if that is still to be asked.
     """
 
     by: str
     known: int
     last_ended: str
     driver: str
+    cost: str = ""
 
 
 def last_ended(ledger: Ledger) -> str:
@@ -48,9 +50,15 @@ def last_ended(ledger: Ledger) -> str:
 
 
 def run(
-    flow: FlowSettings, clusters: Clusters, mode: Mode, approval: Approval, tools: Tools
+    flow: FlowSettings,
+    clusters: Clusters,
+    mode: Mode,
+    approval: Approval,
+    tools: Tools,
+    only: Iterable[StepName] = (),
+    found: Json | None = None,
 ) -> FailoverReport:
-    """Fail over, or go on with the failover that is under way, as `failover.run` does.
+    """Fail over, or go on with the failover that is under way, as `failover.run` does; `only` and `found` as there.
 
     Raises TerminalError `approval-expired` if a failover was aborted since, `promoted` if the flow was failed over by
     others, and `relieved` if another process has taken over: a second try would take it back from a person.
@@ -59,19 +67,25 @@ def run(
     if last_ended(read_ledger(flow, clusters.target)) != approval.last_ended:
         raise TerminalError(
             f"{flow.name}: a failover was taken back after {approval.by} had approved",
-            hint=_AGAIN,
+            hint=AGAIN,
             code="approval-expired",
         )
 
-    def approve(_question: str) -> Answer:
+    def approve(question: str) -> Answer:
+        if not approval.cost:
+            return tools.approve(question)
         if mode is Mode.SOURCE_DEAD:
             _require_shown(flow, clusters, approval)
         return Answer.YES
 
-    asked = failover.Request(mode, approval.by, driver=approval.driver)
+    agreed = approval.cost if mode is Mode.PLANNED else ""
+
+    asked = failover.Request(
+        mode, approval.by, driver=approval.driver, only=frozenset(only), found=found or {}
+    )
     try:
         with relieved_for_good():
-            return failover.run(flow, clusters, asked, replace(tools, approve=approve))
+            return failover.run(flow, clusters, asked, replace(tools, approve=approve, agreed=agreed))
     except TerminalError as error:
         ended = read_ledger(flow, clusters.target).present_recovery if error.code == "promoted" else None
         if ended is None or not (ended.cleared and Actor(ended.by, ended.holder).works_for(approval.driver)):
@@ -96,6 +110,6 @@ def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -
     if known > approval.known:
         raise TerminalError(
             f"{known:,} records are known to be lost, {approval.by} approved {approval.known:,}",
-            hint=_AGAIN,
+            hint=AGAIN,
             code="approval-expired",
         )

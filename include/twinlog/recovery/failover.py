@@ -7,9 +7,9 @@ machine or another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters, awaited
@@ -18,40 +18,37 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import preview, report, transitions
+from twinlog.jsonable import Json
+from twinlog.recovery import report, transitions
 from twinlog.recovery.journal import Journal, acting
-from twinlog.recovery.procedure import StepName, left, names_of
-from twinlog.recovery.report import FailoverReport, Outcome, State, StepReport, seconds_of, stopped_in
+from twinlog.recovery.outcome import Outcome
+from twinlog.recovery.procedure import Actor, Step, StepName, World, left
+from twinlog.recovery.report import FailoverReport, State, StepReport, done_before, seconds_of, stopped_in
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
-from twinlog.recovery.steps.scene import Scene, Tools
+from twinlog.recovery.steps.scene import LOOKING, Scene, Tools
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
 from twinlog.state.ledger import read_ledger, require_ledger
 
-Deed = Callable[[Scene], Outcome]
-
-_DEEDS: Mapping[tuple[Mode, StepName], Deed] = {
-    (Mode.PLANNED, StepName.FENCE_PRODUCERS): planned.fence_producers,
-    (Mode.PLANNED, StepName.DRAIN): planned.drain_both,
-    (Mode.PLANNED, StepName.GROUPS): planned.place_groups,
-    (Mode.PLANNED, StepName.AUDIT): planned.prove_tail,
-    (Mode.SOURCE_DEAD, StepName.LOSS): source_dead.count_loss,
-    (Mode.SOURCE_DEAD, StepName.GROUPS): source_dead.place_from_checkpoints,
-    **{
-        (mode, name): deed
-        for mode in Mode
-        for name, deed in {
-            StepName.GATE: ending.ask_gate,
-            StepName.APPROVE: ending.approve,
-            StepName.RIGHTS: rights.apply_rights,
-            StepName.PROMOTE: ending.promote,
-            StepName.SCHEMAS: registries.let_register,
-            StepName.SWITCH_CLIENTS: ending.switch_clients,
-            StepName.CANARY: ending.try_target,
-            StepName.REPORT: ending.write_evidence,
-        }.items()
-    },
+BEGIN: Step[Scene] = Step(
+    StepName.BEGIN,
+    "takes the flow's fence and writes the state `failing-over`: every cycle, follow run and Dag stands by",
+    "`failing-over` in `twinlog status`",
+    "another failover is under way: `twinlog recovery status` says whose",
+)
+BEHIND = (
+    *(ending.APPROVE, rights.RIGHTS, ending.PROMOTE, registries.SCHEMAS),
+    *(ending.SWITCH, ending.CANARY, ending.REPORT),
+)
+STEPS: dict[str, tuple[Step[Scene], ...]] = {
+    Mode.PLANNED: (BEGIN, planned.FENCE, planned.DRAIN, planned.GROUPS, planned.AUDIT, ending.GATE, *BEHIND),
+    Mode.SOURCE_DEAD: (
+        *(BEGIN, source_dead.LOSS, ending.GATE_WITHOUT_SOURCE, ending.APPROVE, source_dead.GROUPS),
+        *BEHIND[1:],
+    ),
 }
+"""The steps of both modes, in their order."""
+
 WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 """Steps whose journal entry is in the transaction that is the step."""
 
@@ -60,13 +57,17 @@ WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 class Request:
     """Tell who fails over, in which mode; with `dry_run` nothing is changed.
 
-    `driver`, if there is one, is what the names of the processes that work for one request begin with.
+    `driver`, if there is one, is what the names of the processes that work for one request begin with.  Of the steps
+    that are left, `only` these are done, all if it is empty.  `found` is what an earlier process has found, for the
+    evidence: `topics` and `groups` as JSON.
     """
 
     mode: Mode
     by: str
     dry_run: bool = False
     driver: str = ""
+    only: frozenset[StepName] = frozenset()
+    found: Json = field(default_factory=dict)
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
@@ -90,7 +91,38 @@ def look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverRe
     flow = as_noted(flow, clusters.target)
     with source_needed(flow, request.mode):
         _require_ledger(flow, clusters)
-        return preview.run(flow, clusters, request.mode, request.by)
+        return _look(flow, clusters, request)
+
+
+def _look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverReport:
+    """Return the steps as they would be done; of a flow that was promoted, what was to be done."""
+    ledger, mode, asker = read_ledger(flow, clusters.target), request.mode, Actor(request.by, "")
+    under_way, changed = transitions.open_run(ledger), ""
+    if ledger.phase is not FlowPhase.PROMOTED:
+        changed = transitions.begin(
+            flow.name, ledger, mode, asker, "dry run", clock.now_ms(), only_brings_home=flow.homes is not None
+        ).run.changed_mode
+    run = under_way.run if under_way is not None else ""
+    flow = replace(flow, recovery_run=run)
+    scene = Scene(flow, clusters, LOOKING, Journal(flow, clusters, asker, ask_source=False), mode, run)
+    ends = flow.source.alias, flow.target.alias
+    steps = tuple(StepReport(it.name, StepState.PLANNED, 0.0, it.seen(scene, *ends)) for it in STEPS[mode])
+    standing = State.PROMOTED if ledger.phase.out_of_service else State.FOLLOWING
+    again = f"; goes on with {run}{changed}" if run else ""
+    return FailoverReport(
+        flow=flow.name,
+        run=run,
+        mode=mode,
+        state=State.WAITING if run else standing,
+        dry_run=True,
+        steps=steps,
+        topics=scene.topics,
+        groups=scene.groups,
+        rpo_seconds=scene.loss.seconds if scene.loss is not None else None,
+        by=request.by,
+        next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
+        estimate=scene.loss.estimate if scene.loss is not None else "",
+    )
 
 
 def _require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
@@ -132,42 +164,40 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
             )
         )
     assert taken is not None
-    scene = Scene(replace(flow, recovery_run=taken.run), clusters, tools, journal, mode, taken.run)
-    scene.journal = replace(journal, flow=scene.flow)
-    steps = [*done_before(taken)] if promoted else []
-    todo = left(mode, taken)
-    if not promoted:
+    acting_for = replace(flow, recovery_run=taken.run)
+    journal = replace(journal, flow=acting_for)
+    scene = Scene(acting_for, clusters, tools, journal, mode, taken.run, found=request.found)
+    todo = tuple(it for it in left(STEPS[mode], taken) if not request.only or it in request.only)
+    steps = [
+        it for it in done_before(STEPS[mode], taken) if promoted or (request.only and it.name not in todo)
+    ]
+    if StepName.BEGIN in todo:
         went_on = len(taken.journal) > 0
         text = f"{'goes on with' if went_on else 'began'} {taken.run}{taken.changed_mode}; {flow.name} is failing over"
         first = StepReport(StepName.BEGIN, StepState.DONE, round(time.monotonic() - began, 3), text)
         steps.append(first)
         note(scene, first)
         tools.told(StepName.BEGIN, Outcome(first.state, first.message))
-    return walk(scene, todo, steps)
-
-
-def walk(scene: Scene, todo: tuple[StepName, ...], steps: list[StepReport[StepName]]) -> FailoverReport:
-    """Do the steps in their order, until one ends it."""
-    deeds = {name: deed for (mode, name), deed in _DEEDS.items() if mode is scene.mode}
-    stopped = walk_noted(scene, todo, lambda name: deeds[name](scene), steps)
+    stopped = walk_noted(scene, scene, STEPS[mode], todo, steps)
     return _report(scene, steps, stopped)
 
 
 def walk_noted(
     scene: Scene,
-    todo: Iterable[StepName],
-    do: Callable[[StepName], Outcome],
+    world: World,
+    procedure: Iterable[Step[World]],
+    todo: Collection[StepName],
     steps: list[StepReport[StepName]],
 ) -> Outcome | None:
-    """Do what comes after the beginning; keep each step's row, and write it into the journal of the scene."""
+    """Do what comes after the beginning in this `world`; keep each step's row, and note it in the scene's journal."""
 
     def noted(row: StepReport[StepName], outcome: Outcome) -> None:
         steps.append(row)
         if row.name not in WRITES_ITSELF or outcome.ends:
             note(scene, row)
 
-    behind: list[StepName] = [it for it in todo if it is not StepName.BEGIN]
-    return report.walk(behind, do, scene.tools.told, noted)
+    behind = {it.name: it.do for it in procedure if it.name in todo and it.do is not None}
+    return report.walk(behind, lambda name: behind[name](world), scene.tools.told, noted)
 
 
 def note(scene: Scene, step: StepReport[StepName]) -> None:
@@ -187,18 +217,6 @@ def note(scene: Scene, step: StepReport[StepName]) -> None:
             raise
 
 
-def done_before(run: RecoveryRun) -> list[StepReport[StepName]]:
-    """Return the last outcome of each step that was done, of a run that was promoted before."""
-    newest = {
-        entry.step: entry for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
-    }
-    return [
-        StepReport(name, newest[name.value].state, newest[name.value].seconds, newest[name.value].message)
-        for name in names_of(run.mode)
-        if name.value in newest
-    ]
-
-
 def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
     """Return the report of a failover that is over, as the ledger tells it: without its topics and groups.  Pure."""
     mode = Mode(run.mode)
@@ -208,7 +226,7 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
         mode=mode,
         state=State.PROMOTED,
         dry_run=False,
-        steps=tuple(done_before(run)),
+        steps=tuple(done_before(STEPS[mode], run)),
         rto_seconds=seconds_of(run, run.at_ms),
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,
@@ -225,7 +243,9 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], stopped: Outcome | 
     if run is not None:  # also if the answer to the promotion was lost
         promoted = run.promoted_ms is not None
     seen = {it.name for it in steps}
-    not_done = [StepReport(it, StepState.PLANNED, 0.0, "") for it in names_of(scene.mode) if it not in seen]
+    not_done = [
+        StepReport(it.name, StepState.PLANNED, 0.0, "") for it in STEPS[scene.mode] if it.name not in seen
+    ]
     now_ms = clock.now_ms()
     return FailoverReport(
         flow=scene.flow.name,
@@ -242,6 +262,7 @@ def _report(scene: Scene, steps: list[StepReport[StepName]], stopped: Outcome | 
         by=scene.journal.actor.by,
         next=_next(scene.flow, scene.mode, stopped, run, promoted=promoted),
         estimate=scene.loss.estimate if scene.loss is not None else "",
+        cost=scene.cost,
         exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
         transient=stopped is not None and stopped.transient,
     )
@@ -252,7 +273,7 @@ def _next(
 ) -> str:
     """Say what can be done now."""
     again = f"twinlog failover --mode {mode.value} --flow '{flow.name}'"
-    if stopped is not None:
+    if stopped is not None or not promoted:
         if promoted:
             return f"{again} goes on after the promotion; there is no way back but a failback"
         back = f"; twinlog recovery abort --flow '{flow.name}' --reason ... {taken_back(run)}" if run else ""

@@ -16,6 +16,7 @@ from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun,
 from twinlog.gate.suites.suites import Mode
 from twinlog.recovery import abort
 from twinlog.recovery.procedure import left
+from twinlog.recovery.procedures import STEPS
 from twinlog.recovery.report import TopicAtRisk, partitions_at_risk, seconds_of
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.transitions import open_run, taken_back, way_home
@@ -69,7 +70,7 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
     flow = as_noted(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     run, state = way_home(ledger) or ledger.present_recovery, ledger.flow_state
-    todo = left(run.mode, run) if run is not None and not run.cleared else ()
+    todo = left(STEPS[run.mode], run) if run is not None and not run.cleared else ()
     seen = _seen_on_source(flow, clusters, ledger.present_failover)
     return RecoveryStatus(
         flow=flow.name,

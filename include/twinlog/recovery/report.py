@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from twinlog import clock
-from twinlog.errors import ExitCode, TransientError, TwinlogError
+from twinlog.errors import ExitCode, TwinlogError
 from twinlog.fact import Unknown, if_known, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
@@ -18,7 +18,8 @@ from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
-from twinlog.recovery.procedure import StepName
+from twinlog.recovery.outcome import Outcome, failed_by
+from twinlog.recovery.procedure import Step, StepName, World
 from twinlog.visible import listed
 
 Name = TypeVar("Name", bound=StrEnum)
@@ -118,51 +119,6 @@ def skips(groups: Iterable[PlacedGroup]) -> str:
     ])
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a step, and what it says of the state of the whole.
-
-    `refused` says that the gate or a person said no, `transient` that the trouble may go away by itself.
-    """
-
-    state: StepState
-    message: str
-    refused: bool = False
-    exit_code: ExitCode = ExitCode.SAYS_NO
-    transient: bool = False
-
-    @property
-    def ends(self) -> bool:
-        """Say whether the failover goes no further now."""
-        return self.state in {StepState.WAITING, StepState.FAILED}
-
-
-def done(message: str) -> Outcome:
-    """Return the outcome of a step that is done."""
-    return Outcome(StepState.DONE, message)
-
-
-def skipped(message: str) -> Outcome:
-    """Return the outcome of a step that has nothing to do."""
-    return Outcome(StepState.SKIPPED, message)
-
-
-def waiting(message: str) -> Outcome:
-    """Return the outcome of a step that waits for a person."""
-    return Outcome(StepState.WAITING, message)
-
-
-def failed(message: str, *, refused: bool = False) -> Outcome:
-    """Return the outcome of a step that failed."""
-    return Outcome(StepState.FAILED, message, refused, ExitCode.SAYS_NO)
-
-
-def failed_by(error: TwinlogError) -> Outcome:
-    """Return the outcome of a step that ended with an error."""
-    transient = isinstance(error, TransientError)
-    return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient)
-
-
 class Documented:
     """A report whose JSON document says nothing of how the process ends."""
 
@@ -187,7 +143,7 @@ class FailoverReport(Documented):
 
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
     lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
-    `estimated_records` rest on.
+    `estimated_records` rest on.  `cost` is what a yes costs, "" if nobody was asked.
     """
 
     flow: str
@@ -204,6 +160,7 @@ class FailoverReport(Documented):
     by: str = ""
     next: str = ""
     estimate: str = ""
+    cost: str = ""
     exit_code: ExitCode = ExitCode.DONE
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""
@@ -319,10 +276,20 @@ def walk(
 
 
 def stopped_in(stopped: Outcome | None) -> State:
-    """Say where a procedure stands that a step has ended before its promotion.  Pure."""
-    if stopped is not None and stopped.state is StepState.WAITING:
+    """Say where a procedure stands before its promotion: a step has ended it, or more are to come.  Pure."""
+    if stopped is None or stopped.state is StepState.WAITING:
         return State.WAITING
-    return State.REFUSED if stopped is not None and stopped.refused else State.FAILED
+    return State.REFUSED if stopped.refused else State.FAILED
+
+
+def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport[StepName]]:
+    """Return the last outcome of each step that was done, of a run that another process began."""
+    newest = {it.step: it for it in run.journal if it.state in {StepState.DONE, StepState.SKIPPED}}
+    return [
+        StepReport(it.name, found.state, found.seconds, found.message)
+        for it in steps
+        if (found := newest.get(it.name.value)) is not None
+    ]
 
 
 def seconds_of(run: RecoveryRun, now_ms: int) -> float:

@@ -38,7 +38,7 @@ from twinlog.formats.ledger.topics import Incarnation
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.policy.state_topics import HOME
-from twinlog.recovery.procedure import Actor, StepName, left, refuse_live
+from twinlog.recovery.procedure import Actor, StepName, refuse_live, steps_done
 from twinlog.state.ledger import Ledger
 
 MOST_ENTRIES = 200
@@ -123,7 +123,7 @@ def begin(
     if mode is Mode.PLANNED:
         refuse_paused(flow, ledger)
         home = way_home(ledger)
-        if home is not None and StepName.FOLLOW in left(FAILBACK, home):
+        if home is not None and StepName.FOLLOW not in steps_done(home):
             raise on_its_way_home(flow, ledger)  # the reverse flow has not let go yet
     run = RecoveryRun(run_name, mode.value, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms)
     why = f"failover, {mode.value}"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from twinlog.audit.request import AuditRequest
 from twinlog.errors import UsageError
@@ -67,10 +67,11 @@ class DataRulesRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRequest:
-    """Fail over, as the person `by` has approved after a preview that showed `known` records lost.
+    """Do the steps `only` of a failover for the person `by`, all that are left if it is empty.
 
-    `last_ended` is the newest failover that had been taken back by then.  `driver` names what was approved: whatever
-    goes on with it has the same.
+    `cost` is what that person has approved, "" if nobody has yet; it said that `known` records are lost.
+    `last_ended` is the newest failover that had been taken back when it began.  `driver` names what it is for: whatever
+    goes on with it has the same.  `found` is for the evidence.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -79,16 +80,19 @@ class FailoverRequest:
     flow: str
     mode: Literal["planned", "source-dead"]
     by: str
-    known: int
+    only: tuple[str, ...] = ()
+    known: int = 0
+    cost: str = ""
     last_ended: str = ""
     driver: str = "failover"
+    found: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailbackRequest:
-    """Bring the flow home from `failover`, as the person `by` has approved; `tail` as `twinlog failback --tail`.
+    """Bring the flow home from `failover`, or do the steps `only` of that; `tail` as `twinlog failback --tail`.
 
-    `last_turned_back` is the newest way home that had been given up by then; `driver` as of a failover.
+    `last_turned_back` is the newest way home that had been given up when it began; the rest as of a failover.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -100,6 +104,9 @@ class FailbackRequest:
     last_turned_back: str = ""
     tail: Literal["keep"] | None = None
     driver: str = "failback"
+    only: tuple[str, ...] = ()
+    cost: str = ""
+    found: dict[str, Any] = field(default_factory=dict)
 
 
 Request = CopyRequest | AuditStepRequest | DataRulesRequest | FailoverRequest | FailbackRequest

@@ -99,6 +99,10 @@ class SparkRunner(Generic[Spec, Report]):
             raise refusal(str(error)) or self._work.failed(lanes, reason_of(error)) from error
         return tuple(map(self._work.parse, reports(rows)))
 
+    def audits(self) -> SparkRunner[AuditLaneSpec, AuditLaneReport]:
+        """Return a runner of an audit over the same session."""
+        return SparkRunner(self._spark, AUDIT, self._master)
+
     def warm(self) -> None:
         """Make Spark start a Python worker, which stays for the first lane; a start after the fence delays records.
 

@@ -1,16 +1,22 @@
 import datetime as dt
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_cluster import FakeCluster
 
 from twinlog.airflow.cycle import CycleRequest
 from twinlog.airflow.operators.copy import copy_request, failure_of, why_no_job
 from twinlog.airflow.operators.spark_job import error_of
+from twinlog.cluster import api
+from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.state.ledger import write_ledger
 
 RANGE = {"topic": "orders", "partition": 0, "start": 0, "end": 9}
 STOPPED = {
@@ -213,6 +219,24 @@ class TestCopyRequest:
 
         with pytest.raises(AirflowSkipException, match=r"^A->B is paused by jo: upgrade: nothing is copied$"):
             copy_request(flow, context(params, planned=plan(), stands_by="paused by jo: upgrade"))
+
+    def test_a_copy_that_is_cleared_asks_who_suspends_the_flow_now(
+        self, flow, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its run is an old one, which had found the flow active; since then the target was promoted."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        target = FakeCluster("B")
+        target.add_topic(flow.ledger_topic)
+        state = FlowState(FlowPhase.PROMOTED, 1, "jo", "failover, planned")
+        write_ledger(flow, target, [state])
+        monkeypatch.setattr(api, "open_clusters", lambda _: nullcontext(Clusters(FakeCluster("A"), target)))
+        cleared = context({}, planned=plan(ranges=[RANGE]))
+        cleared["ti"].try_number = 2
+        with pytest.raises(
+            AirflowSkipException, match=r"^A->B is promoted by jo: failover, planned: nothing"
+        ):
+            copy_request(flow, cleared)
 
     def test_there_is_none_beside_a_run_that_follows(self, continuous) -> None:
         """The other copies it."""

@@ -30,6 +30,7 @@ class Published:
         self.pushed: dict[str, Any] = {}
         self._events = {cycle.remote_cluster("B"): SimpleNamespace(extra=None)}
         ti = SimpleNamespace(
+            try_number=1,
             get_task_states=lambda *_, run_ids: {run_ids[0]: states},
             xcom_pull=lambda *, task_ids, key="": results.get((task_ids, key) if key else task_ids),
             xcom_push=self.pushed.__setitem__,

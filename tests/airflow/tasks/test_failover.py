@@ -5,27 +5,21 @@ from __future__ import annotations
 import pytest
 
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery.report import (
-    FailoverReport,
-    PartitionAtRisk,
-    PlacedGroup,
-    State,
-    TopicAtRisk,
-)
+from twinlog.recovery.report import FailoverReport, PartitionAtRisk, PlacedGroup, State, TopicAtRisk
 
 pytestmark = pytest.mark.airflow
 
 
 def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
     """Largest losses first; what is unknown is called so, and makes no sum smaller."""
-    from twinlog.airflow.tasks.failover import note_lines
+    from twinlog.airflow.tasks.failover import rows
 
     parts = tuple(PartitionAtRisk(n, 10, 10 - n, n, at_risk_records=n) for n in range(3))
     unseen = PartitionAtRisk(3, None, None, 0, unseen=True)
     groups = (
         PlacedGroup("billing", "orders", 0, 5, 4, 1),
         PlacedGroup("billing", "orders", 1, 5, None, None),
-        PlacedGroup("audit", "orders", 0, 5, 5, 0),
+        PlacedGroup("audit", "orders", 0, 5, 5, 0, 0),
     )
     found = FailoverReport(
         "A->B",
@@ -38,11 +32,15 @@ def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
         groups,
     )
     assert [
-        "A->B: failover, planned; the flow is following now",
-        "at least 3 records are not on the target now; one partition of orders could not be looked at",
-        "  2 of orders-2, copy A.orders",
-        "  1 of orders-1, copy A.orders",
-        "groups: 2, positions: 3",
-        "  billing would read 1 records of orders-0 again",
-        "  how many records are read again is not known for 1 positions",
-    ] == list(note_lines(found))
+        ("now", "A->B: planned; the flow is following"),
+        (
+            "missing",
+            "at least 3 records are not on the target now; one partition of orders could not be looked at",
+        ),
+        ("missing", "2 of orders-2, copy A.orders"),
+        ("missing", "1 of orders-1, copy A.orders"),
+        ("groups", "2, positions: 3"),
+        ("read again", "billing: 1 records of orders-0"),
+        ("read again", "not known for 1 positions"),
+        ("skipped", "no group is known to skip a record, and of 2 positions it is not known"),
+    ] == list(rows(found))

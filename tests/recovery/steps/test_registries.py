@@ -26,7 +26,9 @@ def test_a_flow_without_subjects_has_nothing_to_do(flow) -> None:
     """And a dry run says so."""
     outcome = registries.let_register(SimpleNamespace(flow=flow, notes=[]))
     assert StepState.SKIPPED is outcome.state
-    assert "nothing: the flow copies no subjects of a schema registry" == registries.preview(flow)
+    assert "nothing: the flow copies no subjects of a schema registry" == registries.look(
+        SimpleNamespace(flow=flow)
+    )
 
 
 def test_copies_become_writable_without_the_source(flow) -> None:
@@ -37,7 +39,7 @@ def test_copies_become_writable_without_the_source(flow) -> None:
         fake.own_modes[name] = "READONLY"
     with fake.listening() as url:
         here = scene(flow, url)
-        assert "would let clients register 2 subjects of B" == registries.preview(here.flow)
+        assert "would let clients register 2 subjects of B" == registries.look(here)
         assert {"READONLY"} == set(fake.own_modes.values())
         outcomes = [registries.let_register(here) for _ in range(2)]
     assert ["2 subjects of B are READWRITE", "0 subjects of B are READWRITE"] == [
@@ -55,6 +57,4 @@ def test_a_registry_that_does_not_answer_is_named_and_clients_go_on(flow) -> Non
         "see to it: clients may not be able to register on B: the schema registry of B does not answer"
     )
     assert 1 == len(here.notes)
-    assert "unknown (the schema registry of B does not answer: ConnectionError)" == registries.preview(
-        here.flow
-    )
+    assert "unknown (the schema registry of B does not answer: ConnectionError)" == registries.look(here)

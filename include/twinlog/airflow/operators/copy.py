@@ -13,6 +13,7 @@ from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to
 from twinlog.airflow.lineage import lineage_of_copy
 from twinlog.airflow.operators.spark_job import Step
+from twinlog.airflow.tasks.frame import discovered
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import all_of, shortened
 from twinlog.config.flow.settings import FlowSettings
@@ -37,8 +38,9 @@ def copy_request(flow: FlowSettings, context: Context) -> Request:
     ti, run = context["ti"], context["dag_run"]
     asked = followed(request_of(context), run.run_type.value, flow)
     reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
-    if reason:
-        reason = why_nothing_was_copied(flow.name, ti.xcom_pull(task_ids="discover")) or reason
+    held = why_nothing_was_copied(flow.name, discovered(flow, ti)) if reason or ti.try_number > 1 else ""
+    if reason or held:
+        reason = held or reason
     elif flow.continuous:
         states = functools.partial(ti.get_task_states, run.dag_id, task_ids=[ti.task_id])
         follower = leaves_it_to(states, ti.task_id, run.run_id, asked, ti.try_number)

@@ -22,7 +22,7 @@ from twinlog.airflow.cycle import (
     why_not_a_success,
     why_nothing_was_copied,
 )
-from twinlog.airflow.tasks.frame import flow_of, opened, opened_own, shown, warn_of_file
+from twinlog.airflow.tasks.frame import discovered, flow_of, opened, opened_own, shown, warn_of_file
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
@@ -228,7 +228,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
-    if held := why_nothing_was_copied(flow.name, ti.xcom_pull(task_ids="discover"), copied):
+    if held := why_nothing_was_copied(flow.name, discovered(flow, ti), copied):
         ti.xcom_push("return_value", shortened(report, REPORT))
         raise AirflowSkipException(f"{held}; the cycle is reported, and sends no event")
     checks = ti.xcom_pull(task_ids="validate")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.assets import drilled
-from twinlog.airflow.recovery import driver_of
+from twinlog.airflow.recovery import driver_of, who
 from twinlog.airflow.tasks.frame import configured, log_step, opened, skip_out_of_service
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
@@ -85,11 +85,6 @@ def require_a_group(pattern: str, report: DrillReport) -> None:
             f"groups: no group with a position matches {pattern!r}: nothing was drilled",
             hint="correct `groups` in the trigger form; `twinlog groups` lists them",
         )
-
-
-def who(run: Any) -> str:
-    """Name who began a drill: the person who triggered its run, else Airflow.  Pure."""
-    return getattr(run, "triggering_user_name", None) or "airflow"
 
 
 def _groups(pattern: str) -> Any:

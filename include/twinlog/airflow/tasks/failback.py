@@ -9,8 +9,9 @@ from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import failed_back, went_home
-from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_home, not_saved, told_of
-from twinlog.airflow.tasks.failover import push_note
+from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_saved, told_of, unfinished
+from twinlog.airflow.tasks import failover
+from twinlog.airflow.tasks.failover import NOTE_KEY, push_note, undone, walk
 from twinlog.airflow.tasks.frame import configured, log_step, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
@@ -64,7 +65,7 @@ def preview(flow_name: str) -> Json:
     )
     if homeward and found.exit_code is not ExitCode.DONE:
         context["ti"].xcom_push("return_value", told)
-        failure = not_home(found.told)
+        failure = unfinished("promote", found.told)
         assert failure is not None
         raise failure
     if params["dry_run"]:
@@ -97,30 +98,17 @@ def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run
 def _look_home(
     configuration: Configuration, flow: FlowSettings, clusters: Clusters, tail: Any
 ) -> FailbackReport:
-    import time
-
     from twinlog.cluster.api import open_clusters
-    from twinlog.copying.copy import LaneRunner
-    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.procedure import Tail
     from twinlog.recovery.reverse import Way
-    from twinlog.recovery.steps.scene import Answer, Tools
-
-    def nothing_to_copy() -> LaneRunner:
-        raise AssertionError("a dry run copies nothing")
+    from twinlog.recovery.steps.scene import LOOKING
 
     back = way_home(configuration, flow)
-    tools = Tools(
-        copies=nothing_to_copy,
-        approve=lambda _question: Answer.NOBODY,
-        sleep=time.sleep,
-        seal=Seal.of(configuration),
-    )
     request = home.Request("", Tail(tail) if tail else None, dry_run=True)
     with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
-        return home.run(Way(flow, clusters), Way(back, reversed_ones), request, tools, read)
+        return home.run(Way(flow, clusters), Way(back, reversed_ones), request, LOOKING, read)
 
 
 def note_lines(found: FailbackReport) -> Iterator[str]:
@@ -184,14 +172,28 @@ def save(flow_name: str) -> Json:
     return told
 
 
+def ask(flow_name: str) -> None:
+    """Put together what a person has to know: all that was found on the way, or what there is to save."""
+    context = get_current_context()
+    if context["params"]["dry_run"]:
+        raise AirflowSkipException("dry run: nobody is asked")
+    if goes_home(context["params"]):
+        failover.ask(flow_name)
+    else:
+        context["ti"].xcom_push(NOTE_KEY, context["ti"].xcom_pull(task_ids="preview", key=NOTE_KEY))
+
+
 def report(flow_name: str, outlet_events: Any) -> Json:
     """Tell how it ended, with an event if clients went home; if nothing was done, say why, and be skipped."""
     from twinlog.airflow.flows import read_configuration
 
     context = get_current_context()
-    homeward = context["ti"].xcom_pull(task_ids="home")
-    done = homeward or context["ti"].xcom_pull(task_ids="save")
-    told = told_of(context, done, f"nothing was changed, and {flow_name} is as it was", "failover")
+    pull = context["ti"].xcom_pull
+    homeward = pull(task_ids="promote")
+    stays = undone(context, f"{flow_name} is as it was")
+    told_of(context, homeward or pull(task_ids="save"), f"nothing was changed, and {stays}")
+    done = walk("report", flow_name).document if homeward else pull(task_ids="save")
+    told = told_of(context, done, "", "failover")
     if homeward:
         flow = read_configuration().flows[flow_name]
         asset = failed_back(flow.source.alias, flow.target.alias)

@@ -1,4 +1,4 @@
-"""The tasks before and after a failover: show what it would do to the person who approves it, and tell of its end."""
+"""The tasks of a failover that copy nothing: look, walk a step, ask with the facts, take back, and tell of the end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
 
-from twinlog.airflow import form
+from twinlog.airflow import form, recovery
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
-from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.tasks.frame import configured, flow_of, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.airflow.xcom import code_block, shortened, shortened_text
+from twinlog.airflow.xcom import code_block, shortened, shortened_text, table
+from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
@@ -22,12 +23,13 @@ from twinlog.visible import visible
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.recovery.failback.failback import FailbackReport
     from twinlog.recovery.report import FailoverReport
 
 log = logging.getLogger(__name__)
 
 NOTE_KEY = "note"
-"""The XCom of task `preview` that holds what a person is shown, as Markdown."""
+"""The XCom that holds what a person is shown, as Markdown."""
 
 WHOLE = "`twinlog failover --dry-run`"
 
@@ -46,6 +48,19 @@ def params(flow: FlowSettings) -> dict[str, Param]:
             "Say what would be done, with the numbers of now; ask nobody, and change nothing."
         ),
     }
+
+
+IF_REJECTED = {
+    recovery.IF_REJECTED: form.choice(
+        recovery.ABORT,
+        (recovery.ABORT, recovery.WAIT),
+        "If you reject",
+        "abort: the flow is as it was before, and follows; wait: the failover stays open, to be asked again.",
+    )
+}
+"""The form of the question."""
+
+OPTIONS = [recovery.YES, recovery.NO]
 
 
 def preview(flow_name: str) -> Json:
@@ -68,14 +83,10 @@ def preview(flow_name: str) -> Json:
         _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
         found = failover.look(flow, clusters, failover.Request(Mode(params["mode"]), "", dry_run=True))
-    push_note(context, note_lines(found), WHOLE)
+    for name, text in rows(found):
+        log.info("%s: %s", name, visible(text))
     lost = at_risk(found.topics)
-    document = {
-        **found.document,
-        "at_risk_records": lost.records,
-        "known": lost.known,
-        "last_ended": last_ended(ledger),
-    }
+    document = {**found.document, "at_risk_records": lost.records, "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)
     if params["dry_run"]:
         context["ti"].xcom_push("return_value", told)
@@ -102,53 +113,140 @@ def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
         transitions.retake(flow.name, ledger, procedure.Actor("", ""), clock.now_ms())
 
 
-def note_lines(found: FailoverReport) -> Iterator[str]:
-    """Yield what a person has to know before a yes: the steps, what is lost, and what is read again.  Pure."""
+def rows(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
+    """Yield what a person has to know before a yes: what was done, what is missing, read again, and skipped.  Pure."""
+    from twinlog.recovery.report import FailoverReport, skips
+
+    yield "now", f"{found.flow}: {found.mode}; the flow is {found.state.value}"
+    yield from ((it.name.value, it.message) for it in found.steps if it.message and it.name != "approve")
+    if isinstance(found, FailoverReport):
+        yield from _missing(found)
+    yield "groups", f"{len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
+    yield from (
+        ("read again", f"{it.group}: {it.again:,} records of {it.topic}-{it.partition}")
+        for it in found.groups
+        if it.again
+    )
+    if unknown := sum(it.again is None for it in found.groups):
+        yield "read again", f"not known for {unknown:,} positions"
+    unseen = sum(it.skipped is None for it in found.groups)
+    blind = f", and of {unseen:,} positions it is not known" if unseen else ""
+    yield "skipped", f"{skips(found.groups) or 'no group is known to skip a record'}{blind}"
+
+
+def _missing(found: FailoverReport) -> Iterator[tuple[str, str]]:
+    """Yield what is not on the target, the largest first, and what is estimated."""
     from twinlog.recovery.report import at_risk
 
-    yield f"{found.flow}: failover, {found.mode.value}; the flow is {found.state.value} now"
-    yield from (f"  {step.name.value}: {step.message}" for step in found.steps)
+    lost = at_risk(found.topics)
+    parts = [(part, topic) for topic in found.topics for part in topic.partitions]
+    if lost.unseen or not found.topics or any(it.upstream_end is not None for it, _ in parts):
+        yield "missing", lost.told("are not on the target now")
     waiting = sorted(
         (
-            (part.known, topic.topic, part.partition, topic.remote_topic)
-            for topic in found.topics
-            for part in topic.partitions
-            if part.known
+            (it.known, f"{topic.topic}-{it.partition}, copy {topic.remote_topic}")
+            for it, topic in parts
+            if it.known
         ),
         reverse=True,
     )
-    lost = at_risk(found.topics)
-    if (
-        lost.unseen
-        or not found.topics
-        or any(it.upstream_end is not None for topic in found.topics for it in topic.partitions)
-    ):
-        yield lost.told("are not on the target now")
-    yield from (f"  {count:,} of {topic}-{number}, copy {copy}" for count, topic, number, copy in waiting)
+    yield from (("missing", f"{count:,} of {place}") for count, place in waiting)
     if found.estimate:
-        yield f"estimate: {found.estimate}"
+        yield "estimate", found.estimate
     if found.rpo_seconds is not None:
-        yield f"at most {found.rpo_seconds:,.0f} s of records are lost"
-    again = [it for it in found.groups if it.again]
-    unknown = sum(it.again is None for it in found.groups)
-    yield f"groups: {len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
-    yield from (
-        f"  {it.group} would read {it.again:,} records of {it.topic}-{it.partition} again" for it in again
-    )
-    yield from (
-        f"  {it.group} would skip {it.skipped:,} records of {it.topic}-{it.partition}"
-        for it in found.groups
-        if it.skipped
-    )
-    if unknown:
-        yield f"  how many records are read again is not known for {unknown:,} positions"
+        yield "lost", f"at most {found.rpo_seconds:,.0f} s of records"
+
+
+def walk(task: str, flow_name: str) -> FailoverReport | FailbackReport:
+    """Do a task's part of a failover, or of the way home, in this process: nothing is copied.
+
+    Raises as `request_of`, and the error that the report amounts to, after it is kept.
+    """
+    from twinlog.config.flow.values import ALONE
+    from twinlog.spark.steps import failover
+
+    context = get_current_context()
+    configuration, flow = configured(flow_name)
+    request = recovery.request_of(task, flow, context)
+    found: FailoverReport | FailbackReport
+    if request.step == "failover":
+        found = failover.run(configuration, flow, request, ALONE, lambda _: None)
+    else:
+        found = failover.run_home(configuration, flow, request, ALONE, lambda _: None)
+    context["ti"].xcom_push("return_value", shortened(found.document, recovery.WHOLE))
+    if (failure := recovery.unfinished(task, found.told)) is not None:
+        raise failure
+    return found
+
+
+def ask(flow_name: str) -> None:
+    """Ask the gate, and put all that is known together for the person who is to say yes."""
+    from twinlog.recovery.report import FailoverReport, at_risk
+
+    found, ti = walk("gate", flow_name), get_current_context()["ti"]
+    told = [("a yes costs", found.cost), *_accepted(flow_of(flow_name)), *rows(found)]
+    ti.xcom_push(NOTE_KEY, table(told, WHOLE))
+    known = {"known": at_risk(found.topics).known} if isinstance(found, FailoverReport) else {}
+    ti.xcom_push(recovery.ASKED_KEY, {"cost": found.cost, **known})
+
+
+def _accepted(flow: FlowSettings) -> list[tuple[str, str]]:
+    """Say who answers for what, since when, and why."""
+    from twinlog import clock
+    from twinlog.state.ledger import read_ledger
+
+    with opened(flow) as clusters:
+        accepted = read_ledger(flow, clusters.target).accepted
+    now = clock.now_ms()
+    told = [
+        f"{it.told}, by {it.by} at {clock.iso(it.at_ms)}: {it.reason}" for it in accepted if it.counts(now)
+    ]
+    return [("accepted", it) for it in told or ["nothing"]]
+
+
+def rejected(flow_name: str) -> Json:
+    """After a no: take the failover, or the way home, back, or let it wait, as the person who said no has chosen.
+
+    Raises TerminalError `failover` if something could not be undone.
+    """
+    from twinlog.recovery import abort
+    from twinlog.recovery.reverse import opened_way_home
+
+    context = get_current_context()
+    answer = context["ti"].xcom_pull(task_ids="approve")
+    if not context["params"].get("home", True):
+        raise AirflowSkipException("nothing was changed")
+    if answer is None or recovery.NO not in answer["chosen_options"]:
+        raise AirflowSkipException("nobody has said no")
+    if (answer.get("params_input") or {}).get(recovery.IF_REJECTED) == recovery.WAIT:
+        return {"flow": flow_name, "state": "waiting"}
+    configuration, flow = configured(flow_name)
+    by, reason = recovery.answered_by(answer), "rejected in Airflow"
+    with opened(flow) as clusters, opened_way_home(configuration, flow) as reverse:
+        ended = abort.turn_back(flow, clusters, reverse, by=by, reason=reason)
+        ended = ended or abort.run(flow, clusters, by=by, reason=reason)
+    if ended.left:
+        raise TerminalError(
+            f"{ended.run} of {flow_name} was taken back, but {'; '.join(ended.left)}",
+            hint="clear this task to try again",
+            code="failover",
+        )
+    return shown(ended)
+
+
+def undone(context: Any, stays: str) -> str:
+    """Say where a flow stands after a no."""
+    waits = (context["ti"].xcom_pull(task_ids="rejected") or {}).get("state") == "waiting"
+    return "it waits: clear `approve` to be asked again, or `twinlog recovery abort`" if waits else stays
 
 
 def report(flow_name: str, outlet_events: Any) -> Json:
-    """Tell how it ended; if nothing was promoted, say why, and be skipped: no event is sent."""
+    """Write the evidence, and tell of the end; if nothing was promoted, say why, and be skipped: no event is sent."""
     context = get_current_context()
-    done = context["ti"].xcom_pull(task_ids="failover")
-    told = told_of(context, done, f"nothing was promoted, and {flow_name} is as it was")
+    stays = undone(context, f"{flow_name} is as it was")
+    told_of(context, context["ti"].xcom_pull(task_ids="promote"), f"nothing was promoted, and {stays}")
+    done = walk("report", flow_name).document
+    told = told_of(context, done, "")
     flow = flow_called(read_configuration(), flow_name)
     outlet_events[failed_over(flow.state_alias, flow.target.alias)].extra = told
     return shown({**told, "next": done["next"]})

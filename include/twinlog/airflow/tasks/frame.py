@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
@@ -20,7 +20,7 @@ from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
-    from twinlog.recovery.report import Outcome
+    from twinlog.recovery.outcome import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,18 @@ def skip_out_of_service(flow: FlowSettings, clusters: Clusters, why: str) -> Non
 
     if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
         raise AirflowSkipException(f"{flow.name} is {phase.value}: {why}")
+
+
+def discovered(flow: FlowSettings, ti: Any) -> Json | None:
+    """Return what `discover` has told; a later try asks the ledger who suspends the flow: the run may be an old one."""
+    if ti.try_number == 1:
+        found: Json | None = ti.xcom_pull(task_ids="discover")
+        return found
+    from twinlog.state.ledger import read_ledger
+    from twinlog.topics.pauses import why_suspended
+
+    with opened(flow) as clusters:
+        return {"stands_by": why_suspended(read_ledger(flow, clusters.target))}
 
 
 def log_step(name: StrEnum, outcome: Outcome | None) -> None:

@@ -5,9 +5,9 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from twinlog import clock
 from twinlog.checks.data_docs import reports_folder
@@ -24,20 +24,11 @@ from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, co
 from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.procedure import FAILBACK, StepName
-from twinlog.recovery.report import (
-    Documented,
-    Outcome,
-    PlacedGroup,
-    State,
-    StepReport,
-    Told,
-    done,
-    failed,
-    skipped,
-    timed,
-)
+from twinlog.recovery.outcome import Outcome, done, failed, skipped
+from twinlog.recovery.procedure import Step, StepName
+from twinlog.recovery.report import Documented, PlacedGroup, State, StepReport, Told, timed
 from twinlog.recovery.reverse import as_noted
+from twinlog.recovery.steps import ending
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
@@ -62,7 +53,7 @@ class FailbackReport(Documented):
     """The contract of docs/failover.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
-    They are None if not everything could be looked at: then `topics` have what is known.
+    They are None if not everything could be looked at: then `topics` have what is known.  `cost` as of a failover.
     """
 
     flow: str
@@ -78,6 +69,7 @@ class FailbackReport(Documented):
     evidence: str = ""
     by: str = ""
     next: str = ""
+    cost: str = ""
     failover: str = ""
     only_on_source: int | None = None
     only_on_target: int | None = None
@@ -131,13 +123,12 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, read: Read) ->
     saved = homes.saved_topics(FlowSnapshot(flow, clusters))
     rights.require_to_save(flow, clusters, [it.topic for it in saved])
     work = Work(flow, clusters, request, read, failover, clock.new_run_name("failback"))
-    for name, deed in _DEEDS:
-        if request.dry_run and name is not StepName.COMPARE:
-            step = next(it for it in FAILBACK if it.name is name)
+    for step in SAVE:
+        if request.dry_run and step is not COMPARE:
             does = step.does_for(flow.source.alias, flow.target.alias)
-            work.steps.append(StepReport(name, StepState.PLANNED, 0.0, does))
+            work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, does))
             continue
-        _do(work, name, deed)
+        _do(work, step)
         if work.found is None:
             break
     return report_of(work)
@@ -171,8 +162,9 @@ def source_awaited(flow: FlowSettings) -> AbstractContextManager[None]:
     return awaited(flow.source.alias, f"run it again once {flow.source.alias} is back")
 
 
-def _do(work: Work, name: StepName, deed: Callable[[Work], Outcome]) -> None:
-    outcome, row = timed(name, lambda: deed(work), work.request.told)
+def _do(work: Work, step: Step[Work]) -> None:
+    assert step.do is not None
+    outcome, row = timed(step.name, partial(step.do, work), work.request.told)
     if outcome.ends:
         work.exit_code = max(work.exit_code, outcome.exit_code)
         work.lasting = work.lasting or not outcome.transient
@@ -265,12 +257,34 @@ def _write_evidence(work: Work) -> Outcome:
     return done(f"evidence {work.evidence}{'' if request.seal.key else ' (not signed)'}")
 
 
-_DEEDS: tuple[tuple[StepName, Callable[[Work], Outcome]], ...] = (
-    (StepName.COMPARE, compare_sides),
-    (StepName.EXPORT_TAIL, export_tails),
-    (StepName.WRITE_FILES, write_tail_files),
-    (StepName.REPORT, _write_evidence),
+COMPARE: Step[Work] = Step(
+    StepName.COMPARE,
+    "counts the records that are on one side alone: on the source behind what was copied, on the target behind the"
+    " copies",
+    "every partition looked at",
+    "a partition that cannot be compared, or an open transaction on the source, is named; the others are exported."
+    " Mend it, or wait until the transaction ends, and run it again",
+    compare_sides,
 )
+EXPORT_TAIL: Step[Work] = Step(
+    StepName.EXPORT_TAIL,
+    "writes what is on the source alone to topics `mm2-tail.A.TOPIC.internal` on the target, behind the flow's"
+    " fence: each record once",
+    "as many records as were counted",
+    "run it again: it goes on behind the last transaction",
+    export_tails,
+)
+WRITE_FILES: Step[Work] = Step(
+    StepName.WRITE_FILES,
+    "writes the same records to Parquet files, and what clients wrote to copies on the target that no flow brings"
+    " home",
+    "as many records as in the topics",
+    "make the folder writable and run it again; if the source has deleted records meanwhile, the topics still hold"
+    " them",
+    write_tail_files,
+)
+SAVE: tuple[Step[Work], ...] = (COMPARE, EXPORT_TAIL, WRITE_FILES, ending.REPORT.on(_write_evidence))
+"""The steps of a failback that saves what the source alone has."""
 
 
 def report_of(work: Work) -> FailbackReport:

@@ -11,9 +11,9 @@ it outlives its process, and not a person who has turned back.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twinlog import clock
 from twinlog.cluster.api import awaited
@@ -21,18 +21,21 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
-from twinlog.recovery import failover, homeward, preview, report, transitions
+from twinlog.jsonable import Json
+from twinlog.recovery import failover, homeward, report, transitions
 from twinlog.recovery.approved import relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
-from twinlog.recovery.failback.home_steps import Journey
+from twinlog.recovery.failback.home_steps import HOME, Journey
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.procedure import STEPS, Actor, StepName, Tail, left
-from twinlog.recovery.report import State, StepReport, done
+from twinlog.recovery.outcome import done
+from twinlog.recovery.procedure import Actor, StepName, Tail, left
+from twinlog.recovery.report import State, StepReport
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.scene import Answer, Scene, Tools
+from twinlog.recovery.steps.ending import AGAIN
+from twinlog.recovery.steps.scene import LOOKING, Answer, Scene, Tools
 from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger, require_own
 from twinlog.topics.discovery import DiscoveredTopic
@@ -43,13 +46,15 @@ from twinlog.topics.snapshot import FlowSnapshot
 class Request:
     """Tell who goes home, and what becomes of records that the source alone has; with `dry_run` nothing is changed.
 
-    `driver` as of a failover.
+    `driver`, `only` and `found` as of a failover.
     """
 
     by: str
     tail: Tail | None = None
     dry_run: bool = False
     driver: str = ""
+    only: frozenset[StepName] = frozenset()
+    found: Json = field(default_factory=dict)
 
 
 def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
@@ -99,11 +104,11 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         rights.require_to_go_home(back, copies, denied)
     saving = failback.Request(request.by, tools.seal, request.dry_run, back.flow, tools.told)
     work = Work(flow, clusters, saving, read, begun.failover, name)
+    journey = _set_out(there, back, work, request, LOOKING if request.dry_run else tools, actor)
     if request.dry_run:
-        return _preview(there, back, work, request, under_way)
-    journey = _set_out(there, back, work, request, tools, actor)
+        return _preview(journey, under_way)
     with failback.source_awaited(flow):
-        return _walk(journey, under_way)
+        return _walk(journey, under_way, request.only)
 
 
 def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[DiscoveredTopic]) -> None:
@@ -127,88 +132,66 @@ def _set_out(there: Way, back: Way, work: Work, request: Request, tools: Tools, 
     def scene(way: Way) -> Scene:
         flow = replace(way.flow, recovery_run=work.name)
         journal = Journal(flow, way.clusters, actor, ask_source=True)
-        return Scene(flow, way.clusters, tools, journal, Mode.PLANNED, work.name)
+        return Scene(flow, way.clusters, tools, journal, Mode.PLANNED, work.name, found=request.found)
 
     return Journey(scene(there), scene(back), work, request.tail)
 
 
-def _walk(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
+def _walk(journey: Journey, under_way: RecoveryRun | None, only: frozenset[StepName]) -> FailbackReport:
     """Take both flows, and do the steps that are left."""
     there, tools, steps = journey.there, journey.there.tools, journey.work.steps
     began = time.monotonic()
     tools.told(StepName.BEGIN, None)
     taken = home_steps.begin(journey)
-    if taken.promoted_ms is not None:
-        steps += failover.done_before(taken)
-    else:
+    todo = tuple(it for it in left(HOME, taken) if not only or it in only)
+    known = taken.promoted_ms is not None or only
+    steps += [it for it in report.done_before(HOME, taken) if known and it.name not in todo]
+    if StepName.BEGIN in todo:
         word = "began" if under_way is None else "goes on with"
         outcome = done(f"{word} {taken.run}; {there.flow.name} is failing back")
         seconds = round(time.monotonic() - began, 3)
         steps.append(StepReport(StepName.BEGIN, outcome.state, seconds, outcome.message))
         failover.note(there, steps[0])
         tools.told(StepName.BEGIN, outcome)
-    todo = left(FAILBACK, taken)
-    stopped = failover.walk_noted(there, todo, lambda name: home_steps.DEEDS[name](journey), steps)
+    stopped = failover.walk_noted(there, journey, HOME, todo, steps)
     if stopped is not None:
         home_steps.let_cycles(journey)
     return home_steps.report(journey, stopped)
 
 
-def _preview(
-    there: Way, back: Way, work: Work, request: Request, under_way: RecoveryRun | None
-) -> FailbackReport:
+def _preview(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
     """Return the steps as they would be done, with the numbers of now.
 
     Where groups will go on is known once both maps cover what is to be brought home.
     """
+    work, flow = journey.work, journey.there.flow
     outcome, row = report.timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
-    _, groups, found, _, _ = preview.planned_facts(FlowSnapshot(back.flow, back.clusters))
-    texts = {**found, **_numbers(there, work, request)}
-    done_already = {it.name: it for it in failover.done_before(under_way)} if under_way else {}
-    todo = set(left(FAILBACK, under_way))
-    for step in STEPS[FAILBACK]:
+    done_already = {it.name: it for it in report.done_before(HOME, under_way)} if under_way else {}
+    todo, ends = left(HOME, under_way), (flow.source.alias, flow.target.alias)
+    for step in HOME:
         if step.name is StepName.COMPARE:
             work.steps.append(row)
         elif step.name in todo:
-            does = step.does_for(there.flow.source.alias, there.flow.target.alias)
-            text = texts.get(step.name, does)
-            work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, text))
+            work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, step.seen(journey, *ends)))
         elif step.name in done_already:
             work.steps.append(done_already[step.name])
-    again = f"twinlog failback --flow '{there.flow.name}'"
+    again = f"twinlog failback --flow '{flow.name}'"
     state = State.PROMOTED if under_way is None else State.WAITING
     return replace(
         failback.report_of(work),
         state=State.FAILED if outcome.ends else state,
-        groups=tuple(replace(it, downstream_offset=None, again=None) for it in groups),
+        groups=tuple(replace(it, downstream_offset=None, again=None) for it in journey.back.groups),
         next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
         exit_code=outcome.exit_code if outcome.ends else ExitCode.DONE,
     )
-
-
-def _numbers(there: Way, work: Work, request: Request) -> Mapping[StepName, str]:
-    flow, found = there.flow, work.found
-    failed_over = read_ledger(flow, there.clusters.target).recovery(work.failover)
-    denied = len(failed_over.denied) if failed_over is not None else 0
-    texts = {
-        StepName.BRING_HOME: f"would remove {denied:,} denials of WRITE on {flow.source.alias}",
-    }
-    if found is not None:
-        tail = home_steps.why_tail(flow, found.only_on_source, request.tail)
-        texts[StepName.EXPORT_TAIL] = f"would export {found.least}{found.only_on_source:,} records"
-        coming = f"{found.least}{found.only_on_target - found.strayed:,} records"
-        texts[StepName.BRING_HOME] += (
-            f"; {coming} of {flow.target.alias} are not on {flow.source.alias} now"
-        ) + (f"; would wait: {tail}" if tail else "")
-        texts[StepName.DRAIN] = f"{coming} are not on {flow.source.alias} now"
-    return texts
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     """Tell who approved, what becomes of the tail, and what was shown: the failover, and the last turning back.
 
-    `driver` names what was approved, such as a Dag run: every try of it works for the same way home.
+    `driver` names what was approved, such as a Dag run: every try of it works for the same way home.  `cost` is what
+    was approved, "" if that is still to be asked.
     """
 
     by: str
@@ -216,6 +199,7 @@ class Approval:
     last_turned_back: str
     tail: Tail | None
     driver: str
+    cost: str = ""
 
 
 def last_turned_back(ledger: Ledger) -> str:
@@ -228,7 +212,15 @@ def last_turned_back(ledger: Ledger) -> str:
     return over[-1] if over else ""
 
 
-def run_approved(there: Way, back: Way, approval: Approval, tools: Tools, read: Read) -> FailbackReport:
+def run_approved(
+    there: Way,
+    back: Way,
+    approval: Approval,
+    tools: Tools,
+    read: Read,
+    only: Iterable[StepName] = (),
+    found: Json | None = None,
+) -> FailbackReport:
     """Bring the flow `there` home as `run` does, or tell of a way home that an earlier try has ended.
 
     Raises TerminalError `approval-expired` if the flow was failed over anew, or a person has turned back since, and
@@ -239,9 +231,12 @@ def run_approved(there: Way, back: Way, approval: Approval, tools: Tools, read: 
     if (ended := _ended(ledger, approval)) is not None:
         return home_steps.report_of(flow, ledger, ended)
     _require_valid(flow, ledger, approval)
-    request = Request(approval.by, approval.tail, driver=approval.driver)
+    asked = frozenset(only)
+    request = Request(approval.by, approval.tail, driver=approval.driver, only=asked, found=found or {})
+    if approval.cost:
+        tools = replace(tools, approve=lambda _question: Answer.YES, agreed=approval.cost)
     with relieved_for_good():
-        return run(there, back, request, replace(tools, approve=lambda _question: Answer.YES), read)
+        return run(there, back, request, tools, read)
 
 
 def _ended(ledger: Ledger, approval: Approval) -> RecoveryRun | None:
@@ -261,7 +256,7 @@ def _require_valid(flow: FlowSettings, ledger: Ledger, approval: Approval) -> No
     what = "a way home was given up" if failover == approval.failover else "its state has changed"
     raise TerminalError(
         f"{flow.name}: {what} after {approval.by} had approved",
-        hint="look at what a failback would do now, and approve that",
+        hint=AGAIN,
         code="approval-expired",
         flow=flow.name,
     )

@@ -8,7 +8,6 @@ position on A lie behind everything that its group has read on B.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,19 +20,9 @@ from twinlog.jsonable import to_json
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback import failback, homes, standby
 from twinlog.recovery.failback.failback import FailbackReport, Work
-from twinlog.recovery.failover import done_before
-from twinlog.recovery.procedure import HOME, StepName, Tail
-from twinlog.recovery.report import (
-    Outcome,
-    State,
-    StepReport,
-    done,
-    failed,
-    seconds_of,
-    skips,
-    stopped_in,
-    waiting,
-)
+from twinlog.recovery.outcome import Outcome, done, failed, waiting
+from twinlog.recovery.procedure import Step, StepName, Tail
+from twinlog.recovery.report import State, StepReport, done_before, seconds_of, skips, stopped_in
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.rights import own_rights
@@ -187,10 +176,12 @@ def audit(journey: Journey) -> Outcome:
 
 def approve(journey: Journey) -> Outcome:
     """Ask a person; without one the way home waits."""
-    flow, placed = journey.there.flow, journey.back.groups
+    flow, back = journey.there.flow, journey.back
+    missing = "" if back.proved_drained else planned.missing(back)
+    placed = back.groups
     groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
     least = "at least " if any(it.again is None for it in placed) else ""
-    lost = ", but ".join(filter(None, [planned.told_lost(journey.there, journey.back), skips(placed)]))
+    lost = ", but ".join(filter(None, [missing or planned.told_lost(journey.there, back), skips(placed)]))
     question = (
         f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
         f" {least}{again:,} records are read again"
@@ -272,7 +263,8 @@ def write_evidence(journey: Journey) -> Outcome:
     there, began, tools = journey.there, time.monotonic(), journey.there.tools
     run = journey.run
     recovery = {
-        **report(journey, None).document,
+        **there.found,
+        **{name: it for name, it in report(journey, None).document.items() if it or name not in there.found},
         "journal": to_json(run.journal) if run is not None else [],
         "notes": [*there.notes, *journey.back.notes],
     }
@@ -280,24 +272,145 @@ def write_evidence(journey: Journey) -> Outcome:
     return ending.end(there, path, digest, began)
 
 
-DEEDS: Mapping[StepName, Callable[[Journey], Outcome]] = {
-    StepName.COMPARE: compare,
-    StepName.EXPORT_TAIL: lambda it: failback.export_tails(it.work),
-    StepName.WRITE_FILES: lambda it: failback.write_tail_files(it.work),
-    StepName.BRING_HOME: bring_home,
-    StepName.FENCE_PRODUCERS: lambda it: planned.fence_producers(it.back, it.there),
-    StepName.DRAIN: lambda it: planned.drain_both(it.back, it.there),
-    StepName.GROUPS: lambda it: planned.place_groups(it.back),
-    StepName.AUDIT: audit,
-    StepName.GATE: lambda it: ending.ask_gate(it.back),
-    StepName.APPROVE: approve,
-    StepName.PROMOTE: promote,
-    StepName.SCHEMAS: lambda it: registries.come_home(it.there, it.back),
-    StepName.FOLLOW: follow,
-    StepName.SWITCH_CLIENTS: switch_clients,
-    StepName.CANARY: try_source,
-    StepName.REPORT: write_evidence,
-}
+def _look_export(journey: Journey) -> str:
+    found = journey.work.found
+    return f"would export {found.least}{found.only_on_source:,} records" if found is not None else ""
+
+
+def _coming(journey: Journey) -> str:
+    """Say how many records would come home."""
+    found = journey.work.found
+    if found is None:
+        return ""
+    count = found.only_on_target - found.strayed
+    return f"{found.least}{count:,} records"
+
+
+def _look_bring_home(journey: Journey) -> str:
+    flow, found = journey.there.flow, journey.work.found
+    failover = read_ledger(flow, journey.there.clusters.target).recovery(journey.work.failover)
+    denied = len(failover.denied) if failover is not None else 0
+    text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
+    if found is None:
+        return text
+    tail = why_tail(flow, found.only_on_source, journey.tail)
+    text += f"; {_coming(journey)} of {flow.target.alias} are not on {flow.source.alias} now"
+    return text + (f"; would wait: {tail}" if tail else "")
+
+
+def _look_drain(journey: Journey) -> str:
+    coming = _coming(journey)
+    return coming and f"{coming} are not on {journey.there.flow.source.alias} now"
+
+
+HOME: tuple[Step[Journey], ...] = (
+    Step(
+        StepName.BEGIN,
+        "takes the fences of both flows and writes the states: `A->B` is `failing-back`, `B->A` copies for it alone",
+        "`failing-back` in `twinlog status --flow 'A->B'`",
+        "it says which flow is in the way: paused, or failing over itself",
+    ),
+    failback.COMPARE.on(compare),
+    failback.EXPORT_TAIL.on(lambda it: failback.export_tails(it.work), _look_export),
+    failback.WRITE_FILES.on(lambda it: failback.write_tail_files(it.work)),
+    Step(
+        StepName.BRING_HOME,
+        "removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written on B,"
+        " and to B what A alone has, while clients work on B; notes on A how far records and groups have come, lest B"
+        " is lost",
+        "little is left to copy",
+        "A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do",
+        bring_home,
+        _look_bring_home,
+    ),
+    Step(
+        StepName.FENCE_PRODUCERS,
+        "copies what there is; refuses if the gate already says no to what no step mends; denies WRITE on B if it keeps"
+        " ACLs; watches that the ends of its partitions stand still",
+        "nothing is written to B any more",
+        "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
+        lambda it: planned.fence_producers(it.back, it.there),
+        lambda it: planned.look_fence(it.back),
+    ),
+    Step(
+        StepName.DRAIN,
+        "copies home until nothing is left, and reports a cycle of `B->A`; `A->B` passes over what came home",
+        "0 records left in every partition",
+        "a partition that cannot be copied is named, with what to do",
+        lambda it: planned.drain_both(it.back, it.there),
+        _look_drain,
+    ),
+    Step(
+        StepName.GROUPS,
+        "writes offset syncs and checkpoints, and commits the position of every group on A, by the maps of both flows",
+        "every group exactly placed",
+        "a group is active on A, or still reads on B: stop it and run it again",
+        lambda it: planned.place_groups(it.back),
+        lambda it: planned.look_groups(it.back),
+    ),
+    Step(
+        StepName.AUDIT,
+        "compares what no audit of either flow has compared yet, record by record",
+        "equal, both ways",
+        "differences are named: `twinlog audit`; copy the topic anew, or accept them (`twinlog accept`)",
+        audit,
+    ),
+    Step(
+        StepName.GATE,
+        "asks the readiness gate of `B->A`, mode planned",
+        "ready",
+        "do what the check says, or accept it (`twinlog accept --flow 'B->A'`), and run it again",
+        lambda it: ending.ask_gate(it.back),
+        lambda it: ending.look_gate(it.back),
+    ),
+    Step(
+        StepName.APPROVE,
+        "asks a person; `--yes` answers beforehand",
+        "yes",
+        "no: clients stay on B; run it again, or `twinlog recovery abort`",
+        approve,
+    ),
+    Step(
+        StepName.PROMOTE,
+        "looks once more, and writes behind the fence that `A->B` follows; there is no way back after this",
+        "`active` in `twinlog status --flow 'A->B'`",
+        "something moved since it was checked: run it again",
+        promote,
+    ),
+    Step(
+        StepName.SCHEMAS,
+        "lets clients register on the schema registry of A, and not on that of B any more"
+        " (`twinlog.schemas.subjects`)",
+        "the copied subjects are READWRITE on A, READONLY on B, or no flow copies any",
+        "mend what the message names, such as a registry that does not answer, and run it again",
+        lambda it: registries.come_home(it.there, it.back),
+        lambda it: registries.look(it.back),
+    ),
+    Step(
+        StepName.FOLLOW,
+        "lets `B->A` follow by itself again; takes the rights of producers on B away, and the denials there",
+        "nothing is left over",
+        "a right that stays is named: take it away by hand",
+        follow,
+    ),
+    Step(
+        StepName.SWITCH_CLIENTS,
+        "runs the hook of `B->A`, `twinlog.failover.hook.*`",
+        "the hook answers well within its time-out",
+        "A stays promoted; mend the hook and run the command again: only this and what follows is done",
+        switch_clients,
+        lambda it: ending.look_switch(it.back),
+    ),
+    Step(
+        StepName.CANARY,
+        "writes a heartbeat to A and reads it back",
+        "A takes writes",
+        "see why A refuses writes; run it again",
+        try_source,
+    ),
+    ending.REPORT.on(write_evidence),
+)
+"""The steps of the way home, in their order."""
 
 
 def report(journey: Journey, stopped: Outcome | None) -> FailbackReport:
@@ -316,6 +429,7 @@ def report(journey: Journey, stopped: Outcome | None) -> FailbackReport:
         rto_seconds=seconds_of(run, clock.now_ms()) if run is not None and arrived else None,
         rpo_seconds=run.rpo_seconds if run is not None else None,
         evidence=run.evidence if run is not None else "",
+        cost=there.cost,
         exported=exported,
         tail_topics=tuple(sorted({there.flow.tail_topic(it.topic) for it in exported})),
         next=_next(there.flow, arrived=arrived, ended=stopped is not None),
@@ -333,7 +447,7 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
         mode=FAILBACK,
         state=State.FOLLOWING,
         dry_run=False,
-        steps=tuple(done_before(run)),
+        steps=tuple(done_before(HOME, run)),
         rto_seconds=seconds_of(run, run.at_ms),
         rpo_seconds=run.rpo_seconds,
         evidence=run.evidence,

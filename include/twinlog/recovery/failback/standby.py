@@ -44,4 +44,4 @@ def _note_groups(scene: Scene) -> None:
 
 
 def _audit(scene: Scene) -> None:
-    audit.run(scene.flow, scene.clusters, scene.tools.audits)
+    audit.run(scene.flow, scene.clusters, scene.tools.audits())

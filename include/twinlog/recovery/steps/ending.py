@@ -17,15 +17,19 @@ from twinlog.gate.suites.flow_checks import SOURCE_SILENT
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 from twinlog.recovery import transitions
-from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import Outcome, done, failed, skipped, skips, waiting
+from twinlog.recovery.outcome import Outcome, done, failed, skipped, waiting
+from twinlog.recovery.procedure import Step, StepName
+from twinlog.recovery.report import skips
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
-from twinlog.recovery.steps.planned import answering, moved_since, told_lost
+from twinlog.recovery.steps.forbidden import known_to_forbid
+from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
 from twinlog.recovery.steps.scene import Answer, Scene
-from twinlog.recovery.steps.source_dead import read_placings, shown
+from twinlog.recovery.steps.source_dead import count, read_placings, shown
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
+
+AGAIN = "look at what would be done now, and approve that"
 
 
 def ask_gate(scene: Scene) -> Outcome:
@@ -48,14 +52,32 @@ def ask_gate(scene: Scene) -> Outcome:
     return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}", refused=True)
 
 
+def look_gate(scene: Scene) -> str:
+    """Say what forbids the failover already; "" if nothing is known to, or the flow is promoted."""
+    flow, clusters = scene.flow, scene.clusters
+    if scene.mode is Mode.SOURCE_DEAD:
+        answers = source_answers(clusters.source)
+        return f"would say no: {flow.source.alias} answers (use --mode planned)" if answers else ""
+    ledger = read_ledger(flow, clusters.target)
+    if transitions.open_run(ledger) is None and ledger.phase.out_of_service:
+        return ""
+    forbidding = known_to_forbid(flow, clusters, scene.seen)
+    return f"says no already, before producers are stopped: {forbidding}" if forbidding else ""
+
+
+def look_switch(scene: Scene) -> str:
+    """Say by which hook clients are sent."""
+    return way_of(scene.flow.failover) or "no hook is set (twinlog.failover.hook.*)"
+
+
 def approve(scene: Scene) -> Outcome:
     """Ask a person; without one the failover waits."""
     flow = scene.flow
     if scene.mode is Mode.PLANNED:
-        cost = told_lost(scene)
+        cost = ("" if scene.proved_drained else missing(scene)) or told_lost(scene)
     else:
-        assert scene.loss is not None  # the step before has counted it
-        cost = scene.loss.cost
+        loss = scene.loss or count(scene)
+        cost = loss.cost
         ledger = read_ledger(flow, scene.clusters.target)
         scene.groups = shown(read_placings(flow, scene.clusters.target, ledger))
     if text := skips(scene.groups):
@@ -63,20 +85,25 @@ def approve(scene: Scene) -> Outcome:
     run = read_ledger(flow, scene.clusters.target).recovery(scene.run)
     if run is not None:
         cost += run.changed_mode
-    question = (
-        f"{flow.name}: promote {flow.target.alias}? {cost}, {len({it.group for it in scene.groups}):,} groups are"
-        " placed"
-        if scene.groups
-        else f"{flow.name}: promote {flow.target.alias}? {cost}"
-    )
+    groups = len({it.group for it in scene.groups})
+    placed = f", {groups:,} groups are placed" if groups else ""
+    question = f"{flow.name}: promote {flow.target.alias}? {cost}{placed}"
     return answered(scene, question, cost, "nothing is promoted")
 
 
 def answered(scene: Scene, question: str, cost: str, stays: str) -> Outcome:
-    """Put the question to a person: a yes is to what it costs, after a no all `stays` as it is."""
+    """Put the question to a person: a yes is to what it costs, after a no all `stays` as it is.
+
+    Raises TerminalError `approval-expired` if the yes was given beforehand, to another cost.
+    """
+    scene.cost, agreed, by = cost, scene.tools.agreed, scene.journal.actor.by
+    if agreed not in {"", cost}:
+        raise TerminalError(
+            f"{by} has approved `{agreed}`, and now it is `{cost}`", hint=AGAIN, code="approval-expired"
+        )
     match scene.tools.approve(question):
         case Answer.YES:
-            return done(f"yes, by {scene.journal.actor.by}; {cost}")
+            return done(f"yes, by {by}; {cost}")
         case Answer.NO:
             return failed(f"no: {stays}; run it again, or `twinlog recovery abort`", refused=True)
     return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
@@ -181,8 +208,62 @@ def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
     recovery = {
         "flow": scene.flow.name,
         **to_json(replace(run, evidence="", evidence_sha256="")),
-        "topics": to_json(scene.topics),
-        "groups": to_json(scene.groups),
+        "topics": to_json(scene.topics) or scene.found.get("topics", []),
+        "groups": to_json(scene.groups) or scene.found.get("groups", []),
         "notes": list(scene.notes),
     }
     return keep_run(scene.flow, scene.run, recovery, scene.tools.seal)
+
+
+GATE: Step[Scene] = Step(
+    StepName.GATE,
+    "asks the readiness gate, mode planned",
+    "ready",
+    "do what the check says, or accept it (`twinlog accept`), and run it again",
+    ask_gate,
+    look_gate,
+)
+GATE_WITHOUT_SOURCE: Step[Scene] = Step(
+    StepName.GATE,
+    "asks the readiness gate, mode source-dead",
+    "ready",
+    "the source answers: use mode planned. Otherwise decide what you accept, and run it again",
+    ask_gate,
+    look_gate,
+)
+APPROVE: Step[Scene] = Step(
+    StepName.APPROVE,
+    "asks a person; `--yes` answers beforehand",
+    "yes",
+    "no: nothing is promoted; run it again, or `twinlog recovery abort`",
+    approve,
+)
+PROMOTE: Step[Scene] = Step(
+    StepName.PROMOTE,
+    "looks once more, and writes the state `promoted` behind the fence; there is no way back after this",
+    "`promoted` in `twinlog status`",
+    "something moved since it was checked: run it again",
+    promote,
+)
+SWITCH: Step[Scene] = Step(
+    StepName.SWITCH_CLIENTS,
+    "runs the hook of `twinlog.failover.hook.*`",
+    "the hook answers well within its time-out",
+    "the flow stays promoted; mend the hook and run the command again: only this and what follows is done",
+    switch_clients,
+    look_switch,
+)
+CANARY: Step[Scene] = Step(
+    StepName.CANARY,
+    "writes a heartbeat to the target and reads it back",
+    "the target takes writes",
+    "see why the target refuses writes; run it again",
+    try_target,
+)
+REPORT: Step[Scene] = Step(
+    StepName.REPORT,
+    "writes the evidence, signed if there is a key",
+    "a file below `twinlog.reports.folder`",
+    "make the folder writable and run it again",
+    write_evidence,
+)

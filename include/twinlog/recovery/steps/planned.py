@@ -21,6 +21,7 @@ from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.facts.observe import observe
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, counting, covering
 from twinlog.gate.accepting import command
+from twinlog.gate.ask import see
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
@@ -31,16 +32,9 @@ from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.offset_sync import emit
 from twinlog.recovery import transitions
-from twinlog.recovery.report import (
-    Outcome,
-    at_risk,
-    done,
-    failed,
-    partitions_at_risk,
-    placed,
-    skips,
-    waiting,
-)
+from twinlog.recovery.outcome import Outcome, done, failed, waiting
+from twinlog.recovery.procedure import Step, StepName
+from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.forbidden import known_to_forbid
 from twinlog.recovery.steps.scene import Scene
@@ -282,11 +276,11 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     same.
     """
     everything = AuditRequest(behind=True)
-    result = audit.run(scene.flow, scene.clusters, scene.tools.audits, everything)
+    result = audit.run(scene.flow, scene.clusters, scene.tools.audits(), everything)
     if again and (unequal := frozenset(it.topic for it in result.differences)):
         request = AuditRequest(AuditMode.FULL, topics=unequal, behind=True)
-        audit.run(scene.flow, scene.clusters, scene.tools.audits, request)
-        result = audit.run(scene.flow, scene.clusters, scene.tools.audits, everything)
+        audit.run(scene.flow, scene.clusters, scene.tools.audits(), request)
+        result = audit.run(scene.flow, scene.clusters, scene.tools.audits(), everything)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
     told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
@@ -324,6 +318,15 @@ def told_lost(*scenes: Scene) -> str:
     return f"nothing is lost besides this: {besides}" if besides else "nothing is lost"
 
 
+def missing(scene: Scene) -> str:
+    """Look at records and groups for what another process has proved; say what is missing, "" if nothing is."""
+    flow = scene.flow
+    scene.topics = partitions_at_risk(observe(FlowSnapshot(flow, scene.clusters), configs=False))
+    scene.groups = placed(checkpoints.run(placing(flow), scene.clusters, dry_run=True).rows)
+    left = at_risk(scene.topics)
+    return "" if left.records == 0 else left.told(f"are not on {flow.target.alias} now")
+
+
 def _named(it: AuditedDifference) -> str:
     """Say which record differs: `twinlog audit` does not know a flow that is made for the way home."""
     places = (("upstream offset", it.upstream_offset), ("downstream offset", it.downstream_offset))
@@ -357,3 +360,69 @@ def _group_moved(scene: Scene, rows: Sequence[GroupPartitionRow]) -> str:
         it for it in placed(rows) if (it.skipped or 0) > told.get((it.group, it.topic, it.partition), 0)
     )
     return f"{more}, more than before" if more else ""
+
+
+def look_fence(scene: Scene) -> str:
+    """Say what would be copied and denied; what was seen, and is not on the target, is in the scene then."""
+    flow, clusters = scene.flow, scene.clusters
+    snapshot = FlowSnapshot(flow, clusters)
+    scene.seen = see(snapshot)
+    scene.topics = partitions_at_risk(scene.seen.facts)
+    most = "least" if at_risk(scene.topics).unseen else "most"
+    plan = ranges.run(flow, clusters, snapshot=snapshot)
+    denials = plan_denials(flow, clusters.source)
+    unnamed = sum(it.keeps_rest for it in denials.new)
+    not_named = (
+        f" ({unnamed:,} of them that no ACL is about: only if everybody may use these)" if unnamed else ""
+    )
+    denied = (
+        f"deny WRITE on {len(denials.new):,} topics of {flow.source.alias}{not_named}"
+        if denials.new
+        else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
+    )
+    return f"would copy at {most} {plan.records:,} records, then {denied}, and watch for {flow.gate.fence_seconds} s"
+
+
+def look_groups(scene: Scene) -> str:
+    """Say where groups would go on; their places are in the scene then."""
+    found = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
+    scene.groups, wrong = placed(found.rows), misplaced(found.rows)
+    text = f"{len({it.group for it in found.rows}):,} groups, {len(found.rows):,} positions"
+    if wrong:
+        text += f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}"
+    return "; ".join(filter(None, [text, found.untold, skips(scene.groups)]))
+
+
+FENCE: Step[Scene] = Step(
+    StepName.FENCE_PRODUCERS,
+    "copies what there is; refuses if the gate already says no to what no step mends; denies WRITE on the source if"
+    " it keeps ACLs; watches that the ends of its partitions stand still",
+    "nothing is written to the source any more",
+    "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
+    fence_producers,
+    look_fence,
+)
+DRAIN: Step[Scene] = Step(
+    StepName.DRAIN,
+    "copies until nothing is left, and reports a cycle; with unchanged names both ways `B->A` passes over what"
+    " came",
+    "0 records left in every partition",
+    "a partition that cannot be copied is named, with what to do",
+    drain_both,
+    lambda scene: at_risk(scene.topics).told(f"are not on {scene.flow.target.alias} now"),
+)
+GROUPS: Step[Scene] = Step(
+    StepName.GROUPS,
+    "writes offset syncs and checkpoints, and commits the position of every group on the target",
+    "every group exactly placed",
+    "a group is active on the target, or still reads on the source: stop it and run it again",
+    place_groups,
+    look_groups,
+)
+AUDIT: Step[Scene] = Step(
+    StepName.AUDIT,
+    "compares what no audit has compared yet, record by record",
+    "equal",
+    "differences are named: `twinlog audit`; copy the topic anew, or accept them (`twinlog accept`)",
+    prove_tail,
+)

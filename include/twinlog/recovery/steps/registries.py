@@ -6,9 +6,9 @@ person has to set.
 
 from __future__ import annotations
 
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.recovery.report import Outcome, done, skipped
+from twinlog.recovery.outcome import Outcome, done, skipped
+from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.steps.scene import Scene
 from twinlog.schemas import sync
 from twinlog.visible import and_more
@@ -44,8 +44,9 @@ def let_register(scene: Scene) -> Outcome:
         return done(f"see to it: {text}")
 
 
-def preview(flow: FlowSettings) -> str:
+def look(scene: Scene) -> str:
     """Say what `let_register` would do now."""
+    flow = scene.flow
     if not flow.metadata.schemas.copied:
         return "nothing: the flow copies no subjects of a schema registry"
     try:
@@ -73,3 +74,14 @@ def come_home(there: Scene, back: Scene) -> Outcome:
         there.notes.append(f"{first.subject}: {first.message}")
         return done(f"{text}; see to it: {there.notes[-1]}{and_more(len(plan.conflicts))}")
     return done(f"{text}, not on {there.flow.target.alias}")
+
+
+SCHEMAS: Step[Scene] = Step(
+    StepName.SCHEMAS,
+    "lets clients register on the target's schema registry (`twinlog.schemas.subjects`): the copied subjects become"
+    " READWRITE",
+    "every copied subject is READWRITE, or the flow copies none",
+    "it goes on, and names what is not set: set it by hand ([schema registries](../schema-registry.md#failover))",
+    let_register,
+    look,
+)

@@ -13,7 +13,9 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import MetadataPlan
-from twinlog.recovery.report import Outcome, done, failed
+from twinlog.recovery import transitions
+from twinlog.recovery.outcome import Outcome, done, failed
+from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     denied_to_everybody,
@@ -116,3 +118,35 @@ def _apply(
     if not missing:
         return text, False
     return f"{text}; not made: {missing[0]}{and_more(len(missing))}", True
+
+
+def _look(scene: Scene) -> str:
+    """Say what would change; without the source, the denials of a failover that is over go too."""
+    flow, target = scene.flow, scene.clusters.target
+    if scene.mode is Mode.PLANNED:
+        try:
+            plan = sync.make_plan(with_profile(flow, Profile.PROMOTED), scene.clusters)
+        except TwinlogError as error:
+            return f"unknown ({error.message}) changes on {target.alias}"
+        return f"{len(plan.changes):,} changes on {target.alias}"
+    ledger, texts = read_ledger(flow, target), []
+    run = transitions.open_run(ledger)
+    if run is not None and run.denied_on_target:
+        texts.append(f"would remove {len(run.denied_on_target):,} denials of WRITE on {target.alias}")
+    if ledger.promotion_plan is not None:
+        changes = len(apply_plan.fitting(flow, ledger, target).plan.changes)
+        texts.append(f"{changes:,} changes on {target.alias}")
+    elif flow.homes is None:
+        texts.append("no cycle has kept a plan")
+    return "; ".join(texts) or f"{target.alias} keeps its own"
+
+
+RIGHTS: Step[Scene] = Step(
+    StepName.RIGHTS,
+    "gives producers their rights on the target: the metadata plan of profile `promoted`",
+    "every change made, or nothing to change",
+    "planned: the step fails and names the change; make it by hand and run it again. Source-dead: it goes on, and names"
+    " what is missing",
+    apply_rights,
+    _look,
+)

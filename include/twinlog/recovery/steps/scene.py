@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,11 +13,14 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.copy import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
+from twinlog.gate.ask import Observed
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
+from twinlog.jsonable import Json
 from twinlog.recovery.journal import Journal
+from twinlog.recovery.outcome import Outcome
 from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import Outcome, PlacedGroup, TopicAtRisk
+from twinlog.recovery.report import PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
 
@@ -33,8 +37,9 @@ class Answer(StrEnum):
 class Tools:
     """Tell what the steps work with, other than the clusters.
 
-    `copies` opens a runner of lanes when there is something to copy.  `approve` puts a question to a person.  `told`
-    hears of every step that begins or ended.  `seal` is for the evidence.
+    `copies` opens a runner of lanes when there is something to copy, `audits` one of an audit.  `approve` puts a
+    question to a person.  `told` hears of every step that begins or ended.  `seal` is for the evidence.  `agreed` is
+    the cost to which a person has said yes beforehand: another one is asked anew.
     `reverse` is the enabled flow in the other direction, for a planned failover.
     """
 
@@ -42,9 +47,18 @@ class Tools:
     approve: Callable[[str], Answer]
     sleep: Callable[[float], None]
     seal: Seal
-    audits: AuditRunner = field(default_factory=LocalAuditRunner)
+    audits: Callable[[], AuditRunner] = LocalAuditRunner
     told: Callable[[StepName, Outcome | None], None] = lambda _name, _outcome: None
+    agreed: str = ""
     reverse: Way | None = None
+
+
+def _nothing_to_copy() -> LaneRunner:
+    raise AssertionError("a dry run copies nothing")
+
+
+LOOKING = Tools(_nothing_to_copy, lambda _question: Answer.NOBODY, time.sleep, Seal("", ""))
+"""The tools of a process that changes nothing."""
 
 
 @dataclass(slots=True)
@@ -53,7 +67,8 @@ class Scene:
 
     `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  `proved_drained` says that in
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
-    topics to which the source let nobody write then.
+    topics to which the source let nobody write then.  `found` is what an earlier process has found, as JSON.
+    `cost` is what a yes costs, `seen` what a dry run has read of both clusters.
     """
 
     flow: FlowSettings
@@ -68,6 +83,9 @@ class Scene:
     proved_drained: bool = False
     shut: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
+    found: Json = field(default_factory=dict)
+    cost: str = ""
+    seen: Observed | None = None
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""

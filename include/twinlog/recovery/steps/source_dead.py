@@ -14,8 +14,10 @@ from twinlog.gate.groups import recalled
 from twinlog.gate.suites.copy_checks import GROUP_COVERED, GROUP_NOT_AHEAD
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
-from twinlog.recovery.report import Outcome, PlacedGroup, done, placed, skips, waiting
-from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.outcome import Outcome, done, waiting
+from twinlog.recovery.procedure import Step, StepName
+from twinlog.recovery.report import PlacedGroup, placed, skips
+from twinlog.recovery.steps.loss import Loss, read_loss
 from twinlog.recovery.steps.scene import Scene
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import read_packed, read_progress
@@ -25,9 +27,14 @@ from twinlog.visible import and_more, listed
 
 def count_loss(scene: Scene) -> Outcome:
     """Say what is lost: by partition in the report, in sum here."""
+    return done(count(scene).told)
+
+
+def count(scene: Scene) -> Loss:
+    """Read what is lost."""
     scene.loss = loss = read_loss(FlowSnapshot(scene.flow, scene.clusters))
     scene.topics = loss.topics
-    return done(loss.told)
+    return loss
 
 
 def place_from_checkpoints(scene: Scene) -> Outcome:
@@ -114,3 +121,35 @@ def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[
     """Return the command that accepts what stands against the group of the first."""
     of_group = [_offence(it) for it in placings if it.key.group == first.key.group]
     return command(flow.name, amounts(check, of_group)[0])
+
+
+def _look_groups(scene: Scene) -> str:
+    """Say which positions would be written; they are in the scene then."""
+    target = scene.clusters.target
+    placings = read_placings(scene.flow, target, read_ledger(scene.flow, target))
+    scene.groups = shown(placings)
+    blocked = next((f"group {it.key.group}: {it.trouble}" for it in placings if it.trouble), "")
+    text = (
+        f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
+        f" {sum(it.writes for it in placings):,} to be written"
+    )
+    text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
+    return "; ".join(filter(None, [text, skips(scene.groups)]))
+
+
+LOSS: Step[Scene] = Step(
+    StepName.LOSS,
+    "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
+    "records and seconds, by partition",
+    "without a report of a cycle the loss is unknown, and the gate says no",
+    count_loss,
+    lambda scene: count(scene).told,
+)
+GROUPS: Step[Scene] = Step(
+    StepName.GROUPS,
+    "commits on the target the position of every group that has a checkpoint, also of groups never synced",
+    "every group placed",
+    "a group is active on the target: stop it and run it again",
+    place_from_checkpoints,
+    _look_groups,
+)

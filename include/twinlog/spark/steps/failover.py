@@ -8,24 +8,26 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
-from twinlog.copying.copy import LaneRunner
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
+from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import opened_logs
+from twinlog.recovery.outcome import Outcome
 from twinlog.recovery.procedure import StepName, Tail
-from twinlog.recovery.report import FailoverReport, Outcome
+from twinlog.recovery.report import FailoverReport
 from twinlog.recovery.reverse import Way, opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.recovery.ways_home import way_home
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailbackRequest, FailoverRequest, OnStart
-from twinlog.spark.runner import open_runner
+from twinlog.spark.runner import SparkRunner, open_runner
 
 log = logging.getLogger(__name__)
 
@@ -33,36 +35,36 @@ log = logging.getLogger(__name__)
 def run(
     configuration: Configuration, flow: FlowSettings, request: FailoverRequest, master: str, on_start: OnStart
 ) -> FailoverReport:
-    """Fail over; a session is opened once there is something to copy."""
-    approval = Approval(
-        request.by,
-        request.known,
-        request.last_ended,
-        request.driver,
-    )
+    """Fail over, or do some steps of it; a session is opened once there is something to copy, or to audit."""
+    approval = Approval(request.by, request.known, request.last_ended, request.driver, request.cost)
+    only = map(StepName, request.only)
     with (
         open_clusters(flow) as clusters,
         opened_reverse(configuration, flow) as reverse,
         opened_tools(configuration, flow, master, on_start, reverse) as tools,
     ):
-        return approved.run(flow, clusters, Mode(request.mode), approval, tools)
+        return approved.run(flow, clusters, Mode(request.mode), approval, tools, only, request.found)
 
 
 def run_home(
     configuration: Configuration, flow: FlowSettings, request: FailbackRequest, master: str, on_start: OnStart
 ) -> FailbackReport:
-    """Go home; a session is opened once there is something to copy."""
+    """Go home, or do some steps of it; a session as for a failover."""
     back = way_home(configuration, flow)
     require_safe_way(master, (back.transforms,))  # it copies, too, between the same clusters
     tail = Tail(request.tail) if request.tail is not None else None
-    approval = home.Approval(request.by, request.failover, request.last_turned_back, tail, request.driver)
+    approval = home.Approval(
+        request.by, request.failover, request.last_turned_back, tail, request.driver, request.cost
+    )
+    only = map(StepName, request.only)
     with (
         open_clusters(flow) as clusters,
         open_clusters(back) as reversed_ones,
         opened_logs(flow) as read,
         opened_tools(configuration, flow, master, on_start) as tools,
     ):
-        return home.run_approved(Way(flow, clusters), Way(back, reversed_ones), approval, tools, read)
+        ways = Way(flow, clusters), Way(back, reversed_ones)
+        return home.run_approved(*ways, approval, tools, read, only, request.found)
 
 
 @contextmanager
@@ -79,13 +81,14 @@ def opened_tools(
     with ExitStack() as session:
 
         @functools.cache
-        def copies() -> LaneRunner:
+        def copies() -> SparkRunner[LaneSpec, LaneReport]:
             runner = session.enter_context(open_runner(master, f"twinlog recovery {flow.name}"))
             on_start(runner)
             return runner
 
         yield Tools(
             copies=copies,
+            audits=lambda: copies().audits() if master.startswith("sc://") else LocalAuditRunner(),
             approve=lambda _question: Answer.NOBODY,  # the approval takes its place
             sleep=time.sleep,
             seal=seal,

@@ -1,0 +1,18 @@
+"""Find the steps of a procedure by the mode that its run has in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twinlog.formats.ledger.recovery import FAILBACK
+from twinlog.recovery import failover
+from twinlog.recovery.failback.home_steps import HOME
+from twinlog.recovery.procedure import Step, StepName
+
+STEPS: Mapping[str, tuple[Step[Any], ...]] = {**failover.STEPS, FAILBACK: HOME}
+
+
+def names_of(mode: str) -> tuple[StepName, ...]:
+    """Return the names of all steps of a mode."""
+    return tuple(it.name for it in STEPS[mode])
