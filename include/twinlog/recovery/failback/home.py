@@ -27,7 +27,8 @@ from twinlog.recovery.approved import relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.divergence import brings_home
 from twinlog.recovery.failback.failback import FailbackReport, Work
-from twinlog.recovery.failback.home_steps import HOME, Journey
+from twinlog.recovery.failback.home_steps import HOME
+from twinlog.recovery.failback.journey import Journey
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.outcome import done

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
@@ -19,9 +19,10 @@ from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback import failback, homes, standby
-from twinlog.recovery.failback.failback import FailbackReport, Work
+from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.failback.journey import Journey, look_bring_home, look_drain, look_export, why_tail
 from twinlog.recovery.outcome import Outcome, done, failed, waiting
-from twinlog.recovery.procedure import Step, StepName, Tail
+from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.report import State, StepReport, done_before, seconds_of, skips, stopped_in
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import canary, ending, planned, registries
@@ -30,21 +31,6 @@ from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import forget_denials
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
-
-
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """The way home of one process: both flows, what was compared and exported, and what becomes of the tail."""
-
-    there: Scene
-    back: Scene
-    work: Work
-    tail: Tail | None
-
-    @property
-    def run(self) -> RecoveryRun | None:
-        """The run, as the ledger of the promoted flow has it."""
-        return read_ledger(self.there.flow, self.there.clusters.target).recovery(self.there.run)
 
 
 def begin(journey: Journey) -> RecoveryRun:
@@ -84,16 +70,6 @@ def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
 
 def _way(scene: Scene) -> Way:
     return Way(scene.flow, scene.clusters)
-
-
-def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
-    """Say why a person has to decide about the tail; "" if there is none, or if it is decided.  Pure."""
-    if not records or tail is Tail.KEEP:
-        return ""
-    return (
-        f"{records:,} records are on {flow.source.alias} alone; with --tail keep they stay, and are copied to"
-        f" {flow.target.alias} behind what was written there"
-    )
 
 
 def bring_home(journey: Journey) -> Outcome:
@@ -272,37 +248,6 @@ def write_evidence(journey: Journey) -> Outcome:
     return ending.end(there, path, digest, began)
 
 
-def _look_export(journey: Journey) -> str:
-    found = journey.work.found
-    return f"would export {found.least}{found.only_on_source:,} records" if found is not None else ""
-
-
-def _coming(journey: Journey) -> str:
-    """Say how many records would come home."""
-    found = journey.work.found
-    if found is None:
-        return ""
-    count = found.only_on_target - found.strayed
-    return f"{found.least}{count:,} records"
-
-
-def _look_bring_home(journey: Journey) -> str:
-    flow, found = journey.there.flow, journey.work.found
-    failover = read_ledger(flow, journey.there.clusters.target).recovery(journey.work.failover)
-    denied = len(failover.denied) if failover is not None else 0
-    text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
-    if found is None:
-        return text
-    tail = why_tail(flow, found.only_on_source, journey.tail)
-    text += f"; {_coming(journey)} of {flow.target.alias} are not on {flow.source.alias} now"
-    return text + (f"; would wait: {tail}" if tail else "")
-
-
-def _look_drain(journey: Journey) -> str:
-    coming = _coming(journey)
-    return coming and f"{coming} are not on {journey.there.flow.source.alias} now"
-
-
 HOME: tuple[Step[Journey], ...] = (
     Step(
         StepName.BEGIN,
@@ -311,7 +256,7 @@ HOME: tuple[Step[Journey], ...] = (
         "it says which flow is in the way: paused, or failing over itself",
     ),
     failback.COMPARE.on(compare),
-    failback.EXPORT_TAIL.on(lambda it: failback.export_tails(it.work), _look_export),
+    failback.EXPORT_TAIL.on(lambda it: failback.export_tails(it.work), look_export),
     failback.WRITE_FILES.on(lambda it: failback.write_tail_files(it.work)),
     Step(
         StepName.BRING_HOME,
@@ -321,7 +266,7 @@ HOME: tuple[Step[Journey], ...] = (
         "little is left to copy",
         "A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do",
         bring_home,
-        _look_bring_home,
+        look_bring_home,
     ),
     Step(
         StepName.FENCE_PRODUCERS,
@@ -338,7 +283,7 @@ HOME: tuple[Step[Journey], ...] = (
         "0 records left in every partition",
         "a partition that cannot be copied is named, with what to do",
         lambda it: planned.drain_both(it.back, it.there),
-        _look_drain,
+        look_drain,
     ),
     Step(
         StepName.GROUPS,
