@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.client.offset_documents import Entry, Form, OffsetDocument, read_document
+from twinlog.client.offset_documents import Form, OffsetDocument, read_document
+from twinlog.client.pairs import Ask
 from twinlog.errors import UsageError
 
 SPARK_LOG = (
@@ -24,23 +25,23 @@ SPARK_LOG = (
             '{"orders": {"0": 42, "1": -1, "2": -2}}',
             Form.SPARK,
             [
-                Entry("orders", 0, 42),
-                Entry("orders", 1, -1, special=True),
-                Entry("orders", 2, -2, special=True),
+                Ask("orders", 0, 42),
+                Ask("orders", 1, -1, special=True),
+                Ask("orders", 2, -2, special=True),
             ],
         ),
-        (SPARK_LOG, Form.SPARK_LOG, [Entry("orders", 0, 42), Entry("orders", 1, 7), Entry("pay", 0, 1)]),
-        ('[{"topic": "orders", "partition": 0, "offset": 42}]', Form.LIST, [Entry("orders", 0, 42)]),
+        (SPARK_LOG, Form.SPARK_LOG, [Ask("orders", 0, 42), Ask("orders", 1, 7), Ask("pay", 0, 1)]),
+        ('[{"topic": "orders", "partition": 0, "offset": 42}]', Form.LIST, [Ask("orders", 0, 42)]),
         (
             '{"partitions": [{"topic": "orders", "partition": 1, "offset": 3}], "version": 1}',
             Form.LIST,
-            [Entry("orders", 1, 3)],
+            [Ask("orders", 1, 3)],
         ),
-        ("orders,0,42\n\norders, 1, 43\n", Form.CSV, [Entry("orders", 0, 42), Entry("orders", 1, 43)]),
-        ('"g,1/é:x",orders,0,42', Form.CSV, [Entry("orders", 0, 42, "g,1/é:x")]),
+        ("orders,0,42\n\norders, 1, 43\n", Form.CSV, [Ask("orders", 0, 42), Ask("orders", 1, 43)]),
+        ('"g,1/é:x",orders,0,42', Form.CSV, [Ask("orders", 0, 42, "g,1/é:x")]),
     ],
 )
-def test_forms_are_told_apart(text: str, form: Form, entries: list[Entry]) -> None:
+def test_forms_are_told_apart(text: str, form: Form, entries: list[Ask]) -> None:
     """By what they look like."""
     found = read_document(text, "f")
     assert (form, tuple(entries)) == (found.form, found.entries)
@@ -100,7 +101,7 @@ def test_translated_entries_take_their_places() -> None:
 
 entries = st.lists(
     st.builds(
-        Entry,
+        Ask,
         st.text("abé.-", min_size=1, max_size=5),
         st.integers(0, 99),
         st.integers(0, 1 << 62),
@@ -113,7 +114,7 @@ entries = st.lists(
 
 
 @given(entries, st.sampled_from([Form.CSV, Form.LIST, Form.SPARK]))
-def test_what_is_written_is_read_again(found: list[Entry], form: Form) -> None:
+def test_what_is_written_is_read_again(found: list[Ask], form: Form) -> None:
     """Whatever the names."""
     kept = found if form is Form.CSV else [replace(it, group="") for it in found]
     if form is Form.SPARK:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from twinlog.client.pairs import LARGEST
+from twinlog.client.pairs import LARGEST, Ask
 from twinlog.errors import UsageError
 from twinlog.jsonable import from_json
 
@@ -35,27 +35,16 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One offset of a document; `special` if it is a code rather than an offset (Spark's -1 and -2)."""
-
-    topic: str
-    partition: int
-    offset: int
-    group: str = ""
-    special: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class OffsetDocument:
     """Offsets, their form, and the lines around them that are kept as they are."""
 
     form: Form
-    entries: tuple[Entry, ...]
+    entries: tuple[Ask, ...]
     head: tuple[str, ...] = ()
     sources: tuple[int, ...] = ()
     wrapped: bool = False
 
-    def write(self, entries: Sequence[Entry]) -> str:
+    def write(self, entries: Sequence[Ask]) -> str:
         """Write the document with other entries, one for each of its own, in their order."""
         match self.form:
             case Form.CSV:
@@ -68,7 +57,7 @@ class OffsetDocument:
             case Form.SPARK_LOG:
                 return self._spark_log(entries)
 
-    def _spark_log(self, entries: Sequence[Entry]) -> str:
+    def _spark_log(self, entries: Sequence[Ask]) -> str:
         lines = list(self.head)
         at = 0
         for number, count in enumerate(self.sources):
@@ -111,7 +100,7 @@ def _read_json(text: str, where: str) -> OffsetDocument:
     return OffsetDocument(Form.SPARK, tuple(_from_spark(content, where)))
 
 
-def _from_list(rows: Sequence[Any], where: str) -> Iterator[Entry]:
+def _from_list(rows: Sequence[Any], where: str) -> Iterator[Ask]:
     for number, row in enumerate(rows):
         match row:
             case {"topic": str(topic), "partition": partition, "offset": offset}:
@@ -120,7 +109,7 @@ def _from_list(rows: Sequence[Any], where: str) -> Iterator[Entry]:
                 _fail(where, f"entry {number} has not topic, partition and offset")
 
 
-def _from_spark(content: Mapping[str, Any], where: str) -> Iterator[Entry]:
+def _from_spark(content: Mapping[str, Any], where: str) -> Iterator[Ask]:
     for topic, partitions in content.items():
         for partition, offset in partitions.items():
             key = f"key {topic!r}, {partition!r}"
@@ -131,10 +120,10 @@ def _read_spark_log(text: str, where: str) -> OffsetDocument:
     lines = text.splitlines()
     if len(lines) < 3:
         _fail(where, "is cut off: behind v1 and the metadata there is no source")
-    entries: list[Entry] = []
+    entries: list[Ask] = []
     counts: list[int] = []
     for number, line in enumerate(lines[2:], start=3):
-        found: list[Entry] = []
+        found: list[Ask] = []
         if line.strip() not in {"-", ""}:
             try:
                 content = from_json(line)
@@ -148,7 +137,7 @@ def _read_spark_log(text: str, where: str) -> OffsetDocument:
     return OffsetDocument(Form.SPARK_LOG, tuple(entries), tuple(lines), tuple(counts))
 
 
-def _read_csv(text: str, where: str) -> Iterator[Entry]:
+def _read_csv(text: str, where: str) -> Iterator[Ask]:
     for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), start=1):
         cells = [cell.strip() for cell in row]
         if not any(cells):
@@ -166,7 +155,7 @@ def _read_csv(text: str, where: str) -> Iterator[Entry]:
 
 def _entry(
     where: str, key: str, topic: str, partition: Any, offset: Any, *, group: str = "", spark: bool = False
-) -> Entry:
+) -> Ask:
     number, position = _whole(partition), _whole(offset)
     if number is None or number < 0:
         _fail(where, f"{key}: partition {partition!r} is no partition number")
@@ -177,7 +166,7 @@ def _entry(
         _fail(where, f"{key}: offset {position} is negative")
     if position > LARGEST:
         _fail(where, f"{key}: offset {position} is larger than any of Kafka's")
-    return Entry(topic, number, position, group, special)
+    return Ask(topic, number, position, group, special)
 
 
 def _whole(value: Any) -> int | None:
@@ -191,14 +180,14 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _spark(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
+def _spark(entries: Sequence[Ask]) -> dict[str, dict[str, int]]:
     result: dict[str, dict[str, int]] = {}
     for it in entries:
         result.setdefault(it.topic, {})[str(it.partition)] = it.offset
     return result
 
 
-def _csv(entries: Sequence[Entry]) -> str:
+def _csv(entries: Sequence[Ask]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for it in entries:

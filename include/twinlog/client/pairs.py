@@ -24,13 +24,14 @@ LARGEST = (1 << 63) - 1
 class Ask(OfPartition):
     """The next offset that a reader reads in a partition; `topic` is the name on the side the offset is from.
 
-    `group` names the reader, if it is known.
+    `group` names the reader, if it is known.  `special`: the offset is a code of Spark's (-1 and -2), and no question.
     """
 
     topic: str
     partition: int
     offset: int
     group: str = ""
+    special: bool = False
 
 
 class Basis(StrEnum):

@@ -155,9 +155,8 @@ def _read(path: str) -> OffsetDocument:
 def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Iterator[Ask]:
     from twinlog.client.pairs import LARGEST, Ask
 
-    for entry in document.entries if document is not None else ():
-        if not entry.special:
-            yield Ask(entry.topic, entry.partition, entry.offset, entry.group)
+    if document is not None:
+        yield from (it for it in document.entries if not it.special)
     for word in offsets or ():
         topic, _, numbers = word.partition(":")
         partition, _, offset = numbers.partition(":")
