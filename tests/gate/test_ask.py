@@ -37,6 +37,7 @@ from twinlog.monitoring import publish
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 NOW = int(time.time() * 1000)
 HOUR = 3_600_000
@@ -104,6 +105,26 @@ def test_great_expectations_says_the_same(flow, clusters, request_):
     by_gx = gate.run(flow, clusters, request_, by=validate, sleep=lambda _: None).result
     plain = gate.run(flow, clusters, request_, sleep=lambda _: None).result
     assert [(it.name, it.passed) for it in plain.checks] == [(it.name, it.passed) for it in by_gx.checks]
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(
+    ("waiting", "told"), [(0, ""), (3, "3 records"), (None, "nobody knows how many records")]
+)
+def test_a_topic_that_left_the_file_with_records_not_copied_is_no_ready_standby(
+    ask, flow, clusters, source, orders, waiting, told
+):
+    """Its copy stays, proved as far as it goes, and lacks what nobody copies any more: gate and dry run say so."""
+    for _ in range(waiting or 0):
+        source.append(orders, key=b"k", value=b"v", timestamp=NOW)
+    if waiting is None:
+        source.refuse("offsets", "orders", ClusterRefused("no"))
+    without = replace(flow, topics=NameFilter(("orders",), ("orders",)))
+    check = check_of(ask(settings=without), "nothing-blocked")
+    assert (not told, ("orders",) if told else ()) == (check.passed, check.subjects)
+    assert told in check.message
+    problems = [it.code for it in FlowSnapshot(without, clusters).discovery.problems]
+    assert bool(told) is ("left-behind" in problems)
 
 
 def lose(cluster):

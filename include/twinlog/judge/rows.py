@@ -214,8 +214,8 @@ def map_wanted(row: PartitionFacts, *, shared: bool) -> int:
 
 
 def nothing_blocked(facts: FlowFacts) -> CheckResult:
-    """Report which topics are not copied at all, and why."""
-    blocking = [problem for problem in facts.problems if problem.blocking]
+    """Report which topics are not copied at all, or not any more, and why."""
+    blocking = [problem for problem in facts.problems if problem.forbids_failover]
     names = sorted({problem.topic for problem in blocking})
     told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]
     message = "; ".join(told) + and_more(len(blocking), NAMED_IN_MESSAGE, "; and {} more")

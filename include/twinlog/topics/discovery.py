@@ -39,6 +39,7 @@ class ProblemCode(StrEnum):
     PARTITION_UNAVAILABLE = "partition-unavailable"
     NO_SUCH_TOPIC = "no-such-topic"
     STRANGE_REBUILD = "strange-rebuild"
+    LEFT_BEHIND = "left-behind"
 
 
 BLOCKING = frozenset(ProblemCode) - {
@@ -47,6 +48,7 @@ BLOCKING = frozenset(ProblemCode) - {
     ProblemCode.PARTITION_UNAVAILABLE,
     ProblemCode.NO_SUCH_TOPIC,
     ProblemCode.STRANGE_REBUILD,
+    ProblemCode.LEFT_BEHIND,
 }
 
 
@@ -60,6 +62,11 @@ class Problem(Issue):
     def blocking(self) -> bool:
         """Say whether the topic is not copied because of this problem."""
         return self.code in BLOCKING
+
+    @property
+    def forbids_failover(self) -> bool:
+        """Say whether the copy lacks records because of it, that no cycle copies."""
+        return self.blocking or self.code is ProblemCode.LEFT_BEHIND
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,14 @@ from twinlog.topics.discovery import (
     DiscoveredTopic,
     Discovery,
     LeftOut,
+    OrphanKind,
+    Problem,
     SourceState,
     TargetState,
     remote_name,
 )
 from twinlog.topics.discovery_rules import decide
+from twinlog.topics.left_behind import left_behind
 from twinlog.topics.pauses import why_reverse_holds
 from twinlog.topics.reverse_flows import reverse_aliases, reverse_ledger
 from twinlog.topics.same_log import Witness, other_logs, unidentified
@@ -229,7 +232,8 @@ class FlowSnapshot:
         not this flow's.
         """
         found = decide(self.flow, self.source, self.target, self.ledger, self._other_logs())
-        found = replace(found, topics=self._with_starts(found.topics))
+        problems = (*found.problems, *self._left_behind(found))
+        found = replace(found, topics=self._with_starts(found.topics), problems=problems)
         if found.stands_by:
             return found
         held = why_the_reverse_flow_holds(self.flow, self.clusters, self.source, self.ledger)
@@ -239,6 +243,11 @@ class FlowSnapshot:
         if not unidentified(self.source, self.ledger):
             return {}
         return other_logs(self.flow, self.clusters, self.source, self.target, self.ledger, self.maps)
+
+    def _left_behind(self, found: Discovery) -> tuple[Problem, ...]:
+        if all(it.kind is not OrphanKind.LEFT_OUT for it in found.orphans):
+            return ()
+        return left_behind(self.flow, self.clusters.source, self.ledger, self.progress, found.orphans)
 
     def _with_starts(self, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
         flow, ledger = self.flow, self.ledger
