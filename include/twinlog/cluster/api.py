@@ -199,8 +199,13 @@ class Clusters:
 
 @contextmanager
 def open_clusters(flow: FlowSettings) -> Iterator[Clusters]:
-    """Yield the flow's two clusters; each connects at its first question and disconnects when it is dropped."""
-    yield Clusters(KafkaCluster(flow.source), KafkaCluster(flow.target, written=True))
+    """Yield the flow's two clusters; each connects at its first question, and disconnects in the end."""
+    source, target = KafkaCluster(flow.source), KafkaCluster(flow.target, written=True)
+    try:
+        yield Clusters(source, target)
+    finally:
+        source.brokers.close()
+        target.brokers.close()
 
 
 @contextmanager

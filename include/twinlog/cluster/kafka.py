@@ -19,7 +19,7 @@ from twinlog.cluster.session import Session, client_properties, describe_cluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.brokers import Brokers, KeptBrokers
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, epoch_ends
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def _by_client(ask: Callable[Concatenate[Session, P], R]) -> Method[P, R]:
 
 
 def _by_requests(ask: Callable[Concatenate[Brokers, P], R]) -> Method[P, R]:
-    """Make a method of a function that sends requests over connections of our own, which are closed afterwards."""
+    """Make a method of a function that sends requests over connections of our own."""
 
     def method(cluster: KafkaCluster, /, *args: P.args, **named: P.kwargs) -> R:
-        with Brokers(cluster.connection) as connected:
+        with cluster.brokers.lent() as connected:
             return ask(connected, *args, **named)
 
     return method
@@ -53,12 +53,13 @@ class KafkaCluster:
     """One cluster, as `twinlog.cluster.api.Cluster` promises it; connects at the first question.
 
     Every method answers or raises within a minute: ClusterUnreachable, ClusterRefused.  With `written`, brokers that
-    are too old for a target are refused before anything is changed there.
+    are too old for a target are refused before anything is changed there.  `brokers` are connections of our own.
     """
 
     def __init__(self, settings: ClusterSettings, *, written: bool = False) -> None:
         self._settings = settings
         self._written = written
+        self.brokers = KeptBrokers(settings.connection)
 
     @property
     def alias(self) -> str:
@@ -84,7 +85,7 @@ class KafkaCluster:
     def _state_reader(self) -> StateReader:
         from twinlog.logs.log_reader import StateReader
 
-        return StateReader(self.connection)
+        return StateReader(self.brokers)
 
     _require_target = _by_requests(lambda brokers: brokers.any_broker().require_target())
 
@@ -127,7 +128,7 @@ class KafkaCluster:
     def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
         if not read:
             return {}
-        with Brokers(self.connection) as connected:
+        with self.brokers.lent() as connected:
             return epoch_ends(connected, read)
 
     def read_records(

@@ -76,7 +76,8 @@ def free_seat(seats: dict[int, Seat], places: int, alive: frozenset[int]) -> int
 
 
 POLL_SECONDS = 0.2
-"""How often a process that stands by reads the seats."""
+BLIND_SECONDS = 5.0
+"""How often a process that stands by reads the seats, and at least while it cannot."""
 
 TICK_SECONDS = 0.1
 """How often a leader checks whether it is to leave."""
@@ -131,14 +132,14 @@ class Leadership:
 
         A target that cannot be reached is waited for.  Whoever leads is told to `say`, once.
         """
-        watch, told = Watch(time.monotonic()), ""
+        watch, told, pause = Watch(time.monotonic()), "", POLL_SECONDS
         seat: Seat | None = None
         next_beat = 0.0
         try:
             while not self.leaving.is_set() and time.monotonic() < until:
                 try:
                     seats = dict(read_seats(self.flow, clusters.target))
-                    watch = watch.sees(seats.get(LEADER), time.monotonic())
+                    watch, pause = watch.sees(seats.get(LEADER), time.monotonic()), POLL_SECONDS
                     if watch.may_take(time.monotonic()):
                         if self._take(clusters, watch):
                             return True
@@ -156,8 +157,8 @@ class Leadership:
                     return True
                 except TransientError as error:
                     watch = watch.blind(time.monotonic())
-                    told = self._tell_blind(error, told)
-                self.leaving.wait(POLL_SECONDS)
+                    told, pause = self._tell_blind(error, told), min(2 * pause, BLIND_SECONDS)
+                self.leaving.wait(pause)
             return False
         finally:
             self._leave_seat(clusters, seat)

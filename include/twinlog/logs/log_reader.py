@@ -21,12 +21,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.logs import cache
 from twinlog.logs.log_state import LogState, Resolver, state_of
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, KeptBrokers, TopicMetadata
 from twinlog.protocol.errors import AUTHORIZATION, Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
@@ -264,8 +263,8 @@ def _not_allowed(brokers: Brokers, doing: str, right: str, topic: str) -> Cluste
 class StateReader:
     """Read the state topics of one cluster, each from where its last reading stopped.  Single-threaded."""
 
-    def __init__(self, connection: ConnectionSettings) -> None:
-        self._connection = connection
+    def __init__(self, brokers: KeptBrokers) -> None:
+        self._brokers = brokers
         self._logs: dict[str, StateLog] = {}
 
     def latest(self, topic: str) -> dict[bytes, bytes | None]:
@@ -275,7 +274,7 @@ class StateReader:
     def latest_records(self, topic: str) -> dict[bytes, ReadRecord]:
         """Return the latest committed record per key, without tombstoned keys.  Raises as `StateLog.read`."""
         log = self._logs.setdefault(topic, StateLog(topic, cached=True))
-        with Brokers(self._connection) as brokers:
+        with self._brokers.lent() as brokers:
             log.catch_up(brokers)
         return log.records
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -54,6 +55,9 @@ _GROUP, _TRANSACTION = 0, 1
 """FindCoordinator key types: a consumer group, a transactional id."""
 
 _PATIENCE_SECONDS = 20.0
+
+REST_SECONDS = 60.0
+"""How long connections may rest between two questions before they are opened anew."""
 
 _LOST: dict[str, float] = {}
 """When addresses last gave no answer (monotonic).  A frozen broker costs ten seconds each time it is asked first."""
@@ -112,6 +116,8 @@ class Brokers:
 
     def any_broker(self) -> Connection:
         """Return a connection to any broker, trying the bootstrap addresses in turn, those that were lost last."""
+        if self._bootstrap is not None and self._bootstrap.ended:
+            self.drop(self._bootstrap)
         if self._bootstrap is None:
             self._bootstrap = self._first_answering()
         return self._bootstrap
@@ -209,6 +215,11 @@ class Brokers:
     def forget_leaders(self) -> None:
         """Forget all leaders, after an answer indicated that some have changed."""
         self._leaders.clear()
+
+    def forget_places(self) -> None:
+        """Forget who leads and where brokers are, but keep the connections."""
+        self._leaders.clear()
+        self._addresses.clear()
 
     def forget_coordinators(self) -> None:
         """Close the connections to coordinators after one was lost, so that the next request finds them again."""
@@ -364,6 +375,45 @@ class Brokers:
             seconds=seconds,
             longest_seconds=0.25,
         )
+
+
+class KeptBrokers:
+    """Connections to one cluster that stay open from one question to the next, each lent to one caller at a time.
+
+    A login may cost a token, and brokers and identity providers limit how often one may come.
+    """
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._resting: list[tuple[Brokers, float]] = []
+
+    @contextmanager
+    def lent(self) -> Iterator[Brokers]:
+        """Lend connections to the caller; after an error they are closed."""
+        brokers = self._rested() or Brokers(self._settings)
+        try:
+            yield brokers
+        except BaseException:
+            brokers.close()
+            raise
+        brokers.forget_places()
+        self._resting.append((brokers, time.monotonic()))
+
+    def _rested(self) -> Brokers | None:
+        """Take connections that were used lately: what lies between may drop those that were not, without notice."""
+        with suppress(IndexError):  # another thread may take the last
+            while True:
+                brokers, since = self._resting.pop()
+                if time.monotonic() - since < REST_SECONDS:
+                    return brokers
+                brokers.close()
+        return None
+
+    def close(self) -> None:
+        """Close the connections that are not lent."""
+        with suppress(IndexError):
+            while True:
+                self._resting.pop()[0].close()
 
 
 def _printed(topic_id: UUID | None) -> str:

@@ -213,6 +213,15 @@ def answering(body: bytes, status: int = 200, **headers: str) -> Iterator[SaslSe
         yield SaslSettings("OAUTHBEARER", "alice", token_endpoint=f"http://127.0.0.1:{server.server_port}/t")
 
 
+def test_a_token_serves_for_half_of_its_life_unless_it_is_refused() -> None:
+    """The endpoint here answers once: another question finds nobody."""
+    with answering(b'{"access_token": "a.b", "expires_in": 3600}') as sasl:
+        assert ["a.b"] * 3 == [login.token(sasl) for _ in range(3)]
+    login.refused(sasl)
+    with pytest.raises(ClusterUnreachable):
+        login.token(sasl)
+
+
 def test_a_token_is_read_whatever_else_the_endpoint_says() -> None:
     """`expires_in` and the like are the endpoint's own: the broker says when to log in again."""
     with answering(b'{"access_token": "a.b-c_d~e+f/g==", "expires_in": "soon", "token_type": []}') as sasl:

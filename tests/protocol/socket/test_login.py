@@ -44,6 +44,7 @@ def test_without_files_in_memory_it_is_in_a_temporary_one(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On macOS; it is gone at once."""
+    context.cache_clear()
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     context(tls(certificates, certificates.password))

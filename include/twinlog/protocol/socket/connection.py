@@ -275,6 +275,8 @@ class Connection:
         while not mechanism.is_done():
             answer = self.call(kafka_python.SASL_AUTHENTICATE, auth_bytes=mechanism.auth_bytes())
             if answer.error_code:
+                if self._settings.sasl is not None:
+                    login.refused(self._settings.sasl)
                 raise ClusterRefused(
                     f"cluster {self._settings.alias} refused the {name} login: {answer.error_message}",
                     hint="check user name and password (or token)",

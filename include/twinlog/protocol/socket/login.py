@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,6 +34,9 @@ _JSON_NAMES = {
     bool: "boolean",
     type(None): "null",
 }
+
+_KEPT: dict[SaslSettings, tuple[str, float]] = {}
+"""Tokens of endpoints, each for half of its life (monotonic seconds): identity providers limit how many one gets."""
 
 _LATER = frozenset({408, 429})
 """HTTP statuses that ask the client to come again, besides server errors (5xx)."""
@@ -122,6 +126,9 @@ def _from_endpoint(sasl: SaslSettings, endpoint: str) -> str:
     """Fetch a token with client credentials."""
     import requests  # here: most lanes never need it
 
+    kept, until = _KEPT.get(sasl, ("", 0.0))
+    if time.monotonic() < until:
+        return kept
     where = f"token endpoint {urlsplit(endpoint).hostname}"  # the URL itself may hold a login
     form = {"grant_type": "client_credentials"}
     if sasl.scope:
@@ -146,10 +153,19 @@ def _from_endpoint(sasl: SaslSettings, endpoint: str) -> str:
         hint = "check the client id, the client secret and the scope"
         raise ClusterRefused(f"{where} answered {status}", hint=hint, code="oauth")
     try:
-        return access_token(body)
+        found = access_token(body)
     except ValueError as error:
         hint = "check sasl.oauthbearer.token.endpoint.url: what answers there does not speak OAuth 2"
         raise ClusterRefused(f"{where} gave no token: {error}", hint=hint, code="oauth") from None
+    seconds = from_json(body).get("expires_in")
+    if isinstance(seconds, int):
+        _KEPT[sasl] = found, time.monotonic() + seconds / 2
+    return found
+
+
+def refused(sasl: SaslSettings) -> None:
+    """Forget a token that a broker did not take."""
+    _KEPT.pop(sasl, None)
 
 
 def access_token(body: bytes) -> str:
@@ -200,9 +216,11 @@ def _part(content: dict[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
 
 
+@lru_cache(maxsize=16)
 def context(tls: TlsSettings) -> ssl.SSLContext:
     """Build a client context that verifies the broker's chain and, unless switched off, its host name.
 
+    All connections of the process share it: reading the system's certificates costs more than a handshake.
     Raises ConfigError if a certificate or key cannot be used; the message shows neither key nor password.
     """
     result = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
