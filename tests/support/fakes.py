@@ -82,7 +82,7 @@ class FakeConnection:
         self._fetch_version = fetch_version
         self._under_way: list[tuple[int, Iterable[Any]]] = []
         self._answers: deque[bytes | None] = deque()
-        self.muted_until = 0.0
+        self.muted_until, self.address = 0.0, "fake:9092"
         self.writes: list[int] = []
         """How many requests each write held."""
 

@@ -6,6 +6,7 @@ and resolves the ranges anew: an indeterminate outcome costs only time.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,8 @@ from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeRe
 from twinlog.state.progress import read_packed
 from twinlog.topics.reverse_flows import reverse_ledger
 from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
+
+log = logging.getLogger(__name__)
 
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
@@ -105,6 +108,7 @@ def lane_specs(
             reverse_ledger=reverse_ledger(flow),
             bytes_per_second=share,
             follow=follow,
+            log_level=log.getEffectiveLevel(),
         )
         for lane, ranges, share in zip(owned.grant.lanes, packed, shares, strict=False)
     )
@@ -219,6 +223,7 @@ def run(
         dead = tuple(ranges_of_the_dead(specs, reports))
         if failure is None or failure.code == NO_SLOT:
             break
+        log.info("%s: round %d of its copy ended in doubt: %s", flow.name, count, failure.message)
         deaths += failure.code == TASKS_DIED
     seconds = time.monotonic() - started
     return result_of(flow, run_id, discovery, totals, stopped, failure, count, owned.lanes, seconds)

@@ -15,6 +15,7 @@ duplicate, or comes from a log that lost its end: the outcome is indeterminate.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import deque
@@ -32,6 +33,8 @@ from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.protocol.errors import NOT_APPENDED, Code, ErrorAction, Request, code_name, error_action
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
 from twinlog.protocol.wire import Buffer
+
+log = logging.getLogger(__name__)
 
 Round = Mapping[TopicPartition, Outgoing]
 
@@ -308,6 +311,8 @@ class Lane:
         if throttle_ms := wire.produce_throttle_ms(payload):
             request.connection.mute(throttle_ms)
             self.throttled_ms += throttle_ms
+            name, address = self.writer.transactional_id, request.connection.address
+            log.debug("%s sends nothing to %s for %d ms: a quota", name, address, throttle_ms)
             self._muted_until = max(self._muted_until, request.connection.muted_until)
         for answer in wire.produce_response(payload):
             partition = answer.topic_partition
@@ -380,6 +385,7 @@ class Lane:
         if not resend or code in NOT_APPENDED:
             self.sequences.set_back(partition, sequence)
         message = answer.message or code_name(code)
+        log.debug("%s: %s was refused: %s", self.writer.transactional_id, _name(partition), message)
         self.refused.append(Refused(partition, code, message, outgoing, answer.record_errors, resend))
 
     def _was_refused(self, partition: TopicPartition) -> bool:

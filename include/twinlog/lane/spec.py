@@ -5,6 +5,7 @@ Upstream offsets are on the source, downstream offsets on the target.  `end` is 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -118,6 +119,7 @@ class LaneSpec:
     indeterminate outcome.  With `follow` it stays and copies records as they arrive; its ranges then have no end.
     `bytes_per_second` is its share of the throttle.  `sequences` are (topic, partition, next sequence) for the records
     that the driver itself wrote with this epoch.  `codec` is what batches are compressed with, None: what each has.
+    `log_level` is the driver's.
     """
 
     flow: str
@@ -141,6 +143,7 @@ class LaneSpec:
     reverse_ledger: str = ""
     bytes_per_second: float | None = None
     follow: Follow | None = None
+    log_level: int = logging.WARNING
 
     @property
     def holds_secrets(self) -> bool:
@@ -190,7 +193,11 @@ class LaneOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """The report of a lane.  `error` says why it stopped as `fence-again`, `fenced` or `refused`."""
+    """The report of a lane.  `error` says why it stopped as `fence-again`, `fenced` or `refused`.
+
+    `retries` are transactions that were aborted because the target refused something.  `throttled_ms` is for how long
+    brokers took or gave nothing because of quotas, by their answers.
+    """
 
     lane: int
     state: LaneOutcome
@@ -198,3 +205,5 @@ class LaneReport:
     transactions: int = 0
     cpu_seconds: float = 0.0
     error: str = ""
+    retries: int = 0
+    throttled_ms: int = 0

@@ -18,6 +18,7 @@ seen on real brokers.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -43,6 +44,8 @@ from twinlog.protocol.errors import (
 )
 from twinlog.protocol.retry import LAG_SECONDS, until
 from twinlog.protocol.socket.connection import Connection
+
+log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.25
@@ -126,6 +129,7 @@ class Transaction:
 
     def doubt(self, why: str) -> TransientError:
         """Stop with an indeterminate outcome; return the error for the caller to raise.  The driver fences again."""
+        log.info("%s stopped while %s: %s", self.writer.transactional_id, self.state.value, why)
         unsure = self.state in {LaneState.COMMITTING, LaneState.COMMIT_UNSURE}
         self.state = LaneState.STOPPED
         counts = (
@@ -292,6 +296,7 @@ class Transaction:
                 self.ends.doubt()
                 self.unacknowledged_end |= request is Request.END_TXN
                 failure = error.message
+                log.debug("%s repeats %s: %s", self.writer.transactional_id, request.value, failure)
                 return None
             bad = [code for code in codes.values() if code]
             if any(error_action(request, code) is ErrorAction.FENCED for code in bad):
@@ -304,6 +309,7 @@ class Transaction:
             ]
             if busy:
                 failure = code_name(busy[0])
+                log.debug("%s repeats %s: %s", self.writer.transactional_id, request.value, failure)
                 moved = not COORDINATOR_MOVED.isdisjoint(busy)
                 if moved:
                     self._known_coordinator = None

@@ -16,6 +16,7 @@ target lost the marker (lane/fence/fence.py).
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
 from twinlog.protocol.legacy import naming
 from twinlog.protocol.wire import Fetched
+
+log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 30.0
 
@@ -140,7 +143,9 @@ class StateLog:
         self._follow_topic(brokers, _described(brokers, self._topic))
         before = sum(self._positions.values())
         _read_to_the_end(brokers, self._positions, self._resolvers)
-        if self._cached and sum(self._positions.values()) - before >= COSTLY_RECORDS:
+        read = sum(self._positions.values()) - before
+        log.debug("%s was read on by %d offsets", self._topic, read)
+        if self._cached and read >= COSTLY_RECORDS:
             self._save()
         for resolver in self._resolvers.values():
             resolver.forget_deleted()

@@ -6,6 +6,7 @@ A client with a rack reads from the followers that the leaders name (KIP-392, `N
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, Request, code_name, error_for, repeats
 from twinlog.protocol.fetch_backoff import NOBODY, FetchBackoff
 from twinlog.protocol.socket.connection import Connection, answering
+
+log = logging.getLogger(__name__)
 
 CHOSEN_SECONDS: Final = 300.0
 """How long a replica is read from before its leader chooses anew."""
@@ -272,6 +275,9 @@ class Fetcher:
 
     def _lose(self, node: int, error: ClusterUnreachable) -> None:
         """Drop a leader's conversation: its partitions are asked for again.  Without a backoff, raise the error."""
+        log.debug(
+            "broker %d of %s gave no answer to a fetch: %s", node, self._brokers.settings.alias, error.message
+        )
         leader = self._leaders.pop(node, None)
         if leader is not None:
             self._brokers.drop(leader.connection)
@@ -309,6 +315,7 @@ class Fetcher:
             if throttle_ms:
                 leader.connection.mute(throttle_ms)
                 self.throttled_ms += throttle_ms
+                log.debug("broker %d gives nothing for %d ms: a quota", node, throttle_ms)
             if error in SESSION_LOST:
                 leader.session, leader.told = NEW_SESSION, {}
             elif error:
@@ -344,6 +351,7 @@ class Fetcher:
         }
         backoff.answered(node, (it for it in leader.leads if it not in refused))
         for partition, error in refused.items():
+            log.debug("%s-%d is asked for again later: %s", *partition, code_name(error))
             backoff.refused(partition, f"the source answered {code_name(error)}")
             self._brokers.forget_leader(*partition)
 

@@ -6,6 +6,7 @@ No record passes through Spark: ranges go in, reports come out.
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -70,6 +71,8 @@ def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def _copy(spec: LaneSpec) -> LaneReport:
+    logging.basicConfig(level=spec.log_level)
+    logging.getLogger("twinlog").setLevel(spec.log_level)  # a worker is used again
     doubt = doubt_about_this_task()
     return LaneReport(spec.lane, LaneOutcome.FENCE_AGAIN, (), error=doubt) if doubt else copy_lane(spec)
 

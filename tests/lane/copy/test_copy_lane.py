@@ -925,8 +925,11 @@ def test_a_quota_that_outlasts_the_transaction_is_named(
 
 
 @pytest.mark.parametrize("throttles", [[], [1100]])
-def test_what_a_throttling_target_took_is_committed_before_more_is_sent(throttles: list[int]) -> None:
-    """All records arrive, in order; without a throttle in one transaction."""
+def test_what_a_throttling_target_took_is_committed_before_more_is_sent(
+    throttles: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """All records arrive, in order; without a throttle in one transaction.  The log and the report say so."""
+    caplog.set_level("INFO", "twinlog.lane")
     batches = [encode([Rec(b"%d" % offset * 400_000)], base_offset=offset) for offset in range(6)]
     it = lane_copy(batches, len(batches))
     target: FakeTarget = it._lane.brokers  # type: ignore[assignment]
@@ -935,3 +938,11 @@ def test_what_a_throttling_target_took_is_committed_before_more_is_sent(throttle
     values = [key_and_value(Record(0, 0, memoryview(rest)))[1] for _, rest in target.committed(("A.t", 0))]
     assert (LaneOutcome.DONE, bool(throttles)) == (report.state, report.transactions > 1)
     assert [b"%d" % offset * 400_000 for offset in range(6)] == values
+    assert (0, sum(throttles)) == (report.retries, report.throttled_ms)
+    told = f"commits={report.transactions} retries=0 throttled_ms={report.throttled_ms} offsets_behind=0"
+    begun, ended = caplog.messages
+    assert ("A->B lane 0 begins with 1 partitions", True, True) == (
+        begun,
+        "records=6" in ended,
+        told in ended,
+    )

@@ -13,6 +13,7 @@ the answer in between has been taken, and taking it waits until the first answer
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterable, Iterator
 
@@ -28,7 +29,7 @@ from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
 from twinlog.lane.copy.pace import Pace
 from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError, SourceError
-from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.copy.range_state import Counts, RangeCopy
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.transaction import Writer
@@ -40,6 +41,11 @@ from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
 from twinlog.protocol.legacy import as_batches, is_old
 from twinlog.protocol.wire import Fetched
+
+log = logging.getLogger(__name__)
+
+LINE_SECONDS = 10.0
+"""How often a lane writes its counters to the log while it copies."""
 
 _SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
 
@@ -140,6 +146,7 @@ class LaneCopy:
             choice=self._order.choose if self._order is not None else None,
         )
         self._source = source
+        self._next_line = time.monotonic() + LINE_SECONDS
         self._arena = Arena()
         # The first request is for all of them, and its answer may have room for the first few.
         ranges = [
@@ -163,6 +170,8 @@ class LaneCopy:
         """Copy until every range is finished or has an error; report what was committed."""
         started = time.process_time()
         error = ""
+        spec = self._spec
+        log.info("%s lane %d begins with %d partitions", spec.flow, spec.lane, len(spec.ranges))
         try:
             self._check_copies(self._lane.begin([it.target for it in self._by_source.values()]))
             rate, follow = self._spec.bytes_per_second, self._spec.follow
@@ -180,13 +189,29 @@ class LaneCopy:
             state, error = LaneOutcome.REFUSED, str(refused)
         except TwinlogError as doubt:
             state, error = LaneOutcome.FENCE_AGAIN, str(doubt)
+        log.info("%s lane %d ended as %s: %s %s", spec.flow, spec.lane, state.value, self.counters(), error)
         return LaneReport(
-            lane=self._spec.lane,
+            lane=spec.lane,
             state=state,
             ranges=tuple(copy.report() for copy in self._by_source.values()),
             transactions=self.transaction.count,
             cpu_seconds=time.process_time() - started,
             error=error,
+            retries=self.transaction.retries,
+            throttled_ms=self.throttled_ms + self._lane.throttled_ms,
+        )
+
+    def counters(self) -> str:
+        """Say how far the lane is, for a log."""
+        ranges = self._by_source.values()
+        copied = Counts()
+        for it in ranges:
+            copied.add_all(it.counts)
+        behind = sum(max(min(it.spec.end, it.source_end) - it.committed, 0) for it in ranges)
+        return (
+            f"records={copied.records} bytes={copied.bytes} commits={self.transaction.count}"
+            f" retries={self.transaction.retries} throttled_ms={self.throttled_ms + self._lane.throttled_ms}"
+            f" offsets_behind={behind}"
         )
 
     # --- the operations of a copy loop -----------------------------------------------------------------------
@@ -240,8 +265,9 @@ class LaneCopy:
             if copy.wanted and len(fetched.block) and fetched.asked_offset == start:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
+            copy.source_end = fetched.readable_end(read_committed=self._spec.read_committed)
             if self._order is not None:
-                end = min(copy.spec.end, fetched.readable_end(read_committed=self._spec.read_committed))
+                end = min(copy.spec.end, copy.source_end)
                 read, left = copy.sent - start, end - copy.sent
                 rpo = copy.spec.rpo_seconds
                 self._order.answered(copy.source, rpo, size=len(fetched.block), read=read, left=left)
@@ -254,6 +280,9 @@ class LaneCopy:
             kept = not queues or self._send(queues, size, answer)
         if kept:
             self.transaction.commit_if_due()
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            log.info("%s lane %d: %s", self._spec.flow, self._spec.lane, self.counters())
         return size
 
     def _send(self, queues: Queues, size: int, answer: list[Fetched]) -> bool:

@@ -7,6 +7,7 @@ refused records.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,6 +25,8 @@ from twinlog.lane.in_flight import Refused, Written
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneSpec
 from twinlog.protocol.errors import REFUSED_RECORDS, TOO_LARGE, Code
+
+log = logging.getLogger(__name__)
 
 _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may lack a leader before they are left to the next cycle."""
@@ -52,8 +55,8 @@ Queues = dict[TopicPartition, list[Outgoing]]
 class CopyTransaction:
     """The transactions of one lane's copy, one after the other.
 
-    `count` is the number of committed transactions.  `recreated_ranges` returns the ranges that have read another
-    incarnation of their topic than they were resolved for.
+    `count` is the number of committed transactions, `retries` that of those refused.  `recreated_ranges` returns the
+    ranges that have read another incarnation of their topic than they were resolved for.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class CopyTransaction:
         self._predicts = True
         self._last_targets: frozenset[TopicPartition] = frozenset()
         self._streaming: frozenset[TopicPartition] = frozenset()
-        self.count = 0
+        self.count = self.retries = 0
 
     def begin(self) -> None:
         """Note that records were read: from now on the transaction grows old, also while there is nothing to send.
@@ -167,6 +170,10 @@ class CopyTransaction:
                 return False
             self._lane.commit()
             self.count += 1
+            log.debug(
+                "%s lane %d committed %d partitions, %d bytes",
+                *(self._spec.flow, self._spec.lane, len(progressed), self._open_bytes),
+            )
             self._note_taken(copy.target for copy in progressed)
             now_ms = clock.now_ms()
             for copy in progressed:
@@ -245,6 +252,7 @@ class CopyTransaction:
     def _give_up(self, refused: list[Refused]) -> None:
         """Abort after a refusal: go back to the committed positions, and end or repair the refused ranges."""
         self._abort()
+        self.retries += 1
         for refusal in refused:
             if not refusal.resend and refusal.partition in self._by_target:
                 self._refuse(self._by_target[refusal.partition], refusal)

@@ -11,6 +11,7 @@ Invariants.
   transaction and acknowledged (or predicted, while it commits).
 - `piece` holds the extents committed since that map segment was begun; `draft` holds the segment with the open
   transaction's extents.
+- `source_end` is the end of what the source has to copy, as far as it has told.
 - `copy_end` is the downstream offset behind the last committed record, by any lane; None if unknown.
 - Between transactions `sent == committed`, and `runs` is empty.
 - `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` is that of the last
@@ -113,6 +114,7 @@ class RangeCopy:
     committed_epoch: int = -1
     latency_ms: int | None = None
     notes_chain: bool = False
+    source_end: int = 0
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena, codec: int | None = None) -> RangeCopy:

@@ -25,6 +25,7 @@ through it, such as positions migrated from MirrorMaker 2: all in one transactio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -49,6 +50,8 @@ from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, Request, error_for, repeats
 from twinlog.protocol.retry import until
+
+log = logging.getLogger(__name__)
 
 _NO_PRODUCER = -1
 
@@ -172,16 +175,16 @@ def _fenced(
         require_claimed(identity, read_owned(logs, logs.ledger.read(target)))
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _commit_through_control_lane(control, state, entries, flow)
-    log = logs.progress.read(target)
+    read = logs.progress.read(target)
     ours = frozenset(lane_writers(ledger.committed) | lane_writers(_undecided(ledger)))
     ours = ours.union(it.producer_id for it in writers)
-    if lost := lost_progress(log, state, ours):
+    if lost := lost_progress(read, state, ours):
         _commit_through_control_lane(
             control, state, entries, flow
         )  # fails if they are open only because we were fenced
-        sure = own_progress(log.committed, state)
+        sure = own_progress(read.committed, state)
         raise LostProgressError(target.settings.alias, state, writers, lost, sure)
-    progress = _progress(control, log, state)
+    progress = _progress(control, read, state)
     now_known = logs.ledger.read(target)
     require_claimed(identity, read_owned(logs, now_known))
     seen = last_fence(now_known)
@@ -191,7 +194,8 @@ def _fenced(
     granted = [GrantedLane(0, first, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     mark = FenceMark(run_id, now, ledger_end)
-    ends = copy_ends(log, state)
+    ends = copy_ends(read, state)
+    log.info("%s fenced by run %s: %d lanes, %d granted", flow, run_id, count, len(granted))
     return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours, ends)
 
 
