@@ -1,6 +1,7 @@
 """What follow mode decides, without a broker."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ from twinlog.errors import (
     TransientError,
     TwinlogError,
 )
-from twinlog.follow import follow, generation
+from twinlog.follow import background, follow, generation
 from twinlog.follow.background import Turn, beside, turns
 from twinlog.follow.generation import Following
 from twinlog.follow.report import LaneGeneration, RunState, prepare
@@ -223,6 +224,22 @@ def test_a_step_that_cannot_go_on_keeps_no_other_from_its_turn(flow) -> None:
     with beside(flow, each, lambda step, error: heard.append((step, error.message))):
         assert all(beats.acquire(timeout=10) for _ in range(2))
     assert ("report", "OSError: [Errno 28] No space left on device") == heard[0]
+
+
+def test_heartbeats_wait_for_no_other_task_and_the_end_for_none(flow, monkeypatch) -> None:
+    """A map of 100,000 segments takes a while, and a source that is away a minute; SIGTERM does not wait for it."""
+    beats, over = threading.Semaphore(0), threading.Event()
+    monkeypatch.setattr(background, "LAST_TURN_SECONDS", 0.1)
+    monkeypatch.setattr(background.heartbeats, "beat", lambda *_: beats.release())
+    each = [
+        Turn("offset_syncs", 0.0, lambda *_: over.wait(30)),
+        Turn("heartbeats", 0.0, background.heartbeats.beat),
+    ]
+    began = time.monotonic()
+    with beside(flow, each, lambda *_: None):
+        assert all(beats.acquire(timeout=10) for _ in range(3))
+    assert time.monotonic() - began < 10
+    over.set()
 
 
 def test_a_carried_pair_beats_in_turns_of_its_own(flow, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 
@@ -144,3 +145,24 @@ def test_a_leader_that_is_not_seen_to_renew_is_none(flow, clusters) -> None:
     assert None is live_leader(flow, clusters.target)
     write_seat(flow, clusters.target, LEADER, None, OTHER)
     assert None is live_leader(flow, clusters.target)
+
+
+def test_an_unexpected_error_leaves_the_leader_its_ears(flow, clusters, own, monkeypatch) -> None:
+    """It went on to copy, and no signal ended it."""
+    monkeypatch.setattr(leading, "HAND_OVER_SECONDS", 0.0)
+    monkeypatch.setattr(leading, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(leading, "open_clusters", lambda _: nullcontext(clusters))
+    failed = threading.Event()
+
+    def write_nothing(*_: object) -> None:
+        failed.set()
+        raise ValueError("not foreseen")
+
+    assert own.stand_by(clusters, 25, time.monotonic() + 60)
+    with monkeypatch.context() as broken:
+        broken.setattr(leading, "write_seat", write_nothing)
+        with own:
+            assert failed.wait(30)
+            own.leaving.set()
+            assert own.ready_to_stop.wait(30)
+            broken.undo()

@@ -37,8 +37,8 @@ HEAD_START_SECONDS = 3.0
 DUTIES_HEAD_START_SECONDS = 5.0
 """Time the copy has before the first duty: it catches up then, and the duties compete with it for the machine."""
 
-LAST_HEARTBEAT_SECONDS = 5.0
-"""How long the end waits for a duty, and for a heartbeat to a cluster outside of the flow: neither loses anything."""
+LAST_TURN_SECONDS = 5.0
+"""How long the end waits for tasks under way: none of them loses anything."""
 
 AGAIN: Final = object()
 """Returned by a task that failed by what may pass: its next turn is after `AGAIN_SECONDS`, not after its interval."""
@@ -125,13 +125,16 @@ def beside(
 ) -> Iterator[None]:
     """Run the tasks from `head_start` seconds on until the context ends, and heartbeats of the pairs the flow carries.
 
-    `duties` have turns and connections of their own: an audit may take minutes, and heartbeats do not wait for it.
-    Carried pairs have turns and connections of their own, because a cluster outside of the flow may be down for long.
+    Heartbeats have turns and connections of their own: beside a large map, or a source that does not answer, they
+    would be late.  So have `duties`, as an audit may take minutes, and carried pairs, as a cluster outside of the flow
+    may be down for long.
     `on_error` gets the name of a task that failed, and why. Of carried pairs it gets an error only if it differs
     from the last one.
     """
     over = threading.Event()
-    arguments = [(flow, listed, on_error, over, head_start)]
+    beats = tuple(it for it in listed if it.step is heartbeats.beat)
+    others = tuple(it for it in listed if it not in beats)
+    arguments = [(flow, turns, on_error, over, head_start) for turns in (others, beats) if turns]
     if duties is not None:
         arguments.append((flow, duty_turns(duties), on_error, over, DUTIES_HEAD_START_SECONDS))
     for pair in flow.other_heartbeats:
@@ -144,9 +147,9 @@ def beside(
         yield
     finally:
         over.set()
-        threads[0].join()
-        for thread in threads[1:]:
-            thread.join(LAST_HEARTBEAT_SECONDS)
+        deadline = time.monotonic() + LAST_TURN_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def only_news(on_error: OnError, pair: str) -> OnError:

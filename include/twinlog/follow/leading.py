@@ -6,10 +6,11 @@ take themselves for the leader, the second fence ends the first one's lanes, and
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
@@ -89,6 +90,19 @@ HAND_OVER_SECONDS = 8.0
 """How long a leader that ends copies on, until another one has taken the flow."""
 
 Say = Callable[[str], None]
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def _noted(flow: str) -> Iterator[None]:
+    """Let no error end the thread that renews a seat: it is what hears a signal."""
+    try:
+        yield
+    except (TransientError, ClusterRefused) as error:
+        log.debug("%s: the leader's seat was not written: %s", flow, error)
+    except Exception:
+        log.exception("%s: the leader's seat was not written", flow)
 
 
 def live_leader(flow: FlowSettings, target: Cluster) -> Member | None:
@@ -256,7 +270,7 @@ class Leadership:
                 if not self.without_seats and time.monotonic() >= next_write:
                     next_write = time.monotonic() + RENEW_SECONDS
                     # If it fails, others may find this one silent, and the fence decides.
-                    with suppress(TransientError, ClusterRefused):
+                    with _noted(self.flow.name):
                         self._write(clusters, replace(self.own, role=Role.LEADS))
         self._over.wait(HAND_OVER_SECONDS)
         self.ready_to_stop.set()
@@ -280,7 +294,7 @@ class Leadership:
     def _hand_over(self, clusters: Clusters) -> None:
         """Leave the seat while the lanes still copy, if another process stands by: its fence ends them."""
         if not self.without_seats:
-            with suppress(TransientError, ClusterRefused):
+            with _noted(self.flow.name):
                 seats = read_seats(self.flow, clusters.target)
                 if len(shown(seats, clock.now_ms())) > 1:
                     self._write(clusters, replace(self.own, role=Role.GONE))

@@ -14,6 +14,9 @@ from twinlog.lane.copy import fence_watch, loops
 from twinlog.lane.copy.fence_watch import is_later_fence
 from twinlog.lane.copy.loops import Throttle
 from twinlog.lane.spec import FenceMark, Follow
+from twinlog.protocol.errors import Code
+from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.wire import Fetched
 
 MARK = FenceMark("run", 7, 0)
 OWN, AGAIN, OTHER = LaneFence("run", 2, 7), LaneFence("run", 2, 8), LaneFence("another", 2, 7)
@@ -69,6 +72,14 @@ def test_damage_calls_back_as_a_later_fence_would(bit: int, monkeypatch: pytest.
     brokers = DamagingBrokers(ledger(OWN, OTHER))
     brokers.served[1] = flipped(brokers.logs[TOPIC, 0][1], bit)
     assert heard(brokers, monkeypatch, 30)
+
+
+def test_a_ledger_that_lost_its_end_calls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later fence may be what is lost, and the next one would lie in front of where this lane reads."""
+    monkeypatch.setattr(Fetcher, "request", lambda *_: {})
+    answer = Fetched(TOPIC, 0, Code.OFFSET_OUT_OF_RANGE, -1, -1, [], memoryview(b""))
+    monkeypatch.setattr(Fetcher, "answers", lambda _: iter([[answer]]))
+    assert heard(DamagingBrokers(ledger(OWN)), monkeypatch, 30)
 
 
 class Copy:

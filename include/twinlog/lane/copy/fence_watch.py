@@ -18,6 +18,7 @@ from twinlog.formats.ledger.records import LaneFence, parse_ledger
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import FenceMark
 from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.errors import Code
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
@@ -31,8 +32,9 @@ _PAUSE_SECONDS = 2.0
 class FenceWatch:
     """Watch in a thread and over a connection of its own, while the context is open.
 
-    `heard` is set if a fence later than `mark` is in the ledger, or may be, because a batch is damaged.  In that case
-    the driver reads the ledger, and reports the damage.  Never raises: a ledger that is not served is asked for again.
+    `heard` is set if a fence later than `mark` is in the ledger, or may be, because a batch is damaged or the log was
+    truncated.  In that case the driver reads the ledger, and reports the damage.  Never raises: a ledger that is not
+    served is asked for again.
     """
 
     def __init__(self, target: ConnectionSettings, ledger_topic: str, mark: FenceMark) -> None:
@@ -70,6 +72,10 @@ class FenceWatch:
             if fetcher.request({self._ledger: self._position}):
                 return
             for fetched in (it for answer in fetcher.answers() for it in answer):
+                if (
+                    fetched.error == Code.OFFSET_OUT_OF_RANGE
+                ):  # the ledger lost its end, maybe with a fence in it
+                    self.heard.set()
                 if fetched.error:
                     return
                 try:
