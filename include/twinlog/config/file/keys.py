@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Kind(StrEnum):
@@ -84,6 +85,7 @@ _SECRET = re.compile(
 _PUBLIC = "sasl.oauthbearer.client.credentials.client.id"
 
 
+@lru_cache(10_000)
 def is_secret(key: str) -> bool:
     """Say whether values of this key are never shown: Kafka's PASSWORD types and keys that sound like one."""
     return bool(_SECRET.search(key)) and not key.endswith(_PUBLIC)

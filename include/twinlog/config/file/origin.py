@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.errors import ConfigError
@@ -47,11 +47,19 @@ class Property:
         if origin.rule == DEFAULT:
             return self
         chain = rule if origin.rule == AS_WRITTEN else f"{rule}: {origin.rule}"
-        return replace(self, origin=replace(origin, rule=chain))
+        return Property(self.text, Origin(chain, origin.file, origin.line, origin.key))
 
 
 Properties = Mapping[str, Property]
 """Keys with their values, at one stage of the precedence."""
+
+
+class Written(dict[str, Property]):
+    """The entries of one file.  `kept` is what rules gave of them before: n clusters make n * (n - 1) pairs."""
+
+    def __init__(self, entries: Properties) -> None:
+        super().__init__(entries)
+        self.kept: dict[Hashable, dict[str, Property]] = {}
 
 
 def given(text: str, rule: str = DEFAULT) -> Property:

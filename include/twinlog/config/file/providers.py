@@ -77,6 +77,8 @@ class Providers:
 
         Raises ConfigError with file, line and key if a reference cannot be resolved.
         """
+        if "${" not in value.text:
+            return Expanded(value.text.strip(), indirect=False)
         pieces: list[str] = []
         at, known = 0, True
         for match in REFERENCE.finditer(value.text):

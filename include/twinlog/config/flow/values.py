@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -120,7 +121,8 @@ def made_of(kind: type[Any], initial: T) -> T:
     return made
 
 
-def declared_in(kind: type[Any]) -> dict[str, Declared[Any]]:
+@cache
+def declared_in(kind: type[Any]) -> Mapping[str, Declared[Any]]:
     """Return the declarations of a class of settings, by field, without those of its sections."""
     return {it.name: it.metadata[_SETTING] for it in fields(kind) if _SETTING in it.metadata}
 
@@ -143,7 +145,7 @@ def keys_of(kind: type[Any]) -> Iterator[tuple[type[Any], str, Key]]:
 
 def read_settings(kind: type[T], read: Reader, **known: Any) -> T:
     """Read every declared field; `known` are the others, and those that the caller has read."""
-    found = {name: it.read(read) for name, it in declared_in(kind).items() if name not in known}
+    found = {name: it.read(read) for name, it in declared_in(kind).items() if name not in known}  # type: ignore[arg-type]
     for each in fields(kind):  # type: ignore[arg-type]
         if _SECTION in each.metadata and each.name not in known:
             found[each.name] = read_settings(each.metadata[_SECTION], read)
