@@ -72,6 +72,7 @@ LINES = {
                 "wanted_min_insync": 2,
                 "leaderless_partitions": 0,
                 "fewest_in_sync": 3,
+                "needed_in_sync": 2,
                 "source_retention_ms": 5,
                 "target_retention_ms": 5,
                 "source_retention_bytes": 7,

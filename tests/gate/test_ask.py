@@ -19,6 +19,7 @@ from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
 from twinlog.config.flow.tiers import GateSettings, Tier
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
+from twinlog.facts.topic import SINCE_3_9
 from twinlog.formats.ledger.accepted import Waiver
 from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource
@@ -446,6 +447,23 @@ def test_drift_is_remembered(ask, source, target, flow, clusters):
     result = ask(DEAD)
     assert ("known-drift",) == result.blocking
     assert ("retention.ms: 604800000 on the source, 1000 on the target",) == result.topics[0].drift
+
+
+@pytest.mark.usefixtures("ran", "fenced")
+def test_no_limit_is_a_word(ask, source, target):
+    """Retention that never ends is no number of milliseconds."""
+    source.topics["orders"].configs["retention.ms"] = "-1"
+    (check,) = [it for it in ask().checks if it.name == "retention-time"]
+    assert "orders: target_retention_ms 604800000, source_retention_ms no limit" == check.observed
+
+
+@pytest.mark.usefixtures("ran", "fenced")
+@pytest.mark.parametrize(("knows", "passes"), [({SINCE_3_9: "false"}, True), ({}, False)])
+def test_more_replicas_in_sync_than_a_copy_has_are_asked_for_by_old_brokers_alone(ask, target, knows, passes):
+    """Kafka 3.7 and later take acks=all if min.insync.replicas is above the number of replicas; older ones refuse."""
+    target.topics["A.orders"].configs |= {"min.insync.replicas": "2"} | knows
+    (check,) = [it for it in ask().checks if it.name == "can-be-written"]
+    assert passes is check.passed
 
 
 @pytest.mark.usefixtures("ran")

@@ -18,6 +18,9 @@ Cell = str | int | float | Unknown | None
 Row = Mapping[str, Cell]
 """One line of facts: text in the columns that identify it, numbers elsewhere; None where there is nothing to judge."""
 
+FOREVER = 2**53
+"""The value of "no limit", such as of -1 in retention.ms and retention.bytes; exact as a float."""
+
 
 class Severity(StrEnum):
     """Say whether a failed check forbids relying on the copy, or only asks for a look."""

@@ -94,7 +94,7 @@ TOPIC_CHECKS = (
     ),
     warning(
         "can-be-written",
-        "fewest_in_sync >= target_min_insync",
+        "fewest_in_sync >= needed_in_sync",
         "every partition of the copy has enough replicas in sync for producers with acks=all",
         "bring the target's brokers back, or lower min.insync.replicas of the copy",
     ),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from twinlog.checks.check import (
+    FOREVER,
     NOT_APPLICABLE,
     Cell,
     Check,
@@ -122,6 +123,6 @@ def _shown(row: Row, column: str) -> str:
     value = cell(row, column)
     if isinstance(value, Unknown):
         return f"not known ({value.why})"
-    if value is None:
-        return "none"
+    if value is None or value == FOREVER:
+        return "none" if value is None else "no limit"
     return str(round(float(value), 1)).removesuffix(".0")

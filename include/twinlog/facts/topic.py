@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twinlog.checks.check import Cell, Row
+from twinlog.checks.check import FOREVER, Cell, Row
 from twinlog.cluster.values import ConfigValue, TopicDescription
 from twinlog.fact import NOT_ASKED, Count, Total, Unknown, known, total
 from twinlog.facts.partition import PartitionFacts
 
-FOREVER = 2**53
-"""The value of -1, "no limit", in retention.ms and retention.bytes; exact as a float."""
+SINCE_3_9 = "remote.log.delete.on.disable"
+"""A config of topics that only brokers from 3.9 on know (KIP-950): they do not tell their version to clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,17 @@ class TopicSide:
         """Read a number; -1 means no limit."""
         number = self.number(name)
         return FOREVER if number == -1 else number
+
+    @property
+    def needed_in_sync(self) -> int | Unknown:
+        """Return how many replicas in sync a producer with acks=all needs.
+
+        Brokers from 3.7 on ask for no more than the topic has (KAFKA-15583); older ones then refuse every record.
+        """
+        wanted = self.number("min.insync.replicas")
+        if isinstance(wanted, Unknown) or SINCE_3_9 not in self.configs:
+            return wanted
+        return min(wanted, self.description.replication_factor)
 
     @property
     def cleanup(self) -> frozenset[str] | Unknown:
@@ -111,6 +122,7 @@ def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -
         "leaderless_partitions": _of(
             target, lambda it: sum(one.leader < 0 for one in it.description.partitions)
         ),
+        "needed_in_sync": _of(target, lambda it: it.needed_in_sync),
         "fewest_in_sync": _of(target, _fewest_in_sync),
         "source_retention_ms": _of(source, lambda it: it.limit("retention.ms")),
         "target_retention_ms": _of(target, lambda it: it.limit("retention.ms")),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
-from twinlog.checks.check import Cell, CheckResult, Row, Severity
+from twinlog.checks.check import FOREVER, Cell, CheckResult, Row, Severity
 from twinlog.checks.coverage import Coverage, PartitionCoverage, by_topic, total
 from twinlog.checks.evaluate import NAMED_IN_MESSAGE, with_lines
 from twinlog.checks.gaps import open_gaps
@@ -17,7 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import NOT_ASKED, Unknown, known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import PartitionFacts
-from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
+from twinlog.facts.topic import TopicFacts, topic_columns
 from twinlog.formats.ledger.accepted import Offence
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.visible import and_more, listed
