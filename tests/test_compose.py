@@ -118,7 +118,9 @@ def test_nobody_else_is_let_into_spark():
     server = SERVICES["spark-connect"]["environment"]
     assert 1 == len({it["_SPARK_AUTH_SECRET"] for it in [*daemons, server]})
     for daemon in daemons:
-        assert "-Dspark.authenticate=true" in daemon["SPARK_DAEMON_JAVA_OPTS"]
+        assert {"-Dspark.authenticate=true", "-Dspark.master.rest.enabled=false"} < set(
+            daemon["SPARK_DAEMON_JAVA_OPTS"].split()
+        )
     token = server["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
     assert [token] * len(AIRFLOW) == [it["environment"]["SPARK_CONNECT_TOKEN"] for it in AIRFLOW.values()]
     master = (
