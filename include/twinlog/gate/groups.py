@@ -56,7 +56,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFact
         group_row(
             it,
             seen.checkpoints.get(GroupPartition(it.group, it.remote_topic, it.partition)),
-            facts.copies,
+            facts.copies.get(it.remote),
             same.get(place),
         )
         for place, it in enumerate(report.rows)
@@ -64,7 +64,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFact
     unplaced = sorted({it.group for it in report.uncovered if it.ours})
     waiting = sorted(dict(owed(facts.ledger, still_copied(flow, facts.ledger, facts.progress))))
     return GroupFacts(
-        (*rows, *(unplaced_row(group) for group in unplaced), *map(missing_row, waiting)),
+        (*rows, *map(missing_row, (*(GroupPartition(group, "-", -1) for group in unplaced), *waiting))),
         (
             *(it for it in at_risk(report.rows) if it.group not in unplaced),
             *(GroupAtRisk(group, None) for group in unplaced),
@@ -76,7 +76,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFact
 def group_row(
     row: GroupPartitionRow,
     noted: DatedCheckpoint | None,
-    offsets: Mapping[TopicPartition, PartitionOffsets],
+    log: PartitionOffsets | None,
     same: bool | None,
 ) -> Row:
     """Make one row of a finding of the step `checkpoints`; `same` is None if no records were compared.  Pure."""
@@ -91,7 +91,7 @@ def group_row(
         "rewound_records": row.records_skipped if row.reason in REWOUND else 0,
         "skipped_records": _skipped(row),
         "missing_records": row.records_missing,
-        **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
+        **_place(log, row.committed_there),
     }
 
 
@@ -100,11 +100,6 @@ def _skipped(row: GroupPartitionRow) -> int | Unknown | None:
     if row.downstream_offset is None:
         return None if row.committed_there is None else Unknown("its position has no translation")
     return 0 if row.reason in REWOUND else row.records_skipped
-
-
-def unplaced_row(group: str) -> Row:
-    """Make the row of a group that has no place to be judged: of a kind without one, or not told.  Pure."""
-    return missing_row(GroupPartition(group, "-", -1))
 
 
 def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | None:
@@ -141,7 +136,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, facts: FlowFacts) -> 
     every = recalled(flow, target, facts.ledger, facts.progress, facts.maps)
     judged = [it for it in every if not it.gone]
     return GroupFacts(
-        tuple(recalled_row(flow, it, facts.copies) for it in judged),
+        tuple(recalled_row(flow, it, facts.copies.get(it.row.remote)) for it in judged),
         tuple(GroupAtRisk(group, None) for group in sorted({it.key.group for it in judged})),
         min((it.standing.last.at_ms for it in judged if it.standing.last is not None), default=None),
     )
@@ -159,7 +154,7 @@ def recalled(
 
 
 def missing_row(place: GroupPartition) -> Row:
-    """Make the row of a group that lacks a position it should have: nothing else of it can be judged.  Pure."""
+    """Make the row of a group that lacks a place it should have: nothing else of it can be judged.  Pure."""
     return {
         **dict.fromkeys(_OF_A_POSITION),
         "group": place.group,
@@ -176,9 +171,7 @@ _OF_A_POSITION = (
 """The columns of a row that only a group with a position has."""
 
 
-def recalled_row(
-    flow: FlowSettings, decided: Decided, offsets: Mapping[TopicPartition, PartitionOffsets]
-) -> Row:
+def recalled_row(flow: FlowSettings, decided: Decided, log: PartitionOffsets | None) -> Row:
     """Make the row of a position that the target alone tells of.  Pure.
 
     If a position should have been committed and is missing, or lies before its checkpoint, it counts as wrongly not
@@ -197,5 +190,5 @@ def recalled_row(
         "partition": row.partition,
         "wrongly_not": int(behind or row.state is SyncState.WRONGLY_NOT),
         "skipped_records": row.records_skipped,
-        **_place(offsets.get(row.remote), position),
+        **_place(log, position),
     }
