@@ -8,9 +8,10 @@ from twinlog.cluster.admin.groups import GroupPartition, GroupState
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, IncarnationReason, Rebuild, RebuildPhase
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoints
-from twinlog.groups.recall import of_this_incarnation, owed, recall
+from twinlog.groups.recall import of_this_incarnation, recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.kafka_types import TopicPartition
+from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint
 from twinlog.state.progress import read_packed

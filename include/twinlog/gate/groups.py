@@ -22,10 +22,11 @@ from twinlog.gate.answer import GroupAtRisk
 from twinlog.grouped import grouped
 from twinlog.groups import checkpoints
 from twinlog.groups.plan import Decided
-from twinlog.groups.recall import owed, recall
+from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
 from twinlog.kafka_types import TopicPartition
+from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint
 from twinlog.state.progress import Maps

@@ -26,7 +26,7 @@ from twinlog.groups.verdict import (
 from twinlog.groups.view import GroupView, Route
 from twinlog.kafka_types import TopicPartition
 from twinlog.state.mm2_topics import DatedCheckpoint
-from twinlog.topics.incarnations import about_incarnation, differ
+from twinlog.topics.incarnations import about_incarnation
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _standing(flow: FlowSettings, seen: GroupView, group: str, partition: TopicP
         there_state=listed.state if listed is not None else GroupState.DEAD,
         last=_last(seen, group, partition, route.remote),
         policy=flow.group_sync.of(group),
-        kept=_kept(seen, group, partition, route.remote),
+        kept=GroupPartition(group, *route.remote) in seen.owed,
     )
 
 
@@ -218,20 +218,6 @@ def _last(
         seen.ledger.incarnations.get(partition.topic),
     )
     return last if last is not None and about_incarnation(last.at_ms, life) else None
-
-
-def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition) -> bool:
-    """Say whether a rebuild has yet to restore the group's position on the copy."""
-    rebuild, life = seen.ledger.rebuilds.get(partition.topic), seen.ledger.incarnations.get(partition.topic)
-    return (
-        rebuild is not None
-        and rebuild.remote_topic == remote.topic
-        and (life is None or not differ(rebuild.topic_id, life.topic_id))
-        and any(
-            (place.group, place.partition) == (group, partition.partition) and place.awaited
-            for place in rebuild.groups
-        )
-    )
 
 
 def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupState
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
-from twinlog.formats.ledger.topics import GroupPosition, Incarnation, RebuildPhase
+from twinlog.formats.ledger.topics import GroupPosition, Incarnation
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.maps import NO_MAPS, PartitionMaps, never_copied
@@ -19,10 +19,11 @@ from twinlog.groups.report import SyncReason, SyncState
 from twinlog.groups.verdict import GroupStanding, PositionVerdict, SyncSwitch, judge, row_of, wrong
 from twinlog.groups.view import Offsets, Route, listed_there
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps
-from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
+from twinlog.topics.incarnations import about_incarnation, sources_of_copies
 from twinlog.topics.snapshot import all_partitions
 
 NO_LONGER_COPIED = PositionVerdict(
@@ -165,20 +166,6 @@ def of_this_incarnation(
         return ledger.incarnations.get(source) if source is not None else None
 
     return {key: it for key, it in noted.items() if about_incarnation(it.at_ms, life(it.checkpoint.topic))}
-
-
-def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[tuple[GroupPartition, GroupPosition]]:
-    """Yield the positions on copies of `topics` that a rebuild has taken from groups and not yet restored.  Pure."""
-    for topic in topics:
-        rebuild, life = ledger.rebuilds.get(topic), ledger.incarnations.get(topic)
-        if rebuild is None:
-            continue
-        # While the copy is deleted, the ledger still has the incarnation before; later another one may have followed.
-        emptying = rebuild.phase is RebuildPhase.DELETING
-        if emptying or life is None or not differ(rebuild.topic_id, life.topic_id):
-            for it in rebuild.groups:
-                if it.awaited:
-                    yield GroupPartition(it.group, rebuild.remote_topic, it.partition), it
 
 
 def known_life(ledger: Ledger, topic: str, partition: int) -> SourceIncarnation:

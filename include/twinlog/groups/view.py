@@ -16,6 +16,7 @@ from twinlog.grouped import grouped
 from twinlog.groups.maps import NO_MAPS, NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.report import UncoveredGroup
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.lifecycle.reader_positions import owed
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
@@ -71,7 +72,7 @@ class GroupView:
 
     `held` says why a failover of the flow in the other direction keeps this one standing by, "" if none does. `routes`
     has the partitions on the target to which the positions go. `checkpoints` is the topic's content; `gone` are groups
-    in it that no longer exist on the source.
+    in it that no longer exist on the source. `owed` are positions that a rebuild has yet to restore.
     """
 
     positions: GroupPositions
@@ -82,6 +83,7 @@ class GroupView:
     ledger: Ledger
     notes: tuple[str, ...]
     held: str = ""
+    owed: frozenset[GroupPartition] = frozenset()
 
     @property
     def at_ms(self) -> int:
@@ -156,6 +158,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
         gone=gone,
         ledger=ledger,
         notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
+        owed=frozenset(dict(owed(ledger, ledger.rebuilds))),
         held=snapshot.discovery.stands_by if wanted and ledger.copies_for(flow.recovery_run) else "",
     )
 

@@ -6,7 +6,7 @@ the new copy. So positions are turned into upstream offsets by the old copy's ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import OFFSET_MOVED, GroupPartition, OffsetChange
@@ -16,6 +16,7 @@ from twinlog.formats.ledger.topics import GroupPosition, Incarnation, Rebuild, R
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, read_maps, read_progress
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.incarnations import differ
@@ -86,6 +87,20 @@ def carried_over(
         if it.awaited
         if it.group not in using or it.partition not in using[it.group].committed
     )
+
+
+def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[tuple[GroupPartition, GroupPosition]]:
+    """Yield the positions on copies of `topics` that a rebuild has taken from groups and not yet restored.  Pure."""
+    for topic in topics:
+        rebuild, life = ledger.rebuilds.get(topic), ledger.incarnations.get(topic)
+        if rebuild is None:
+            continue
+        # While the copy is deleted, the ledger still has the incarnation before; later another one may have followed.
+        emptying = rebuild.phase is RebuildPhase.DELETING
+        if emptying or life is None or not differ(rebuild.topic_id, life.topic_id):
+            for it in rebuild.groups:
+                if it.awaited:
+                    yield GroupPartition(it.group, rebuild.remote_topic, it.partition), it
 
 
 def _upstream(known: OffsetMap | UnreadableMap | None, downstream: int) -> int | None:
