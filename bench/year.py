@@ -330,9 +330,9 @@ def markdown(rows: list[Row], given: argparse.Namespace) -> str:
         f"| evidence of the gate | {kb(weighed['evidence_bytes'])} | {mb(365 * weighed['evidence_bytes'])}"
         " | nothing, on purpose: delete it by your own rules |",
         f"| page and Data Docs of a gate | {kb(weighed['gate_bytes'])} | {mb(kept * weighed['gate_bytes'])}"
-        f" | the newest {kept} (`twinlog.reports.kept`) |",
+        f" | the newest {kept} |",
         f"| Data Docs of a cycle | {kb(weighed['validate_bytes'])} | {mb(kept * weighed['validate_bytes'])}"
-        f" | the newest {kept} (`twinlog.reports.kept`) |",
+        f" | the newest {kept} |",
         f"| XCom of a run's largest tasks (whole: {kb(weighed['xcom_whole_bytes'])}) | {kb(weighed['xcom_bytes'])}"
         f" | {mb(runs * weighed['xcom_bytes'])} | 48 KiB a task; `airflow db clean` deletes old runs |",
         f"| cache of state topics | {kb(weighed['cache_bytes'])} | the same | one file a topic |",

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from twinlog.audit.comparison.values import Excerpt
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
-from twinlog.config.flow.tiers import SampledSide
 from twinlog.copying.result import CopyResult
 from twinlog.data_rules.ask import DataRulesResult
 from twinlog.errors import ExitCode
@@ -106,8 +105,8 @@ def test_a_failover_says_whether_a_retry_may_mend_it(ended: Any) -> None:
         (replace(COPIED, state="failed"), 1),
         (replace(COPIED, state="failed", error="no", transient=True), 3),
         (replace(RESULT, equal=True), 0),
-        (DataRulesResult("A->B", "s", SampledSide.TARGET, True, (), ()), 0),
-        (DataRulesResult("A->B", "s", SampledSide.TARGET, False, (), ()), 1),
+        (DataRulesResult("A->B", "s", True, (), ()), 0),
+        (DataRulesResult("A->B", "s", False, (), ()), 1),
         (PROMOTED, 0),
         (replace(PROMOTED, state=State.REFUSED, exit_code=ExitCode.SAYS_NO), 1),
         (replace(PROMOTED, state=State.FAILED, exit_code=ExitCode.CLUSTER), 3),

@@ -248,7 +248,7 @@ def test_what_is_here_is_judged_beside_what_is_not(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(
         ELSEWHERE.replace("mechanism = PLAIN", "mechanism = GSSAPI").replace("${env:PW}", "")
-        + "A->B.twinlog.transaction.ms = x\n"
+        + "A->B.twinlog.transaction.bytes = x\n"
     )
     with pytest.raises(ConfigError) as caught:
         told(path, topics=["orders"], output=Output.JSON)

@@ -297,7 +297,7 @@ def test_failed_checks_are_counted_by_severity() -> None:
 
 
 class TestManyTopics:
-    """Topics beyond `twinlog.metrics.topics` are one."""
+    """Topics beyond the 500th are one."""
 
     @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 9))
     def test_no_record_is_lost(self, lags: list[int], most: int) -> None:

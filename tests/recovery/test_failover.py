@@ -487,7 +487,7 @@ class TestHook:
         require_promoted(world, Mode.PLANNED)
 
     def test_one_that_hangs_is_killed(self, world: World):
-        """It has `twinlog.failover.hook.timeout.seconds`."""
+        """It has a limit."""
         self.hooked(world, hook_command="sleep 60")
         assert "did not end within 1 s" in said(world.fail_over(), "switch-clients")
 

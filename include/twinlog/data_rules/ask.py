@@ -13,7 +13,7 @@ from pathlib import Path
 from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.flow.tiers import DataRulesSettings, SampledSide
+from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.data_rules.sample import SampledPartition
 from twinlog.data_rules.suite import TopicRules, read_suite
 from twinlog.errors import ExitCode, UsageError
@@ -36,7 +36,6 @@ class DataRulesResult:
 
     flow: str
     suite: str
-    side: SampledSide
     success: bool
     topics: tuple[TopicRules, ...]
     paused: tuple[str, ...]
@@ -70,7 +69,7 @@ def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
     paused = _pause(flow, clusters, broken) if settings.stop else ()
     records = sum(it.records for it in topics)
     success = records > 0 and not broken
-    return DataRulesResult(flow.name, settings.suite.name, settings.side, success, topics, paused, records)
+    return DataRulesResult(flow.name, settings.suite.name, success, topics, paused, records)
 
 
 def newest(discovery: Discovery, settings: DataRulesSettings) -> tuple[SampledPartition, ...]:
@@ -84,13 +83,13 @@ def newest(discovery: Discovery, settings: DataRulesSettings) -> tuple[SampledPa
 
 
 def _newest(topic: DiscoveredTopic, settings: DataRulesSettings) -> Iterable[SampledPartition]:
-    on_target = settings.side is SampledSide.TARGET
-    name = topic.remote_topic if on_target else topic.topic
     for partition in topic.partitions:
-        log = partition.target if on_target else partition.source
+        log = partition.target
         if log is not None and log.stable_end > log.log_start:
             start = max(log.log_start, log.stable_end - settings.sample_records)
-            yield SampledPartition(topic.topic, name, partition.partition, start, log.stable_end)
+            yield SampledPartition(
+                topic.topic, topic.remote_topic, partition.partition, start, log.stable_end
+            )
 
 
 def _pause(flow: FlowSettings, clusters: Clusters, topics: Sequence[str]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def flow_row(flow: FlowSettings, facts: FlowFacts) -> Row:
         "paused": int(phase is FlowPhase.PAUSED),
         "topics": sum(not it.heartbeats and not it.left_out for it in facts.topics),
         "heartbeat_age_seconds": heartbeat_age(facts),
-        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
+        "heartbeat_age_allowed": flow.tiers[0].rpo_seconds if flow.heartbeats_replication else None,
         "free_disk_wanted": flow.gate.free_disk_percent,
         "canary_allowed": flow.tiers[0].rpo_seconds,
     }

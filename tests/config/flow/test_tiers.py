@@ -9,7 +9,7 @@ import pytest
 
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration
-from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, SampledSide
+from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings
 from twinlog.errors import ConfigError
 from twinlog.policy.selection import NameFilter
 
@@ -40,11 +40,7 @@ def test_defaults(loaded: Loader) -> None:
     """Audited every hour; no rules, and no rule can stop the copy."""
     flow = loaded(MINIMAL).flows["A->B"]
     assert (AuditSettings(), DataRulesSettings()) == (flow.audit, flow.data_rules)
-    assert (None, False, SampledSide.TARGET) == (
-        flow.data_rules.suite,
-        flow.data_rules.stop,
-        flow.data_rules.side,
-    )
+    assert (None, False) == (flow.data_rules.suite, flow.data_rules.stop)
 
 
 def test_every_key(loaded: Loader) -> None:
@@ -53,14 +49,10 @@ def test_every_key(loaded: Loader) -> None:
         MINIMAL + "A->B.twinlog.audit.schedule=5 * * * *\n"
         "A->B.twinlog.data.quality.suite=/rules.json\n"
         "twinlog.data.quality.topics=orders, pay.*\n"
-        "twinlog.data.quality.sample.records=7\n"
-        "twinlog.data.quality.side=source\n"
         "twinlog.data.quality.stop=true\n"
     ).flows["A->B"]
     assert "5 * * * *" == flow.audit.schedule
-    expected = DataRulesSettings(
-        Path("/rules.json"), NameFilter(("orders", "pay.*")), 7, SampledSide.SOURCE, stop=True
-    )
+    expected = DataRulesSettings(Path("/rules.json"), NameFilter(("orders", "pay.*")), stop=True)
     assert expected == flow.data_rules
 
 
@@ -69,8 +61,6 @@ def test_every_key(loaded: Loader) -> None:
     [
         ("twinlog.audit.schedule=now", "no cron expression"),
         ("twinlog.data.quality.topics=[a", "mm2.properties:5: twinlog.data.quality.topics"),
-        ("twinlog.data.quality.side=both", "'both' is none of source, target"),
-        ("twinlog.data.quality.sample.records=0", "is not a whole number of at least 1"),
         ("twinlog.data.quality.stop=yes", "'yes' is neither true nor false"),
     ],
 )

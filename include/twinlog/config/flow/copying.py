@@ -57,10 +57,10 @@ class CopySettings:
     has slots. A followed flow never has more than its share of the slots"""
     transaction_bytes: int = setting(whole(Kind.LONG, 1024), "twinlog.transaction.bytes", "67108864")
     """bytes after which a lane commits"""
-    transaction_ms: int = setting(POSITIVE_LONG, "twinlog.transaction.ms", "10000")
+    transaction_ms: int = 10_000
     """ms after which a lane commits"""
     transaction_timeout_ms: int = setting(whole(Kind.INT, 1000), "twinlog.transaction.timeout.ms", "60000")
-    """ms that a dead lane can hold up read_committed readers; above `twinlog.transaction.ms`"""
+    """ms that a dead lane can hold up read_committed readers; above 10000"""
     fetch_bytes: int = setting(POSITIVE_INT, "twinlog.fetch.bytes", "16777216")
     """bytes of one fetch from the source"""
     partition_fetch_bytes: int = setting(POSITIVE_INT, "twinlog.partition.fetch.bytes", "4194304")

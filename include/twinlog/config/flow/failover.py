@@ -12,8 +12,6 @@ from twinlog.config.flow.values import (
     CRON_OR_NEVER,
     NAMES,
     PATH,
-    POSITIVE_INT,
-    POSITIVE_LONG,
     SECRET_ADDRESS,
     TEXT,
     optional,
@@ -36,9 +34,9 @@ class FailoverSettings:
     """address that gets the event as a POST with JSON; treated as a secret"""
     hook_file: Path | None = setting(PATH, "twinlog.failover.hook.file", None)
     """file into which the event is written: a Kubernetes ConfigMap if it ends in `.yaml` or `.yml`, else JSON"""
-    hook_seconds: int = setting(POSITIVE_LONG, "twinlog.failover.hook.timeout.seconds", "30")
+    hook_seconds: int = 30
     """how long one attempt of the hook may take; a command is killed then"""
-    hook_attempts: int = setting(POSITIVE_INT, "twinlog.failover.hook.attempts", "3")
+    hook_attempts: int = 3
     """how often the hook is tried before the step fails"""
     approvers: tuple[str, ...] = setting(NAMES, "twinlog.approvers", "")
     """who may say yes to a failover and to a way home, and [accept](gate.md#accepting) what stands against it: logins

@@ -95,16 +95,10 @@ def _progress_on_source(raw: Properties, source: str, target: str, read: Reader)
 
 
 def _refuse_times(read: Reader, settings: CopySettings) -> None:
-    """Report the key that is written in the file; the other one may be a default, which is in no line."""
-    if settings.transaction_timeout_ms > settings.transaction_ms:
-        return
-    commit, limit = "twinlog.transaction.ms", "twinlog.transaction.timeout.ms"
-    if read.has(limit):
-        message = f"is not above {commit} ({settings.transaction_ms}): no transaction could commit"
-        read.refuse(limit, message, "raise it")
-    else:
-        message = f"is not below {limit} ({settings.transaction_timeout_ms}): no transaction could commit"
-        read.refuse(commit, message, f"lower it, or raise {limit} too")
+    """Report a limit of transactions in which a lane could not commit."""
+    if settings.transaction_timeout_ms <= settings.transaction_ms:
+        message = f"is not above {settings.transaction_ms}, the ms after which a lane commits"
+        read.refuse("twinlog.transaction.timeout.ms", message, "raise it")
 
 
 def _refuse_what_cannot_be_followed(read: Reader, source: str, target: str) -> None:

@@ -79,6 +79,20 @@ LEFT: dict[str, str] = {
     },
     "twinlog.guarantee": "remove the line: records are copied exactly once; if it said at_least_once, let a cycle of"
     " the release before end well first",
+    **{
+        f"twinlog.{key}": f"remove the line: {instead}"
+        for key, instead in {
+            "data.quality.sample.records": "the newest 1000 offsets of each partition are checked",
+            "data.quality.side": "the copies are checked, which hold the source's records",
+            "failover.hook.attempts": "the hook is tried three times; a command may try as often as it likes",
+            "failover.hook.timeout.seconds": "an attempt of the hook may take 30 seconds",
+            "gate.canary.seconds": "the canary is awaited for two minutes",
+            "gate.heartbeat.age.seconds": "a heartbeat may be as old as twinlog.rpo.seconds",
+            "metrics.topics": "500 topics of a flow have numbers of their own",
+            "reports.kept": "50 of each kind are kept; evidence is never deleted",
+            "transaction.ms": "a lane commits after ten seconds; twinlog.transaction.bytes makes it commit sooner",
+        }.items()
+    },
     "twinlog.transform.rules.NAME.commit.key": "remove the line; who has the hash.key of hashed fields can verify them",
 }
 """What to do instead of a setting that left twinlog, by the key as it was declared."""

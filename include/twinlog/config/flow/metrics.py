@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twinlog.config.file.keys import Kind
-from twinlog.config.flow.values import PATH, Value, setting, whole
+from twinlog.config.flow.values import PATH, Value, setting
 
 
 class Listen(NamedTuple):
@@ -46,5 +46,5 @@ class MetricsSettings:
     listen: Listen | None = setting(_LISTEN, "twinlog.metrics.listen", None)
     """address, such as `127.0.0.1:9404`, at which `twinlog run --follow` and `--for` serve the same numbers for
     Prometheus, in clear and without a login ([metrics](metrics.md))"""
-    topics: int = setting(whole(Kind.INT, at_least=0), "twinlog.metrics.topics", "500")
+    topics: int = 500
     """how many topics of a flow have numbers of their own; the others, last by name, are one: `(other)`"""

@@ -19,12 +19,10 @@ from twinlog.config.flow.values import (
     PATH,
     PATTERNS,
     PERCENT,
-    POSITIVE_INT,
     POSITIVE_LONG,
     SECRET_ADDRESS,
     TEXT,
     Value,
-    choice,
     declared_in,
     optional,
     setting,
@@ -149,9 +147,7 @@ class GateSettings:
     """how old the last cycle may be"""
     audit_age_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.audit.age.seconds", "86400")
     """how old a topic's last audit may be; one that was never audited is never ready"""
-    heartbeat_age_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.heartbeat.age.seconds", "300")
-    """how old the newest copied heartbeat may be before it is warned about"""
-    canary_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.canary.seconds", "120")
+    canary_seconds: int = 120
     """how long the gate waits for its canary to arrive"""
     undecided_seconds: int = setting(POSITIVE_LONG, "twinlog.undecided.seconds", "900")
     """how long a transaction of the source may hold records back before that is an alarm and forbids a failover:
@@ -167,7 +163,7 @@ class GateSettings:
     """cron expression of the Dag `failover_readiness__A__B`, in UTC"""
     reports: Path | None = setting(PATH, "twinlog.reports.folder", None)
     """folder for gate pages, evidence and Data Docs; default: `twinlog/reports` in the user's data folder"""
-    reports_kept: int = setting(POSITIVE_INT, "twinlog.reports.kept", "50")
+    reports_kept: int = 50
     """reports kept of each kind and flow; older ones are deleted, evidence never"""
     sign_with: Path | None = setting(PATH, "twinlog.gate.sign.with", None)
     """private Ed25519 key (PEM) that signs evidence (default: one beside the reports); `--sign-with` wins"""
@@ -185,13 +181,6 @@ class AuditSettings:
     the last audit are compared; or `never`"""
 
 
-class SampledSide(StrEnum):
-    """The side whose records the user's own rules judge (`twinlog.data.quality.side`)."""
-
-    SOURCE = "source"
-    TARGET = "target"
-
-
 @dataclass(frozen=True, slots=True)
 class DataRulesSettings:
     """The user's own rules of the data; `suite` None judges nothing."""
@@ -201,9 +190,7 @@ class DataRulesSettings:
     checked. The Dag `audit__A__B` checks them, or `jobs/run_step.py`; no command does"""
     topics: NameFilter = setting(PATTERNS, "twinlog.data.quality.topics", ".*")
     """source topics that the rules are for"""
-    sample_records: int = setting(POSITIVE_INT, "twinlog.data.quality.sample.records", "1000")
-    """how many of the newest offsets of each partition are checked"""
-    side: SampledSide = setting(choice(SampledSide), "twinlog.data.quality.side", "target")
-    """the cluster whose records are checked: `source` or `target`"""
+    sample_records: int = 1000
+    """how many of the newest offsets of each partition of the copies are checked"""
     stop: bool = setting(BOOLEAN, "twinlog.data.quality.stop", "false")
     """pause a topic that breaks a critical rule; otherwise it is only reported"""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.flow.tiers import SampledSide
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.data_rules import ask
 from twinlog.data_rules.ask import DataRulesResult
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
 
 def run(flow: FlowSettings, spark: SparkSession) -> DataRulesResult:
     """Sample the flow's topics and apply their suite."""
-    side = flow.source if flow.data_rules.side is SampledSide.SOURCE else flow.target
     with open_clusters(flow) as clusters:
-        return ask.run(flow, clusters, functools.partial(_ask_on_spark, spark, side.connection))
+        return ask.run(flow, clusters, functools.partial(_ask_on_spark, spark, flow.target.connection))
 
 
 def _ask_on_spark(
