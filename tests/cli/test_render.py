@@ -24,7 +24,16 @@ def documents_are_those_of_the_page() -> None:
 
 @pytest.mark.parametrize(
     ("cell", "text"),
-    [(None, "-"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.25, "0.2"), ("a", "a"), (0, "0")],
+    [
+        (None, "-"),
+        (True, "yes"),
+        (False, "no"),
+        (1234567, "1,234,567"),
+        (0.25, "0.2"),
+        ("a", "a"),
+        (0, "0"),
+        ("g" * 1005, "g" * 1000 + " ... and 5 characters more (--output json)"),
+    ],
 )
 def test_cells_are_written_for_people(cell: object, text: str) -> None:
     """Numbers get separators, nothing gets a dash."""

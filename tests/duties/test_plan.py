@@ -68,7 +68,7 @@ class TestTurnedOff:
             audit=replace(flow.audit, schedule=NEVER),
         )
         assert [
-            ("topic_configs", DutyState.OFF, "sync.topic.configs.enabled turns it off"),
-            ("topic_acls", DutyState.OFF, "sync.topic.acls.enabled turns it off"),
-            ("audit", DutyState.OFF, "twinlog.audit.schedule turns it off"),
+            ("topic_configs", DutyState.OFF, "sync.topic.configs.enabled turns it on"),
+            ("topic_acls", DutyState.OFF, "sync.topic.acls.enabled turns it on"),
+            ("audit", DutyState.OFF, "twinlog.audit.schedule turns it on"),
         ] == [(it.name, it.state, it.message) for it in turned_off(off) if "twinlog.s" not in it.message]

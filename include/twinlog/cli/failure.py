@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
 
 def _usage_line(error: Any) -> str:
     # Empty if the help was shown because no command was given.
-    return _one_line(error.format_message()).rstrip(".") or "no command given"
+    return _one_line(error.format_message()).rstrip(".").replace("Value error, ", "") or "no command given"
 
 
 def _command_path(error: Any) -> str:

@@ -109,6 +109,10 @@ def document(result: Any) -> str:
     return visible_json(json.dumps(to_json(result), indent=2, ensure_ascii=False)) + "\n"
 
 
+LONGEST = 1000
+"""Characters of a cell that are shown: a group's name may have 32,767 (Kafka's STRING)."""
+
+
 def text_of(cell: Cell) -> str:
     """Write a cell for people: counts with separators, times with one decimal, - for nothing."""
     match cell:
@@ -120,6 +124,10 @@ def text_of(cell: Cell) -> str:
             return f"{cell:,}"
         case float():
             return f"{cell:,.1f}"
+        case str() if len(cell) > LONGEST:
+            return (
+                f"{visible(cell[:LONGEST])} ... and {len(cell) - LONGEST:,} characters more (--output json)"
+            )
         case str():
             return visible(cell)
 

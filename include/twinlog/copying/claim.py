@@ -47,8 +47,8 @@ class ClaimResult:
 def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> ClaimResult:
     """Make this flow the owner of the state on the target, between the clusters that answer now.
 
-    Raises UsageError without a reason, TerminalError `same-cluster`, `no-ledger` before the first cycle, FencedError
-    if another driver took the old or the new flow meanwhile, and errors of the clusters.
+    Raises UsageError without a reason, ConfigError `same-cluster`, TerminalError `no-ledger` before the first cycle,
+    FencedError if another driver took the old or the new flow meanwhile, and errors of the clusters.
     """
     if not reason.strip():
         raise UsageError("a claim needs a reason", hint='such as: --reason "B is called west now"')

@@ -97,10 +97,10 @@ def syncs_every(flow: FlowSettings) -> dict[DutyName, float]:
 
 
 def turned_off(flow: FlowSettings) -> tuple[DutyReport, ...]:
-    """Return a row for each duty that a key turns off."""
+    """Return a row for each duty that is off, with the key that turns it on: by default, some are."""
     on = every(flow)
     return tuple(
-        DutyReport(name.value, DutyState.OFF, 0.0, f"{KEYS[name]} turns it off")
+        DutyReport(name.value, DutyState.OFF, 0.0, f"{KEYS[name]} turns it on")
         for name in DutyName
         if name not in on
     )

@@ -14,6 +14,6 @@ from twinlog.topics.snapshot import FlowSnapshot
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
     """Find topics, partitions, topic ids and where logs begin and end.
 
-    Raises TerminalError `same-cluster`.
+    Raises ConfigError `same-cluster`.
     """
     return FlowSnapshot(flow, clusters).discovery

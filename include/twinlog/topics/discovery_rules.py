@@ -10,7 +10,7 @@ from types import MappingProxyType
 from twinlog.cluster.permissions.needs import LONGEST_TOPIC
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TerminalError, TwinlogError
+from twinlog.errors import ConfigError, TwinlogError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
@@ -44,8 +44,8 @@ def decide(
 
     `other_logs` are topics without an id that hold other records than were copied from them.
 
-    Raises TerminalError if both aliases are one cluster: its topics would be copied onto themselves. Raises
-    TerminalError also if the state on the target belongs to another name, or to other clusters.
+    Raises ConfigError if both aliases are one cluster: its topics would be copied onto themselves. Raises
+    TerminalError if the state on the target belongs to another name, or to other clusters.
     """
     if source.cluster_id and source.cluster_id == target.cluster_id:
         raise same_cluster(flow, source.cluster_id)
@@ -306,9 +306,9 @@ def _from_error(code: ProblemCode, topic: str, error: TwinlogError) -> Problem:
     return Problem(code, topic, error.message, error.hint)
 
 
-def same_cluster(flow: FlowSettings, cluster_id: str) -> TerminalError:
+def same_cluster(flow: FlowSettings, cluster_id: str) -> ConfigError:
     """Make the error for a flow whose two aliases are one cluster."""
-    return TerminalError(
+    return ConfigError(
         f"{flow.source.alias} and {flow.target.alias} are the same cluster (id {cluster_id})",
         hint=f"check {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",
         code="same-cluster",

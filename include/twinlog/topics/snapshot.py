@@ -228,7 +228,7 @@ class FlowSnapshot:
     def discovery(self) -> Discovery:
         """The flow's topics on both sides, with incarnations, offsets and the problems of each.
 
-        Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`, or if the state on the target is
+        Raises ClusterUnreachable, ClusterRefused, and ConfigError `same-cluster`, or if the state on the target is
         not this flow's.
         """
         found = decide(self.flow, self.source, self.target, self.ledger, self._other_logs())

@@ -111,7 +111,7 @@ def test_one_cluster_under_two_names_is_refused(
     """Its topics would be copied onto themselves."""
     servers = cluster_a.bootstrap_servers
     code, flow = _check(capsys, tmp_path, servers, servers, orders)
-    assert (code, flow["error"]["code"]) == (1, "same-cluster")
+    assert (code, flow["error"]["code"]) == (2, "same-cluster")
 
 
 def test_a_topic_that_is_named_but_not_there_is_asked_about(
