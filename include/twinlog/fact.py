@@ -53,6 +53,11 @@ class Total:
         """Return what may be shown as a number: what was counted, but no 0 of what was not looked at."""
         return self.least if self.least or not self.doubt else None
 
+    def told(self, what: str) -> str:
+        """Say how many records `what` is true of, and what is not known."""
+        least = "at least " if self.doubt else ""
+        return "; ".join(filter(None, [f"{least}{self.least:,} records {what}", self.doubt]))
+
 
 def total(counts: Iterable[Count], doubt: str = "") -> Total:
     """Add up; the first count that is unknown says what the doubt is, if none is given."""

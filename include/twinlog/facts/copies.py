@@ -14,7 +14,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.fact import Count, Unknown
 from twinlog.facts.flow import FlowFacts
-from twinlog.facts.partition import MapSummary, summarize_segments
+from twinlog.facts.partition import MapSummary, PartitionFacts, summarize_segments
 from twinlog.facts.topic import TopicSide
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -108,6 +108,31 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
         for partition, offset in offsets.items()
         if (it := TopicPartition(topic, int(partition))) not in rewound
     }
+
+
+def copied(
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    progress: Mapping[TopicPartition, int],
+    life: SourceIncarnation,
+    remote_topic: str,
+    reported: Mapping[TopicPartition, int],
+    log: PartitionOffsets | None,
+) -> PartitionFacts:
+    """Make what the target alone tells of a partition: nothing of its source.  Pure."""
+    at = life.topic_partition
+    last = progress.get(at)
+    return PartitionFacts(
+        topic=life.topic,
+        remote_topic=remote_topic,
+        partition=life.partition,
+        next_upstream=None if last is None else last + 1,
+        target_log_start=log.log_start if log is not None else None,
+        target_stable_end=log.stable_end if log is not None else None,
+        mapped=summarized(maps, life),
+        reported_next_upstream=reported.get(at),
+        unmapped_offsets=unmapped(ledger, maps, life, reported.get(at), last, log),
+    )
 
 
 def summarized(maps: Maps[PackedMap], life: SourceIncarnation) -> MapSummary:

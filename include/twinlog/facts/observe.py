@@ -6,67 +6,48 @@ with nothing.  They are counted as `unseen`: their lag must not be reported as 0
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.audit.deleted_early import DeletedEarly, deleted_early
 from twinlog.checks.risk import greatest
 from twinlog.clock import seconds_since
-from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.fact import NOT_ASKED, Total, Unknown, known, total
-from twinlog.facts.copies import read_disks, read_gaps, reported_progress, summarized, unmapped, with_configs
+from twinlog.facts.copies import copied, read_disks, read_gaps, reported_progress, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.heartbeats import newest_copied, own_heartbeats
 from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_from
 from twinlog.facts.topic import Side, TopicFacts, TopicSide, drift_of, topic_columns
-from twinlog.facts.undecided import undecided_partitions, who_holds
-from twinlog.formats.map.packed_map import PackedMap
+from twinlog.facts.undecided import Holders, undecided_partitions, who_holds
 from twinlog.grouped import grouped
 from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name, without
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """Tell how far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
+class _Read:
+    """Tell what was read beside the topics themselves.
 
-    progress: Mapping[TopicPartition, int]
-    maps: Maps[PackedMap]
-    reported: Mapping[TopicPartition, int]
-    ledger: Ledger = field(default_factory=Ledger)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Tell what was read on the source about its partitions.
-
-    `waiting` is the first record that can be copied and is not.  `undecided` is the first after the last stable
-    offset.  `holders` are the transactions that have kept the latter there for a while.  `early` is what the copies
-    have lost though the source holds it and their retention does not explain it.
+    `reported` is what the last cycle report said of progress.  On the source, `waiting` is the first record of each
+    partition that can be copied and is not, `undecided` the first after the last stable offset, and `holders` are the
+    transactions that have kept the latter there for a while.  `early` is what the copies have lost though the source
+    holds it and their retention does not explain it.  Without `sides` no configuration was asked for.
     """
 
+    snapshot: FlowSnapshot
+    reported: Mapping[TopicPartition, int]
     waiting: Mapping[TopicPartition, ReadRecord]
     undecided: Mapping[TopicPartition, ReadRecord]
-    holders: Mapping[TopicPartition, OpenTransaction]
-    early: Mapping[TopicPartition, DeletedEarly] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """Tell what was read about topics beside their partitions; no `sides` if no configuration was asked for."""
-
+    holders: Holders
+    early: Mapping[TopicPartition, DeletedEarly]
     sides: Mapping[str, tuple[Side, Side]]
-    brokers: int
     sizes: Mapping[TopicPartition, int]
-    held_by: Mapping[str, str]
     heartbeats: frozenset[str]
 
 
@@ -79,24 +60,22 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
     """
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.read_state().ledger
     progress, discovery, now_ms = snapshot.progress, snapshot.discovery, snapshot.at_ms
-    copied = Copied(progress, snapshot.maps, reported_progress(ledger), ledger)
     first = _first_of(clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed)
     undecided_first = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
     discovery = without(discovery, {**first.refused, **undecided_first.refused})
-    holders = who_holds(clusters.source, undecided_first.found, clock.now_ms())
-    early = deleted_early(flow, clusters, discovery, ledger, snapshot.maps, now_ms)
-    rows = partition_facts(
-        flow, discovery, copied, Seen(first.found, undecided_first.found, holders.found, early)
+    read = _Read(
+        snapshot,
+        reported_progress(ledger),
+        first.found,
+        undecided_first.found,
+        who_holds(clusters.source, undecided_first.found, clock.now_ms()),
+        deleted_early(flow, clusters, discovery, ledger, snapshot.maps, now_ms),
+        _sides(snapshot, discovery) if configs else {},
+        read_disks(clusters.source).sizes,
+        own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics]),
     )
-    undecided = undecided_partitions(flow, rows, holders, now_ms)
-    beside = _Beside(
-        sides=_sides(snapshot, discovery) if configs else {},
-        brokers=snapshot.target.brokers,
-        sizes=read_disks(clusters.source).sizes,
-        held_by={it.topic: it.message for it in reversed(undecided)},
-        heartbeats=own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics]),
-    )
-    topics = tuple(topic_facts(flow, discovery, rows, beside, now_ms))
+    topics = tuple(_topics(discovery, read))
+    rows = [row for topic in topics for row in topic.partitions]
     unseen = sum(it.unseen for it in topics)
     doubt = not_looked_at(unseen)
     strictest = min(tier.rpo_seconds for tier in flow.tiers)
@@ -118,7 +97,7 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
         copy_ids=ids,
         target_brokers=snapshot.target.brokers,
         heartbeat_ms=newest_copied(flow, clusters.target, now_ms),
-        undecided=undecided,
+        undecided=undecided_partitions(flow, rows, read.holders, now_ms),
         orphans=discovery.orphans,
         paused_topics=len(discovery.paused_topics),
         source_cluster_id=discovery.source_cluster_id,
@@ -160,37 +139,25 @@ def _copies(
     return ids, {**answers.offsets.found, **offsets}
 
 
-def topic_facts(
-    flow: FlowSettings,
-    discovery: Discovery,
-    rows: Iterable[PartitionFacts],
-    beside: _Beside,
-    now_ms: int,
-) -> Iterator[TopicFacts]:
+def _topics(discovery: Discovery, read: _Read) -> Iterator[TopicFacts]:
     """Make the facts of each topic, also of those that could not even be described.  Pure."""
-    by_topic = grouped((row.topic, row) for row in sorted(rows, key=lambda row: row.topic_partition))
     for it in discovery.topics:
-        yield _topic(flow, it, by_topic.get(it.topic, ()), beside, now_ms)
-    described = {it.topic for it in discovery.topics}
+        yield _topic(it, read)
+    described, hidden = {it.topic for it in discovery.topics}, Unknown("it cannot be described")
     for name in sorted({it.topic for it in discovery.problems if it.blocking} - described):
-        hidden = Unknown("it cannot be described")
-        yield TopicFacts(
-            name, remote_name(flow, name), 0, Total(0, hidden.why), hidden, hidden, unseen=1, blocked=True
-        )
+        remote, missing = remote_name(read.snapshot.flow, name), Total(0, hidden.why)
+        yield TopicFacts(name, remote, 0, missing, hidden, hidden, unseen=1, blocked=True)
 
 
-def _topic(
-    flow: FlowSettings,
-    it: DiscoveredTopic,
-    rows: Sequence[PartitionFacts],
-    beside: _Beside,
-    now_ms: int,
-) -> TopicFacts:
+def _topic(it: DiscoveredTopic, read: _Read) -> TopicFacts:
+    flow, now_ms = read.snapshot.flow, read.snapshot.at_ms
+    rows = [] if it.blocked else [_partition(it, partition, read) for partition in it.partitions]
     unseen = max(1, it.partition_count) if it.blocked else len(it.unread)
     doubt, budget = not_looked_at(unseen), flow.tier_of(it.topic).rpo_seconds
-    source, copy = beside.sides.get(it.topic, (NOT_ASKED, NOT_ASKED))
+    source, copy = read.sides.get(it.topic, (NOT_ASKED, NOT_ASKED))
     oldest = oldest_seconds(rows, now_ms, within=budget, unseen=unseen)
     undecided = undecided_seconds(rows, now_ms, within=flow.gate.undecided_seconds)
+    columns = topic_columns(it.topic, source, copy, read.snapshot.target.brokers)
     return TopicFacts(
         topic=it.topic,
         remote_topic=it.remote_topic,
@@ -204,12 +171,12 @@ def _topic(
         copy_partitions=it.remote.partitions if it.remote is not None else 0,
         source=source,
         copy=copy,
-        drift=drift_of(topic_columns(it.topic, source, copy, beside.brokers))
-        if it.topic in beside.sides
-        else NOT_ASKED,
-        bytes=Unknown(doubt) if unseen else bytes_at_risk(rows, beside.sizes),
-        held_by=beside.held_by.get(it.topic, ""),
-        heartbeats=it.topic in beside.heartbeats,
+        drift=drift_of(columns) if it.topic in read.sides else NOT_ASKED,
+        bytes=Unknown(doubt) if unseen else bytes_at_risk(rows, read.sizes),
+        held_by=next(
+            (lasting.message for lasting in undecided_partitions(flow, rows, read.holders, now_ms)), ""
+        ),
+        heartbeats=it.topic in read.heartbeats,
         blocked=it.blocked,
     )
 
@@ -239,16 +206,6 @@ def _first_of(
         except ClusterRefused as error:
             refused |= dict.fromkeys(dict(some), error)
     return Answers(found, refused)
-
-
-def partition_facts(
-    flow: FlowSettings,
-    discovery: Discovery,
-    copied: Copied,
-    seen: Seen,
-) -> tuple[PartitionFacts, ...]:
-    """Make the facts of each partition that can be judged.  Pure."""
-    return tuple(_row(flow, topic, partition, copied, seen) for topic, partition in _partitions(discovery))
 
 
 def positions(
@@ -319,44 +276,33 @@ def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | No
     return waiting_from(partition.source, None if last is None else last + 1)
 
 
-def _row(
-    flow: FlowSettings,
-    topic: DiscoveredTopic,
-    partition: DiscoveredPartition,
-    copied: Copied,
-    seen: Seen,
-) -> PartitionFacts:
-    it, life = topic.at_source(partition.partition), topic.life(partition.partition)
-    last = copied.progress.get(it)
-    end, position = source_end(flow, partition), _position(flow, partition, last)
-    first = seen.waiting.get(it)
-    oldest_undecided = _time_of(seen.undecided.get(it))
-    holder, early = seen.holders.get(it), seen.early.get(it)
-    return PartitionFacts(
-        topic=topic.topic,
-        remote_topic=topic.remote_topic,
-        partition=partition.partition,
-        source_log_start=partition.source.log_start,
-        source_end=partition.source.end,
-        next_upstream=None if last is None else last + 1,
+def _partition(topic: DiscoveredTopic, partition: DiscoveredPartition, read: _Read) -> PartitionFacts:
+    state, at, source = read.snapshot, topic.at_source(partition.partition), partition.source
+    end = source_end(state.flow, partition)
+    position = _position(state.flow, partition, state.progress.get(at))
+    first, oldest_undecided = read.waiting.get(at), _time_of(read.undecided.get(at))
+    holder, early, life = read.holders.found.get(at), read.early.get(at), topic.life(at.partition)
+    since = (oldest_undecided, holder.started_ms if holder else None)
+    return replace(
+        copied(
+            state.ledger,
+            state.maps,
+            state.progress,
+            life,
+            topic.remote_topic,
+            read.reported,
+            partition.target,
+        ),
+        source_log_start=source.log_start,
+        source_end=source.end,
         lag_records=lag(end, position, first),
         oldest_uncopied=_time_of(first),
-        target_log_start=partition.target.log_start if partition.target is not None else None,
-        target_stable_end=partition.target.stable_end if partition.target is not None else None,
         source_partitions=topic.partition_count,
         # A topic created since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
-        mapped=summarized(copied.maps, life),
-        reported_next_upstream=copied.reported.get(it),
-        undecided_records=max(0, partition.source.end - max(end, position)),
+        undecided_records=max(0, source.end - max(end, position)),
         oldest_undecided=oldest_undecided,
-        undecided_since=min(
-            (at for at in (oldest_undecided, holder.started_ms if holder else None) if at is not None),
-            default=None,
-        ),
-        unmapped_offsets=unmapped(
-            copied.ledger, copied.maps, life, copied.reported.get(it), last, partition.target
-        ),
+        undecided_since=min((at_ms for at_ms in since if at_ms is not None), default=None),
         deleted_early=early.records if early is not None else 0,
     )
 

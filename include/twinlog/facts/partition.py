@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.fact import Count, Unknown, total
+from twinlog.fact import NOT_ASKED, Count, Unknown, total
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 
@@ -57,15 +57,15 @@ class PartitionFacts(OfPartition):
     topic: str
     remote_topic: str
     partition: int
-    source_log_start: Count
-    source_end: Count
-    next_upstream: int | None
-    lag_records: Count
-    oldest_uncopied: int | None
-    target_log_start: int | None
-    target_stable_end: int | None
-    source_partitions: Count
-    target_partitions: Count | None
+    source_log_start: Count = NOT_ASKED
+    source_end: Count = NOT_ASKED
+    next_upstream: int | None = None
+    lag_records: Count = NOT_ASKED
+    oldest_uncopied: int | None = None
+    target_log_start: int | None = None
+    target_stable_end: int | None = None
+    source_partitions: Count = NOT_ASKED
+    target_partitions: Count | None = None
     mapped: MapSummary = MapSummary()
     reported_next_upstream: int | None = None
     undecided_records: Count = 0

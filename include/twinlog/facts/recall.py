@@ -6,7 +6,7 @@ A source that is lost cannot be asked: its facts are those that the last cycle s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlog import clock
@@ -16,7 +16,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.fact import Count, Total, Unknown, known, total
-from twinlog.facts.copies import read_gaps, reported_progress, summarized, unmapped, with_configs
+from twinlog.facts.copies import copied, read_gaps, reported_progress, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.heartbeats import copied_heartbeats, newest_copied
 from twinlog.facts.observe import not_looked_at
@@ -34,7 +34,6 @@ from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import no_longer_copied, problems_of_copies
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 
-LOST = Unknown("the source is not asked")
 NO_REPORT = Unknown("no cycle has reported")
 NOT_SEEN = Unknown("the last cycle could not look at it")
 
@@ -183,9 +182,9 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
     seen, life, side = ledger.known_source, ledger.incarnations.get(name), now.sides.get(copy)
     picture = past.pictures.get(name, KnownTopic(name, 0, 0, None, None))
     there = len(side.description.partitions) if isinstance(side, TopicSide) else 0
-    copied = past.numbers.get(name, ())
-    partition_count = max(picture.partitions, *(number + 1 for number in copied), 0)
-    numbers = {*copied, *(range(there) if life is not None else ())}
+    told = past.numbers.get(name, ())
+    partition_count = max(picture.partitions, *(number + 1 for number in told), 0)
+    numbers = {*told, *(range(there) if life is not None else ())}
     copy_partitions = side if isinstance(side, Unknown) else there
     partitions = tuple(
         _partition(TopicPartition(name, number), TopicPartition(copy, number), copy_partitions, now, past)
@@ -206,7 +205,6 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
         unseen=picture.unread if seen is not None else max(1, partition_count),
         topic_id=life.topic_id if life is not None else "",
         copy_partitions=copy_partitions,
-        source=None,
         copy=side,
         drift=picture.drift if seen is not None else Unknown(NO_PICTURE),
         bytes=known(picture.bytes_at_risk, "the last cycle did not know"),
@@ -219,27 +217,17 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
 def _partition(
     at: TopicPartition, remote: TopicPartition, copies: Count, now: Recalled, past: _Past
 ) -> PartitionFacts:
-    life, last, log = now.ledger.incarnations.get(at.topic), now.progress.get(at), now.offsets.get(remote)
+    life, picture = now.ledger.incarnations.get(at.topic), past.pictures.get(at.topic)
     source_life = SourceIncarnation(at.topic, life.topic_id if life is not None else "", at.partition)
-    reported, picture = past.reported.get(at), past.pictures.get(at.topic)
-    waits = waiting_then(at, past.said, last, unread=picture is not None and picture.unread > 0)
-    return PartitionFacts(
-        topic=at.topic,
-        remote_topic=remote.topic,
-        partition=at.partition,
-        source_log_start=LOST,
+    unread = picture is not None and picture.unread > 0
+    waits = waiting_then(at, past.said, now.progress.get(at), unread=unread)
+    log = now.offsets.get(remote)
+    return replace(
+        copied(now.ledger, now.maps, now.progress, source_life, remote.topic, past.reported, log),
         source_end=waits.end,
-        next_upstream=None if last is None else last + 1,
         lag_records=waits.lag,
-        oldest_uncopied=None,
-        target_log_start=log.log_start if log is not None else None,
-        target_stable_end=log.stable_end if log is not None else None,
-        source_partitions=LOST,
         target_partitions=copies,
-        mapped=summarized(now.maps, source_life),
-        reported_next_upstream=reported,
         undecided_records=waits.undecided,
-        unmapped_offsets=unmapped(now.ledger, now.maps, source_life, reported, last, log),
         deleted_early=past.early.get(source_life, 0),
     )
 

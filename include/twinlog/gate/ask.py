@@ -35,6 +35,7 @@ from twinlog.groups.view import GroupPositions, read_positions
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.judge.rows import (
     Asked,
+    Names,
     audited_rows,
     flow_row,
     holders_named,
@@ -170,26 +171,17 @@ def _with_source(
             raise
         return _source_is_gone(flow, clusters, asked, error)
     beside = Asked(
-        source_answers=True,
-        moving=NOT_ASKED if request.still_writing else moving.topics,
-        canary_seconds=seconds,
-        free_disk_percent=read_disks(clusters.target).free_percent,
-        schemas_differing=None if schemas is None else len(schemas),
-        state_writers=len(others) if isinstance(others, tuple) else others,
-        metadata=metadata.columns,
+        True,
+        read_disks(clusters.target).free_percent,
+        others,
+        NOT_ASKED if request.still_writing else moving.topics,
+        seconds,
+        schemas,
+        metadata,
     )
     judged = _judged(flow, facts, asked, by, beside, groups, still_writing=request.still_writing)
     results = with_lines(judged.results, {FENCED.name}, moving.reasons, "topics")
-    results = with_lines(results, {SCHEMAS.name}, schemas or (), "schemas")
-    return replace(
-        judged,
-        results=(
-            nothing_blocked(facts),
-            *with_lines(results, {STATE_WRITERS.name}, _named(others), "principals"),
-        ),
-        topics=topics_at_risk(flow, facts, moving.topics),
-        rehearsed=watch.laps,
-    )
+    return replace(judged, results=(nothing_blocked(facts), *results), rehearsed=watch.laps)
 
 
 def _source_is_gone(
@@ -212,18 +204,9 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     groups = read_target(flow, clusters.target, facts)
     watch.lap("read the positions of all groups")
     others = gate_metadata.other_writers(flow, clusters.target)
-    beside = Asked(
-        source_answers=answers,
-        free_disk_percent=read_disks(clusters.target).free_percent,
-        state_writers=len(others) if isinstance(others, tuple) else others,
-    )
+    beside = Asked(answers, read_disks(clusters.target).free_percent, others)
     judged = _judged(flow, facts, suites(Mode.SOURCE_DEAD), by, beside, groups)
-    return replace(
-        judged,
-        results=with_lines(judged.results, {STATE_WRITERS.name}, _named(others), "principals"),
-        topics=topics_at_risk(flow, facts),
-        rehearsed=watch.laps,
-    )
+    return replace(judged, rehearsed=watch.laps)
 
 
 def _judged(
@@ -246,7 +229,10 @@ def _judged(
     }
     validated = tuple(by(suite, rows[suite.name]) for suite in raised(asked, flow.gate.blocking))
     results = holders_named((result for one in validated for result in one.results), facts)
-    return _Judged(results, facts, covered, validated, groups=groups)
+    results = with_lines(results, {SCHEMAS.name}, _named(beside.schemas), "schemas")
+    results = with_lines(results, {STATE_WRITERS.name}, _named(beside.state_writers), "principals")
+    topics = topics_at_risk(flow, facts, _named(beside.moving))
+    return _Judged(results, facts, covered, validated, topics, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,5 +253,5 @@ def see(snapshot: FlowSnapshot) -> Observed:
     return Observed(positions, snapshot, observe(snapshot))
 
 
-def _named(others: tuple[str, ...] | Unknown | None) -> tuple[str, ...]:
-    return others if isinstance(others, tuple) else ()
+def _named(names: Names) -> Sequence[str]:
+    return () if names is None or isinstance(names, Unknown) else tuple(names)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from twinlog.checks.check import Row
 from twinlog.cluster.api import ClusterReader, Clusters
@@ -26,29 +26,16 @@ from twinlog.topics.discovery import Discovery
 NOT_COMPARED = Unknown("it could not be compared")
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataFacts:
-    """Changes that are pending on the target, by kind; `unknown` counts the items that could not be compared."""
-
-    acls: int | Unknown = NOT_COMPARED
-    users: int | Unknown = NOT_COMPARED
-    quotas: int | Unknown = NOT_COMPARED
-    configs: int | Unknown = NOT_COMPARED
-    unknown: int | Unknown = NOT_COMPARED
-
-    @property
-    def columns(self) -> Row:
-        """Return the columns that checks look at."""
-        return {
-            "pending_acls": self.acls,
-            "pending_users": self.users,
-            "pending_quotas": self.quotas,
-            "drifting_configs": self.configs,
-            "metadata_unknown": self.unknown,
-        }
+COLUMNS = {
+    "pending_acls": ChangeKind.ACL,
+    "pending_users": ChangeKind.SCRAM_USER,
+    "pending_quotas": ChangeKind.QUOTA,
+    "drifting_configs": ChangeKind.TOPIC_CONFIG,
+}
+"""The columns that checks look at: changes that are pending on the target, by kind."""
 
 
-def read(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> MetadataFacts:
+def read(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> Row:
     """Plan the metadata sync by this ledger and count its changes; if that fails, nothing is known.
 
     A failover that goes on may have given producers their rights already: those are not pending.  Raises
@@ -63,7 +50,7 @@ def read(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> MetadataFact
     except ClusterUnreachable:
         raise
     except TwinlogError:
-        return MetadataFacts()
+        return dict.fromkeys((*COLUMNS, "metadata_unknown"), NOT_COMPARED)
 
 
 def other_writers(flow: FlowSettings, target: ClusterReader) -> tuple[str, ...] | Unknown | None:
@@ -83,8 +70,8 @@ def apart_from(
     return tuple(it for it in changes if not isinstance(it, AclChange) or it.add or it in promoted)
 
 
-def facts_of(plan: MetadataPlan) -> MetadataFacts:
-    """Count the changes in a plan, and the config differences that it leaves.  Pure.
+def facts_of(plan: MetadataPlan) -> Row:
+    """Count the changes in a plan, the config differences that it leaves, and what could not be compared.  Pure.
 
     If nothing was found, but not everything could be read, nothing is known.
     """
@@ -92,17 +79,13 @@ def facts_of(plan: MetadataPlan) -> MetadataFacts:
     pending[ChangeKind.TOPIC_CONFIG] += sum(
         it.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for it in plan.drift
     )
-
-    def counted(kind: ChangeKind) -> int | Unknown:
-        return pending[kind] or (NOT_COMPARED if kind in plan.unknown else 0)
-
-    return MetadataFacts(
-        acls=counted(ChangeKind.ACL),
-        users=counted(ChangeKind.SCRAM_USER),
-        quotas=counted(ChangeKind.QUOTA),
-        configs=counted(ChangeKind.TOPIC_CONFIG),
-        unknown=len(plan.refused),
-    )
+    return {
+        **{
+            column: pending[kind] or (NOT_COMPARED if kind in plan.unknown else 0)
+            for column, kind in COLUMNS.items()
+        },
+        "metadata_unknown": len(plan.refused),
+    }
 
 
 def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...] | None:

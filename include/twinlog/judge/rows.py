@@ -35,21 +35,24 @@ TRANSACTIONS_END = frozenset({"transactions-end", "known-transactions-end"})
 UNREAD_COPY = Unknown("the copy's end cannot be read")
 
 
+Names = Collection[str] | Unknown | None
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Tell what the gate asks beside the facts of the flow; what was not asked is unknown.
 
     `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
-    `schemas_differing` is None if the flow copies no schemas, `state_writers` if the target knows no rights.
-    `metadata` are the columns about rights, users, quotas and configs.
+    `schemas` differ, None if the flow copies none; `state_writers` may write to the flow's state, None if the target
+    knows no rights.  `metadata` are the columns about rights, users, quotas and configs.
     """
 
     source_answers: bool
-    moving: Collection[str] | Unknown = NOT_ASKED
-    canary_seconds: float | None = None
     free_disk_percent: float | None = None
-    schemas_differing: int | None = None
-    state_writers: int | Unknown | None = NOT_ASKED
+    state_writers: Names = NOT_ASKED
+    moving: Names = NOT_ASKED
+    canary_seconds: float | None = None
+    schemas: Names = None
     metadata: Row = field(default_factory=dict)
 
     @property
@@ -57,13 +60,17 @@ class Asked:
         """Return the columns that checks look at."""
         return {
             "source_answers": int(self.source_answers),
-            "moving_partitions": self.moving if isinstance(self.moving, Unknown) else len(self.moving),
+            "moving_partitions": _count(self.moving),
             "free_disk_percent": known(self.free_disk_percent, "the brokers do not tell their disks"),
             "canary_seconds": known(self.canary_seconds, "it did not arrive"),
-            "schemas_differing": self.schemas_differing,
-            "state_writers": self.state_writers,
+            "schemas_differing": _count(self.schemas),
+            "state_writers": _count(self.state_writers),
             **self.metadata,
         }
+
+
+def _count(names: Names) -> Cell:
+    return names if names is None or isinstance(names, Unknown) else len(names)
 
 
 def flow_row(flow: FlowSettings, facts: FlowFacts) -> Row:

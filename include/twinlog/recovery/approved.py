@@ -106,7 +106,7 @@ def relieved_for_good() -> Iterator[None]:
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:
     """Raise TerminalError if more is lost than the person who approved was shown."""
-    known = at_risk(read_loss(FlowSnapshot(flow, clusters)).topics).known
+    known = at_risk(read_loss(FlowSnapshot(flow, clusters)).topics).least
     if known > approval.known:
         raise TerminalError(
             f"{known:,} records are known to be lost, {approval.by} approved {approval.known:,}",

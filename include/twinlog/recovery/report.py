@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from twinlog import clock
 from twinlog.errors import ExitCode, TwinlogError
-from twinlog.fact import Unknown, if_known, total
+from twinlog.fact import Total, Unknown, if_known, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
@@ -194,31 +194,7 @@ def _parts(topic: TopicFacts, *, live: bool) -> Iterator[PartitionAtRisk]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AtRisk:
-    """A sum that keeps its doubt: at least `known` records, `records` if there are no more, None if that is not known.
-
-    `unseen` says by topic how many partitions could not be looked at, and are in no number.
-    """
-
-    known: int
-    records: int | None
-    unseen: Mapping[str, int]
-
-    @property
-    def blind(self) -> str:
-        """Name the partitions that could not be looked at; "" if there are none."""
-        count = sum(self.unseen.values())
-        many = "one partition" if count == 1 else f"{count:,} partitions"
-        return f"{many} of {listed(sorted(self.unseen))} could not be looked at" if count else ""
-
-    def told(self, what: str) -> str:
-        """Say how many records `what` is true of, and what is not known."""
-        least = "at least " if self.records is None else ""
-        return "; ".join(filter(None, [f"{least}{self.known:,} records {what}", self.blind]))
-
-
-def at_risk(topics: Iterable[TopicAtRisk]) -> AtRisk:
+def at_risk(topics: Iterable[TopicAtRisk]) -> Total:
     """Add up the records at risk; a topic that could not be described counts as one partition.  Pure."""
     every = list(topics)
     parts = [part for it in every for part in it.partitions]
@@ -227,9 +203,12 @@ def at_risk(topics: Iterable[TopicAtRisk]) -> AtRisk:
         for it in every
         if (count := sum(part.unseen for part in it.partitions) if it.partitions else 1)
     }
-    known = sum(it.known for it in parts)
-    certain = not unseen and all(it.at_risk_records is not None for it in parts)
-    return AtRisk(known, known if certain else None, unseen)
+    count = sum(unseen.values())
+    doubt = "what came later nobody knows" if any(it.at_risk_records is None for it in parts) else ""
+    if count:
+        many = "one partition" if count == 1 else f"{count:,} partitions"
+        doubt = f"{many} of {listed(sorted(unseen))} could not be looked at"
+    return Total(sum(it.known for it in parts), doubt)
 
 
 def estimated(topics: tuple[TopicAtRisk, ...]) -> int | None:

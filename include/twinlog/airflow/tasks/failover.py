@@ -68,6 +68,7 @@ def preview(flow_name: str) -> Json:
 
     Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do.
     """
+    from twinlog.fact import if_known
     from twinlog.gate.suites.suites import Mode
     from twinlog.recovery import failover
     from twinlog.recovery.approved import last_ended
@@ -86,7 +87,7 @@ def preview(flow_name: str) -> Json:
     for name, text in rows(found):
         log.info("%s: %s", name, visible(text))
     lost = at_risk(found.topics)
-    document = {**found.document, "at_risk_records": lost.records, "last_ended": last_ended(ledger)}
+    document = {**found.document, "at_risk_records": if_known(lost.fact), "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)
     if params["dry_run"]:
         context["ti"].xcom_push("return_value", told)
@@ -140,7 +141,7 @@ def _missing(found: FailoverReport) -> Iterator[tuple[str, str]]:
 
     lost = at_risk(found.topics)
     parts = [(part, topic) for topic in found.topics for part in topic.partitions]
-    if lost.unseen or not found.topics or any(it.upstream_end is not None for it, _ in parts):
+    if lost.doubt or not found.topics or any(it.upstream_end is not None for it, _ in parts):
         yield "missing", lost.told("are not on the target now")
     waiting = sorted(
         (
@@ -186,7 +187,7 @@ def ask(flow_name: str) -> None:
     found, ti = walk("gate", flow_name), get_current_context()["ti"]
     told = [("a yes costs", found.cost), *_accepted(flow_of(flow_name)), *rows(found)]
     ti.xcom_push(NOTE_KEY, table(told, WHOLE))
-    known = {"known": at_risk(found.topics).known} if isinstance(found, FailoverReport) else {}
+    known = {"known": at_risk(found.topics).least} if isinstance(found, FailoverReport) else {}
     ti.xcom_push(recovery.ASKED_KEY, {"cost": found.cost, **known})
 
 

@@ -32,9 +32,9 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
     show({**to_json(found), "runs": to_json(runs)}, output, [*under_way, _earlier(found.flow, runs)])
     if found.left_on_source is not None:
         left = at_risk(found.left_on_source)
-        unseen = f"; {left.blind}" if left.unseen else ""
+        unseen = f"; {left.doubt}" if left.doubt else ""
         say(
-            f"{found.flow}: the source answers again; up to {left.known:,} records are on it alone, by offsets (markers"
+            f"{found.flow}: the source answers again; up to {left.least:,} records are on it alone, by offsets (markers"
             f" and aborted records count){unseen}"
         )
     say(f"{found.flow}: {found.next}")

@@ -47,7 +47,7 @@ class Loss:
     @property
     def known(self) -> int | None:
         """Count the records known to be lost; None if some partition was not looked at."""
-        return None if self.at_ms is None or self.unread else at_risk(self.topics).known
+        return None if self.at_ms is None or self.unread else at_risk(self.topics).least
 
     @property
     def cost(self) -> str:
@@ -57,7 +57,7 @@ class Loss:
         if self.at_ms is None:
             return f"how many records are lost is not known{about}"
         more = f", and what {self.unread} had besides is not known" if self.unread else ""
-        return f"{at_risk(self.topics).known:,} records are known to be lost{about}{more}"
+        return f"{at_risk(self.topics).least:,} records are known to be lost{about}{more}"
 
     @property
     def told(self) -> str:

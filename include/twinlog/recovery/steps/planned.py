@@ -18,6 +18,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
+from twinlog.fact import Total
 from twinlog.facts.observe import observe
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, counting, covering
 from twinlog.gate.accepting import command
@@ -97,7 +98,7 @@ def drain(scene: Scene) -> Outcome:
         left = at_risk(scene.topics)
         if why:
             return failed(f"not everything could be copied: {why}")
-        if left.records == 0:
+        if left == Total():
             report = publish.run(
                 flow, scene.clusters, scene.journal.actor.holder, _json(copied), began_ms, facts
             )
@@ -324,7 +325,7 @@ def missing(scene: Scene) -> str:
     scene.topics = partitions_at_risk(observe(FlowSnapshot(flow, scene.clusters), configs=False))
     scene.groups = placed(checkpoints.run(placing(flow), scene.clusters, dry_run=True).rows)
     left = at_risk(scene.topics)
-    return "" if left.records == 0 else left.told(f"are not on {flow.target.alias} now")
+    return "" if left == Total() else left.told(f"are not on {flow.target.alias} now")
 
 
 def _named(it: AuditedDifference) -> str:
@@ -341,10 +342,10 @@ def moved_since(scene: Scene) -> str:
     if open_again := [it for it in scene.shut if it not in still]:
         return f"{scene.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
     left = at_risk(scene.topics)
-    if left.known:
+    if left.least:
         return left.told(f"were written to {scene.flow.source.alias} since")
-    if left.records is None:
-        return f"{left.blind} on {scene.flow.source.alias}"
+    if left.doubt:
+        return f"{left.doubt} on {scene.flow.source.alias}"
     result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
     return _group_moved(scene, result.rows)
 
@@ -368,7 +369,7 @@ def look_fence(scene: Scene) -> str:
     snapshot = FlowSnapshot(flow, clusters)
     scene.seen = see(snapshot)
     scene.topics = partitions_at_risk(scene.seen.facts)
-    most = "least" if at_risk(scene.topics).unseen else "most"
+    most = "least" if at_risk(scene.topics).doubt else "most"
     plan = ranges.run(flow, clusters, snapshot=snapshot)
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(it.keeps_rest for it in denials.new)
