@@ -524,7 +524,7 @@ class TestSourceDead:
         world.clusters.source.add_topic("temp")
         found = history.status(world.flow, world.clusters)
         left = at_risk(found.left_on_source)
-        assert (4, None, 1) == (left.known, left.records, found.unseen_on_source)
+        assert (4, True, 1) == (left.least, left.doubt != "", found.unseen_on_source)
 
     def test_killed_at_every_change_it_goes_on_to_the_same_end(self, make_world):
         """As a planned one."""
