@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupState
@@ -43,6 +43,7 @@ class Recalled:
     flow: FlowSettings
     ledger: Ledger
     maps: Maps[PackedMap]
+    gaps: Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
     noted: Mapping[GroupPartition, DatedCheckpoint]
     owed: Mapping[GroupPartition, GroupPosition]
     there: Answers[str, Offsets]
@@ -72,6 +73,7 @@ def recall(
         flow,
         ledger,
         maps,
+        never_copied(ledger),
         noted,
         waiting,
         target.committed_offsets({it.group for it in keys}),
@@ -90,7 +92,7 @@ def decide(seen: Recalled, key: GroupPartition, topic: str) -> Decided:
     How many records the group would read again depends on what it has read on the source since.
     """
     life = known_life(seen.ledger, topic, key.partition)
-    maps = PartitionMaps(seen.maps.seen(life), gaps=never_copied(seen.ledger).get(life, ()))
+    maps = PartitionMaps(seen.maps.seen(life), gaps=seen.gaps.get(life, ()))
     try:
         return _decided(seen, key, topic, maps)
     except UnreadableMap:
