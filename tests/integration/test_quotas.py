@@ -52,7 +52,12 @@ def test_a_quota_of_a_tenth_of_a_megabyte_costs_only_time(
     key = "consumer_byte_rate" if side == "source" else "producer_byte_rate"
     with quota(getattr(flow, side), key, BYTES_PER_SECOND):
         result = cycle(flow)
-    assert ("done", 2000, 1) == (result.state, result.records, result.rounds)
+    assert ("done", 2000, 1, True) == (
+        result.state,
+        result.records,
+        result.rounds,
+        result.throttled_ms > 1000,
+    )
     for partition in range(2):
         assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
 

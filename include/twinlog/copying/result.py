@@ -63,9 +63,10 @@ class CopyResult:
     `state` is "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
     copied). `transient` says that every failure may go away by itself. `lag_records` of a partition counts upstream
     offsets between its last copied one and its end at the time the ranges were resolved. `error` says why the last
-    round ended, if work was left over; `error_code` is its code. `taken_over_by` names the run that follows the source
-    from then on, if this run followed it and was taken over in order. `refused` lists, for a run that followed, topics
-    and partitions that the target refused to provision.
+    round ended, if work was left over; `error_code` is its code. `retries` and `throttled_ms` are the lanes' (see
+    LaneReport). `taken_over_by` names the run that follows the source from then on, if this run followed it and was
+    taken over in order. `refused` lists, for a run that followed, topics and partitions that the target refused to
+    provision.
     """
 
     flow: str
@@ -84,6 +85,8 @@ class CopyResult:
     lanes: int = 0
     transactions: int = 0
     lane_cpu_seconds: float = 0.0
+    retries: int = 0
+    throttled_ms: int = 0
     taken_over_by: str = ""
     refused: tuple[Refusal, ...] = ()
 
@@ -114,6 +117,8 @@ class Totals:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     transactions: int = 0
     cpu_seconds: float = 0.0
+    retries: int = 0
+    throttled_ms: int = 0
 
     def note_ends(self, ranges: Sequence[RangeSpec]) -> None:
         """Note where the ranges of a round end (upstream)."""
@@ -155,6 +160,8 @@ class Totals:
         """Add a lane's report of this round."""
         self.transactions += report.transactions
         self.cpu_seconds += report.cpu_seconds
+        self.retries += report.retries
+        self.throttled_ms += report.throttled_ms
         for item in report.ranges:
             before = self.ranges.get(item.topic_partition)
             self.ranges[item.topic_partition] = _joined(before, item) if before else item
@@ -206,6 +213,8 @@ def result_of(
         lanes=lanes,
         transactions=totals.transactions,
         lane_cpu_seconds=round(totals.cpu_seconds, 3),
+        retries=totals.retries,
+        throttled_ms=totals.throttled_ms,
         refused=refused,
     )
 
