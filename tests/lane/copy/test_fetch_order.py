@@ -322,3 +322,12 @@ class TestFetchOrder:
             for it in asked:
                 left(it.partition, 4)
         assert {0: [False, False, False, True], 1: [False, False, False, True]} == found
+
+    def test_a_slow_target_leaves_the_order_as_it_is(self) -> None:
+        """An answer for it holds one partition: the urgent one is asked for, not all that would fit otherwise."""
+        order = FetchOrder(max_bytes=1600, partition_max_bytes=400)
+        for number, rpo in enumerate((300, 300, 10)):
+            order.answered(place(number), rpo, size=100, read=1, left=4)
+        wanted = [place(number) for number in range(3)]
+        order.limit(400)
+        assert {place(2): 400} == order.choose(1, wanted)

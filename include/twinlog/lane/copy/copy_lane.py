@@ -233,7 +233,10 @@ class LaneCopy:
 
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
-        self._fetcher.max_bytes = self._pace.bytes
+        if self._fetcher.max_bytes != self._pace.bytes:
+            self._fetcher.max_bytes = self._pace.bytes
+            if self._order is not None:
+                self._order.limit(self._pace.bytes)
         try:
             refused = self._fetcher.request(self.positions())
         except TwinlogError as error:

@@ -134,6 +134,10 @@ class FetchOrder:
         self._offset_bytes: dict[TopicPartition, float] = {}
         self._bytes = self._offsets = 0
 
+    def limit(self, max_bytes: int) -> None:
+        """Choose for answers of at most `max_bytes` from now on."""
+        self._size = AnswerSize(max_bytes, self._size.partition)
+
     def answered(
         self, partition: TopicPartition, rpo_seconds: int, *, size: int, read: int, left: int
     ) -> None:
