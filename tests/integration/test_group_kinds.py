@@ -18,12 +18,15 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lab import Seen, commit_group, configure, create_topic, cycle, produce
+from twinlog.client.pairs import Ask
+from twinlog.client.translator import FlowTranslator
 from twinlog.cluster.admin.groups import GroupType
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
+from twinlog.kafka_types import TopicPartition as KafkaPartition
 from twinlog.lab.kafka.jars import class_path, tools_jars
 from twinlog.lab.kafka.java import find_java
 from twinlog.lifecycle import sync_topics
@@ -194,6 +197,23 @@ def test_a_member_without_an_offset_is_named_and_its_epochs_are_not_passed_on(
             there = clusters.target.committed_offsets([group]).require()[group]
         assert [0] == [it.leader_epoch for it in here.values()]
         assert {(remote, 0): (20, -1)} == {it: (at.offset, at.leader_epoch) for it, at in there.items()}
+
+
+def test_of_a_source_that_holds_nothing_any_more_nothing_comes_again(
+    cluster_a, cluster_b, tmp_path, unique_topic
+) -> None:
+    """Its records expired before the first cycle: the copy was never filled, and the group is in its exact place."""
+    topic = create_topic(cluster_a, unique_topic("expired"))
+    flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic)
+    produce(cluster_a, topic, RECORDS)
+    commit_group(cluster_a, f"done-{topic}", topic, len(RECORDS))
+    with open_clusters(flow) as clusters:
+        clusters.source.delete_records(KafkaPartition(topic, 0), len(RECORDS))
+        cycle(flow)
+        [row] = checkpoints.run(flow, clusters).rows
+        [answer] = FlowTranslator(flow, clusters).translate([Ask(topic, 0, len(RECORDS))])
+    assert (0, True, False, 0) == (row.downstream_offset, row.exact, row.ahead, row.expected_duplicates)
+    assert (0, True, 0) == (answer.downstream_offset, answer.exact, answer.again)
 
 
 @pytest.mark.long
