@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import PartitionProof, refusal_of
@@ -72,7 +72,8 @@ def places(
     chosen = [it for it in discovery.topics if topics is None or it.topic in topics]
     source = clusters.source.topic_configs(it.topic for it in chosen).found
     target = clusters.target.topic_configs(it.remote_topic for it in chosen if it.remote is not None).found
-    said = _by_topic(positions)
+    by_topic = grouped((at.topic, (at.partition, last)) for at, last in positions.items())
+    said = {topic: dict(pairs) for topic, pairs in by_topic.items()}
     blocking = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
     found = [
         it
@@ -92,13 +93,6 @@ def places(
         if topics is None or problem.topic in topics:
             refused += _hidden(flow, problem, said.get(problem.topic, {}))
     return wanted, refused
-
-
-def _by_topic(positions: Mapping[TopicPartition, int]) -> Mapping[str, Mapping[int, int]]:
-    found: defaultdict[str, dict[int, int]] = defaultdict(dict)
-    for at, last in positions.items():
-        found[at.topic][at.partition] = last
-    return found
 
 
 def _hidden(flow: FlowSettings, problem: Problem, said: Mapping[int, int]) -> Iterator[PartitionProof]:
