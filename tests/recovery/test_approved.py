@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from recovery_world import ORDERS, World
+from recovery_world import COPY, ORDERS, World
 
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError
 from twinlog.fact import Total
 from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.gate.accepting import Person
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring import publish
@@ -211,3 +214,72 @@ def test_what_is_missing_stands_in_the_question(world: World) -> None:
     world.clusters.source.append(ORDERS, key=b"k", value=b"late", timestamp=1)
     asked = in_tasks(world, "approve")
     assert "1 records are not on B now" == asked.cost
+
+
+class TestWhatADryRunShowed:
+    """It is accepted by its name, each check with its number, and the loss with it; what is larger since refuses."""
+
+    ME = Person("ann", "login on b, not authenticated")
+
+    def dry_run(self, world: World) -> FailoverReport:
+        world.lose_source()
+        found = world.fail_over(Mode.SOURCE_DEAD, dry_run=True)
+        return approved.kept(world.flow, world.clusters.target, found)
+
+    def fail_over(self, world: World, seen: str, mode: Mode = Mode.SOURCE_DEAD) -> FailoverReport:
+        approval = approved.accepting(world.flow, world.clusters.target, mode, seen, self.ME, "A is gone")
+        tools = Tools(SimpleNamespace, lambda _: Answer.NOBODY, lambda _: None, Seal("mm2.properties", "sha"))
+        return approved.run(world.flow, world.clusters, mode, approval, tools)
+
+    @pytest.fixture
+    def ahead(self, world: World) -> World:
+        """The group stands on B where it skips one record."""
+        world.clusters.target.commit("billing", COPY, 4)
+        return world
+
+    def test_it_is_accepted_and_named(self, ahead: World) -> None:
+        """The report and the evidence say who accepted what, how much of it, and how the person is known."""
+        dry = self.dry_run(ahead)
+        assert [("group-not-ahead", "billing", 1, 0)] == [
+            (it.check, it.subject, it.short, it.unknown) for it in dry.accept
+        ]
+        report = self.fail_over(ahead, dry.seen)
+        assert State.PROMOTED is report.state, [(it.name, it.message) for it in report.steps]
+        told = next(it.message for it in report.steps if it.name is StepName.GATE)
+        assert "accepted: group-not-ahead of billing up to 1, by ann (login on b, not authenticated)" in told
+        yes = next(it.message for it in report.steps if it.name is StepName.APPROVE)
+        assert "yes, by ann (login on " in yes and "no twinlog.approvers: whoever may run it" in yes
+        (run,) = read_ledger(ahead.flow, ahead.clusters.target).recoveries
+        assert "accepted: group-not-ahead of billing up to 1" in Path(run.evidence).read_text()
+
+    def test_what_is_larger_since_refuses(self, ahead: World) -> None:
+        """By one record."""
+        dry = self.dry_run(ahead)
+        ahead.clusters.target.commit("billing", COPY, 5)
+        report = self.fail_over(ahead, dry.seen)
+        assert State.REFUSED is report.state
+        told = next(it.message for it in report.steps if it.name is StepName.GATE)
+        assert "twinlog accept group-not-ahead --flow 'A->B' --for billing --up-to 2" in told
+
+    def test_what_nobody_has_shown_is_not_accepted(self, ahead: World) -> None:
+        """Nor what was shown of the other mode; nothing has begun."""
+        dry = self.dry_run(ahead)
+        for seen, mode in (("nosuch", Mode.SOURCE_DEAD), (dry.seen, Mode.PLANNED)):
+            with pytest.raises(TerminalError) as caught:
+                self.fail_over(ahead, seen, mode)
+            assert ("not-seen", FlowPhase.ACTIVE) == (caught.value.code, phase(ahead))
+
+    def test_who_is_no_approver_begins_nothing(self, ahead: World) -> None:
+        """Neither so nor with a yes to the question; the line names who may."""
+        dry = self.dry_run(ahead)
+        only = replace(ahead.flow.failover, approvers=("jo",))
+        ahead.flow = replace(ahead.flow, failover=only)
+        for way in (
+            lambda: self.fail_over(ahead, dry.seen),
+            lambda: ahead.fail_over(Mode.SOURCE_DEAD, by="ann"),
+        ):
+            with pytest.raises(TerminalError, match="ann may not say yes") as caught:
+                way()
+            assert ("no-approver", FlowPhase.ACTIVE) == (caught.value.code, phase(ahead))
+        assert () == read_ledger(ahead.flow, ahead.clusters.target).accepted
+        assert "one of these has to: jo" in str(caught.value.hint)

@@ -48,27 +48,38 @@ def ways(flow: str, found: Sequence[Amount], seen: str) -> Iterator[str]:
         yield f"{every}: twinlog accept --seen {shlex.quote(seen)} --flow {shlex.quote(flow)} --until 8h --reason ..."
 
 
+def to_accept(flow: str, found: Sequence[Amount], seen: str = "") -> str:
+    """Return, as a clause, the command that accepts what stands against a failover; "" if nothing does.  Pure."""
+    every = list(ways(flow, found, seen))
+    return f"; to accept it: {every[-1] if seen else '; '.join(every[:3])}" if every else ""
+
+
 def keep_shown(
-    flow: FlowSettings, target: Cluster, mode: str, amounts: Iterable[Amount], lost: int | None = None
+    flow: FlowSettings,
+    target: Cluster,
+    mode: str,
+    amounts: Iterable[Amount],
+    lost: int | None = None,
+    last_ended: str = "",
 ) -> str:
     """Keep for a day what was shown; return the name under which it can be accepted, a digest of it."""
     now_ms, found = clock.now_ms(), tuple(amounts)
     text = f"{flow.name} {mode} {now_ms} {lost} {to_json(found)}"
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
-    write_ledger(flow, target, [Shown(name, mode, now_ms, found, lost)])
+    write_ledger(flow, target, [Shown(name, mode, now_ms, found, lost, last_ended)])
     for it in read_ledger(flow, target).shown:
         if it.at_ms < now_ms - SHOWN_FOR_MS:
             forget(flow, target, it)
     return name
 
 
-def shown_as(flow: FlowSettings, target: Cluster, seen: str) -> Shown:
-    """Return what a look of the last day showed.  Raises TerminalError `not-seen`."""
+def shown_as(flow: FlowSettings, target: Cluster, seen: str, mode: str = "") -> Shown:
+    """Return what a look of the last day showed, of this mode if one is given.  Raises TerminalError `not-seen`."""
     known = read_ledger(flow, target).shown
-    found = next((it for it in known if it.seen == seen), None)
+    found = next((it for it in known if it.seen == seen and mode in {"", it.mode}), None)
     if found is None or found.at_ms < clock.now_ms() - SHOWN_FOR_MS:
         raise TerminalError(
-            f"{flow.name}: no look of the last day is called {seen}",
+            f"{flow.name}: no look of the last day{f', {mode},' if mode else ''} is called {seen}",
             hint="look again (`twinlog gate`, `twinlog failover --dry-run`), and accept that",
             code="not-seen",
         )

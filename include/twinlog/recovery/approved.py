@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.api import Clusters
+from twinlog import clock
+from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import FencedError, TerminalError
+from twinlog.errors import ClusterRefused, FencedError, TerminalError
 from twinlog.formats.ledger.recovery import RunState
+from twinlog.gate.accepting import Person, accept, all_of, keep_shown, require_approver, shown_as
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
 from twinlog.recovery import failover
@@ -26,6 +28,9 @@ from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.scene import Answer, Tools
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
+
+ACCEPTED_FOR_MS = 8 * 3_600_000
+"""How long what was accepted with a failover counts: it may be taken up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,28 @@ def last_ended(ledger: Ledger) -> str:
     """Return the newest failover that was aborted, or whose flow follows again; "" if there is none.  Pure."""
     over = [it.run for it in ledger.recoveries if it.state in {RunState.ABORTED, RunState.RETURNED}]
     return over[-1] if over else ""
+
+
+def kept(flow: FlowSettings, target: Cluster, report: FailoverReport) -> FailoverReport:
+    """Keep for a day what a dry run showed, and give it a name; it has none if the ledger cannot be written to."""
+    lost, ended = at_risk(report.topics).least, last_ended(read_ledger(flow, target))
+    try:
+        return replace(report, seen=keep_shown(flow, target, report.mode.value, report.accept, lost, ended))
+    except ClusterRefused:
+        return report
+
+
+def accepting(
+    flow: FlowSettings, target: Cluster, mode: Mode, seen: str, person: Person, reason: str
+) -> Approval:
+    """Accept all that a dry run showed, each by its name and number, and say yes to what it said is lost.
+
+    Raises TerminalError `not-seen` if no dry run of this mode and day has that name, and `no-approver`.
+    """
+    shown, now_ms = shown_as(flow, target, seen, mode.value), clock.now_ms()
+    require_approver(flow, person.by)
+    accept(flow, target, all_of(shown, person, reason, now_ms + ACCEPTED_FOR_MS, now_ms))
+    return Approval(person.by, shown.lost or 0, shown.last_ended, "", cost=f"as {seen} showed")
 
 
 def run(
@@ -78,7 +105,8 @@ def run(
             _require_shown(flow, clusters, approval)
         return Answer.YES
 
-    agreed = approval.cost if mode is Mode.PLANNED else ""
+    # A Dag's question named the cost; a dry run is accepted by its numbers.
+    agreed = approval.cost if mode is Mode.PLANNED and approval.driver else ""
 
     asked = failover.Request(
         mode, approval.by, driver=approval.driver, only=frozenset(only), found=found or {}

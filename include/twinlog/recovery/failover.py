@@ -17,6 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+from twinlog.gate.accepting import require_approver
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
 from twinlog.recovery import report, transitions
@@ -69,12 +70,17 @@ class Request:
     only: frozenset[StepName] = frozenset()
     found: Json = field(default_factory=dict)
 
+    @property
+    def says_yes(self) -> bool:
+        """Say whether who asks for this is also who says yes; a Dag's first tasks are nobody's yes."""
+        return not self.only or StepName.PROMOTE in self.only
+
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
     """Fail over, or go on with the failover that is under way.
 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
-    `no-ledger` before the first cycle, `live-run` if another operator is busy with it,
+    `no-ledger` before the first cycle, `no-approver`, `live-run` if another operator is busy with it,
     `no-failover` for a flow that only brings home and brings nothing home now,
     and FencedError `relieved` if another process has taken over.
     """
@@ -122,6 +128,7 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverR
         by=request.by,
         next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
         estimate=scene.loss.estimate if scene.loss is not None else "",
+        accept=tuple(it for check in scene.forbidding for it in check.short),
     )
 
 
@@ -143,6 +150,8 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     ledger = read_ledger(flow, clusters.target)
     actor = acting(request.by, "failover", request.driver)
     promoted = ledger.phase is FlowPhase.PROMOTED
+    if not promoted and request.says_yes:
+        require_approver(flow, request.by)
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode
     journal = Journal(flow, clusters, actor, ask_source=mode is Mode.PLANNED and not promoted)

@@ -85,7 +85,7 @@ def lend(
         what = "on its way home" if under_way.failover else "failing over"
         raise TerminalError(
             f"{flow} is {what} itself, by {under_way.by}",
-            hint=f"`twinlog recovery abort --flow '{flow}'` ends that",
+            hint=f"`twinlog recovery abort --flow '{flow}' --reason ...` ends that",
             code="failing-over",
             flow=flow,
         )

@@ -14,6 +14,7 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.fact import Total, Unknown, if_known, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
+from twinlog.formats.ledger.accepted import Amount
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason
@@ -144,6 +145,7 @@ class FailoverReport(Documented):
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
     lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
     `estimated_records` rest on.  `cost` is what a yes costs, "" if nobody was asked.
+    `accept` is what a dry run found to be accepted, `seen` its name, by which all that it showed can be.
     """
 
     flow: str
@@ -161,6 +163,8 @@ class FailoverReport(Documented):
     next: str = ""
     estimate: str = ""
     cost: str = ""
+    seen: str = ""
+    accept: tuple[Amount, ...] = ()
     exit_code: ExitCode = ExitCode.DONE
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""

@@ -302,7 +302,7 @@ def refuse_left_way(flow: str, run: RecoveryRun) -> None:
     if run.left_way:
         raise TerminalError(
             f"{run.run} of {flow} was begun {run.left_way}, which has left twinlog",
-            hint="go on with the release that began it, or take it back: twinlog recovery abort",
+            hint="go on with the release that began it, or take it back: twinlog recovery abort --reason ...",
             code="left",
             flow=flow,
         )
@@ -358,7 +358,7 @@ def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     run = way_home(ledger)
     home = flow if run is not None else f"{here}->{there.removesuffix(HOME)}"
     arrived = run is not None and run.state is RunState.PROMOTED
-    back = "" if arrived else f"; `twinlog recovery abort --flow '{home}'` turns back"
+    back = "" if arrived else f"; `twinlog recovery abort --flow '{home}' --reason ...` turns back"
     return TerminalError(
         f"{home} is on its way home{f', by {state.by}' if state else ''}: no failover begins meanwhile",
         hint=f"`twinlog failback --flow '{home}'` goes on{back}",

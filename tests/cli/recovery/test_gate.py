@@ -79,6 +79,8 @@ def test_a_lost_target_is_exit_3(reported, capsys: pytest.CaptureFixture[str]) -
         (("accept", "gaps", "--reason", "x"), "'gaps' is no check"),
         (("accept", "no-gaps", "--reason", " "), "takes a reason"),
         (("accept", "no-gaps", "--seen", "ab", "--reason", "x"), "say one check, or --seen"),
+        (("failover", "--mode", "planned", "--accept", "known"), "--accept REASON and --seen ID go together"),
+        (("failover", "--mode", "planned", "--seen", "ab", "--accept", "x", "--yes"), "without --yes"),
         (("accept", "--withdraw"), "say one check, or --seen"),
         ((*ADD, "--partitions", "1,2"), "--partitions: '1,2' are none"),
         ((*ADD, "--not-known", "-1"), "may not be below 0"),
@@ -193,6 +195,23 @@ def test_all_that_the_gate_showed_is_accepted_by_its_name(
     assert 1 == _run(reported, capsys, "gate")[0]
     code, answer, _ = _run(reported, capsys, "accept", "--seen", "nosuch", "--reason", "unread")
     assert (1, "not-seen") == (code, answer["error"]["code"])
+
+
+def test_a_dry_run_prints_what_accepts_each_blocker(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ready to paste; the failover that accepts all of it takes the name of the dry run."""
+    flow = load(reported.file).flows["A->B"]
+    gap = Gap("orders", 0, 5, 9, GapCause.RETENTION, now_ms(), 5, "life", copied_past=True)
+    write_ledger(flow, reported.target, [gap])
+    code, report, err = _run(reported, capsys, "failover", "--mode", "source-dead", "--dry-run")
+    assert (0, {"no-gaps", "source-silent"}) == (code, {it["check"] for it in report["accept"]})
+    assert (
+        "to accept it: twinlog accept no-gaps --flow 'A->B' --for orders --up-to 1 --until 8h --reason ..."
+        in err
+    )
+    assert f"is accepted by --accept REASON --seen {report['seen']}" in err
+    taken = ("failover", "--mode", "source-dead", "--accept", "A is cut off", "--seen", report["seen"])
+    _run(reported, capsys, *taken)  # a fake target has no fence
+    assert {"no-gaps", "source-silent"} == {it.check for it in read_ledger(flow, reported.target).accepted}
 
 
 def test_without_a_number_it_is_that_of_the_last_look(reported, capsys: pytest.CaptureFixture[str]) -> None:

@@ -303,6 +303,7 @@ EVERY_FAILOVER_SETTING = {
     "twinlog.failover.hook.command=move clients": ("hook_command", "move clients"),
     "twinlog.failover.hook.url=https://hook/x": ("hook_url", Secret("https://hook/x")),
     "twinlog.failover.hook.file=clients.yaml": ("hook_file", Path("clients.yaml")),
+    "twinlog.approvers=ada, jo": ("approvers", ("ada", "jo")),
 }
 
 

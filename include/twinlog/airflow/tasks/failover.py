@@ -238,7 +238,11 @@ def rejected(flow_name: str) -> Json:
 def undone(context: Any, stays: str) -> str:
     """Say where a flow stands after a no."""
     waits = (context["ti"].xcom_pull(task_ids="rejected") or {}).get("state") == "waiting"
-    return "it waits: clear `approve` to be asked again, or `twinlog recovery abort`" if waits else stays
+    return (
+        "it waits: clear `approve` to be asked again, or `twinlog recovery abort --reason ...`"
+        if waits
+        else stays
+    )
 
 
 def report(flow_name: str, outlet_events: Any) -> Json:

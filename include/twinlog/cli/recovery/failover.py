@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,9 +14,10 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import load_flow_or_way_home
 from twinlog.cli.recovery.gate import SignOption
-from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
+from twinlog.cli.render import Grid, login, parts, person, say, say_step, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
+from twinlog.errors import UsageError
 from twinlog.gate.suites.suites import Mode
 from twinlog.visible import visible
 
@@ -40,6 +42,18 @@ def failover(
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
+    accept: Annotated[
+        str,
+        typer.Option(
+            "--accept", metavar="REASON", help="Accept all that the dry run --seen showed, and say yes."
+        ),
+    ] = "",
+    seen: Annotated[
+        str,
+        typer.Option(
+            "--seen", metavar="ID", help="The dry run that was looked at; what is larger since refuses."
+        ),
+    ] = "",
     sign_with: SignOption = None,
     master: MasterOption = None,
     output: options.OutputOption = options.Output.TABLE,
@@ -50,10 +64,16 @@ def failover(
     3: a cluster cannot be reached or refuses, or another process goes on with this failover.
     """
     from twinlog.cluster.api import open_clusters
+    from twinlog.gate.accepting import ways
     from twinlog.gate.evidence import Seal
+    from twinlog.recovery import approved
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
 
+    if bool(accept.strip()) != bool(seen) or (accept and (dry_run or yes)):
+        raise UsageError(
+            "--accept REASON and --seen ID go together, without --yes", hint="a dry run shows the ID"
+        )
     configuration, chosen = load_flow_or_way_home(config, flow)
     seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     with (
@@ -62,9 +82,21 @@ def failover(
         WarmSpark() as spark,
     ):
         tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
-        asked = recovery.Request(mode, login(), dry_run)
-        report = recovery.run(chosen, clusters, asked, replace(tools, reverse=reverse))
+        tools = replace(tools, reverse=reverse)
+        if accept:
+            approval = approved.accepting(chosen, clusters.target, mode, seen, person(), accept.strip())
+            report = approved.run(chosen, clusters, mode, approval, tools)
+        else:
+            report = recovery.run(chosen, clusters, recovery.Request(mode, login(), dry_run), tools)
+        if dry_run:
+            report = approved.kept(chosen, clusters.target, report)
     show(report.document, output, _grids(report))
+    for way in ways(report.flow, report.accept, report.seen):
+        say(f"{report.flow}: to accept it: {way}")
+    if report.seen:
+        say(
+            f"{report.flow}: all of this dry run is accepted by --accept REASON --seen {shlex.quote(report.seen)}"
+        )
     if report.next:
         say(f"{report.flow}: {report.next}")
     return int(report.exit_code)

@@ -50,7 +50,8 @@ class Amount:
 class Shown(LedgerEntry):
     """What a look found to forbid a failover: a person may accept it for a day, by the name `seen`.
 
-    `lost` records were known to be lost with the source, None if the look did not ask.
+    `lost` records were known to be lost with the source, None if the look did not ask; `last_ended` is the newest
+    failover that had been taken back by then.
     """
 
     KIND = "shown"
@@ -60,6 +61,7 @@ class Shown(LedgerEntry):
     at_ms: int
     amounts: tuple[Amount, ...]
     lost: int | None = None
+    last_ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)

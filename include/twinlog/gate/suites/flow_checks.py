@@ -83,7 +83,8 @@ ACLS = critical(
     "acl-parity",
     "pending_acls = 0",
     "who may use a topic on the source may use its copy, as the metadata profile has it",
-    "see `twinlog metadata plan`, and apply it; while a failover is under way, `twinlog recovery abort` comes first",
+    "see `twinlog metadata plan`, and apply it; while a failover is under way, `twinlog recovery abort --reason ...`"
+    " comes first",
 )
 USERS = critical(
     "principal-parity",

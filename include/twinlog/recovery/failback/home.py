@@ -20,6 +20,7 @@ from twinlog.cluster.api import awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
+from twinlog.gate.accepting import require_approver
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
 from twinlog.recovery import failover, homeward, report, transitions
@@ -92,6 +93,9 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         back = homes.named(seen, back)
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
+    says_yes = not request.only or StepName.PROMOTE in request.only
+    if begun.promoted_ms is None and says_yes and not request.dry_run:
+        require_approver(flow, request.by)
     if begun.promoted_ms is None:
         lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
         saved = homes.saved_topics(seen)

@@ -312,7 +312,7 @@ HOME: tuple[Step[Journey], ...] = (
         StepName.APPROVE,
         "asks a person; `--yes` answers beforehand",
         "yes",
-        "no: clients stay on B; run it again, or `twinlog recovery abort`",
+        "no: clients stay on B; run it again, or `twinlog recovery abort --reason ...`",
         approve,
     ),
     Step(
@@ -410,4 +410,4 @@ def _next(flow: FlowSettings, *, arrived: bool, ended: bool) -> str:
         return f"{again} does the steps that are left; there is no way back but a failover"
     if arrived:
         return f"start consumers, then producers, on {flow.source.alias}"
-    return f"{again} goes on; twinlog recovery abort leaves clients on {flow.target.alias}"
+    return f"{again} goes on; twinlog recovery abort --reason ... leaves clients on {flow.target.alias}"

@@ -11,6 +11,7 @@ from twinlog.facts.recall import source_answers
 from twinlog.formats.ledger.accepted import Offence, covering
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate import ask
+from twinlog.gate.accepting import to_accept
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
 from twinlog.gate.suites.flow_checks import SOURCE_SILENT
@@ -22,7 +23,7 @@ from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.report import skips
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
-from twinlog.recovery.steps.forbidden import known_to_forbid
+from twinlog.recovery.steps.forbidden import known_to_forbid, told
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
 from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.recovery.steps.source_dead import count, read_placings, shown
@@ -49,20 +50,25 @@ def ask_gate(scene: Scene) -> Outcome:
         return done(f"ready{waived}; {kept.evidence}")
     first = next((it for it in result.checks if it.blocks), None)
     why = f": {first.message}" if first is not None else ""
-    return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}", refused=True)
+    way = to_accept(scene.flow.name, result.amounts, kept.seen)
+    return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}{way}", refused=True)
 
 
 def look_gate(scene: Scene) -> str:
     """Say what forbids the failover already; "" if nothing is known to, or the flow is promoted."""
     flow, clusters = scene.flow, scene.clusters
-    if scene.mode is Mode.SOURCE_DEAD:
-        answers = source_answers(clusters.source)
-        return f"would say no: {flow.source.alias} answers (use --mode planned)" if answers else ""
     ledger = read_ledger(flow, clusters.target)
     if transitions.open_run(ledger) is None and ledger.phase.out_of_service:
         return ""
-    forbidding = known_to_forbid(flow, clusters, scene.seen)
-    return f"says no already, before producers are stopped: {forbidding}" if forbidding else ""
+    if scene.mode is Mode.PLANNED:
+        scene.forbidding = known_to_forbid(flow, clusters, scene.seen)
+        why = told(scene.forbidding)
+        return f"says no already, before producers are stopped: {why}" if why else ""
+    result = ask.run(flow, clusters, GateRequest(scene.mode)).result
+    scene.forbidding = tuple(it for it in result.checks if it.blocks)
+    if SOURCE_SILENT.name in result.blocking:
+        return f"would say no: {flow.source.alias} answers (use --mode planned)"
+    return f"would say no: {told(scene.forbidding)}" if scene.forbidding else ""
 
 
 def look_switch(scene: Scene) -> str:
@@ -96,6 +102,7 @@ def answered(scene: Scene, question: str, cost: str, stays: str) -> Outcome:
 
     Raises TerminalError `approval-expired` if the yes was given beforehand, to another cost.
     """
+    abort = f"twinlog recovery abort --flow '{scene.flow.name}' --reason ..."
     scene.cost, agreed, by = cost, scene.tools.agreed, scene.journal.actor.by
     if agreed not in {"", cost}:
         raise TerminalError(
@@ -103,10 +110,18 @@ def answered(scene: Scene, question: str, cost: str, stays: str) -> Outcome:
         )
     match scene.tools.approve(question):
         case Answer.YES:
-            return done(f"yes, by {by}; {cost}")
+            return done(f"yes, by {_who(scene)}; {cost}")
         case Answer.NO:
-            return failed(f"no: {stays}; run it again, or `twinlog recovery abort`", refused=True)
-    return waiting("nobody is there to approve: run it with --yes, or `twinlog recovery abort`")
+            return failed(f"no: {stays}; run it again, or `{abort}`", refused=True)
+    return waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
+
+
+def _who(scene: Scene) -> str:
+    """Name who said yes, how the person is known, and whether others may not."""
+    actor = scene.journal.actor
+    known = f"by Airflow, run {actor.driver}" if actor.driver else f"login on {actor.host}, not authenticated"
+    anybody = "" if scene.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
+    return f"{actor.by} ({known}{anybody})"
 
 
 def promote(scene: Scene) -> Outcome:
@@ -235,7 +250,7 @@ APPROVE: Step[Scene] = Step(
     StepName.APPROVE,
     "asks a person; `--yes` answers beforehand",
     "yes",
-    "no: nothing is promoted; run it again, or `twinlog recovery abort`",
+    "no: nothing is promoted; run it again, or `twinlog recovery abort --reason ...`",
     approve,
 )
 PROMOTE: Step[Scene] = Step(

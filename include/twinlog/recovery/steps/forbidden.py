@@ -5,9 +5,12 @@ The gate's step asks in full, once the steps before it have copied, placed and p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.gate import ask
+from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import GateRequest, Observed
 from twinlog.gate.suites.suites import Mode
 from twinlog.visible import listed
@@ -22,13 +25,19 @@ NO_STEP_MENDS = frozenset({
 """Checks that neither copying, placing and proving nor a broker that comes back makes hold: they want a person."""
 
 
-def known_to_forbid(flow: FlowSettings, clusters: Clusters, seen: Observed | None = None) -> str:
-    """Name the checks that fail already, whatever the steps before the gate do, and say why; "" if none does.
+def known_to_forbid(
+    flow: FlowSettings, clusters: Clusters, seen: Observed | None = None
+) -> tuple[GateCheck, ...]:
+    """Return the checks that fail already, whatever the steps before the gate do.
 
     What somebody has accepted forbids nothing, and producers may write meanwhile.  `seen` is what was read of both
     clusters just now, if it was.  Raises ClusterUnreachable and
     ClusterRefused.
     """
     result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen).result
-    failed = [it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS]
-    return f"{listed([it.name for it in failed])}: {failed[0].message}" if failed else ""
+    return tuple(it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS)
+
+
+def told(checks: Sequence[GateCheck]) -> str:
+    """Name checks that forbid a failover, and say why; "" if none does.  Pure."""
+    return f"{listed([it.name for it in checks])}: {checks[0].message}" if checks else ""

@@ -21,7 +21,7 @@ from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.fact import Total
 from twinlog.facts.observe import observe
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, counting, covering
-from twinlog.gate.accepting import command
+from twinlog.gate.accepting import command, to_accept
 from twinlog.gate.ask import see
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
@@ -37,7 +37,7 @@ from twinlog.recovery.outcome import Outcome, done, failed, waiting
 from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
-from twinlog.recovery.steps.forbidden import known_to_forbid
+from twinlog.recovery.steps.forbidden import known_to_forbid, told
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     clear_up,
@@ -65,7 +65,8 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
     if forbidding := known_to_forbid(flow, scene.clusters):
-        return failed(f"no producer was stopped: not ready, {forbidding}", refused=True)
+        way = to_accept(flow.name, [it for check in forbidding for it in check.short])
+        return failed(f"no producer was stopped: not ready, {told(forbidding)}{way}", refused=True)
     clear_up(source, (scene, *others))
     denials = sparing_readers(source, plan_denials(flow, source))
     refused = deny_writes(scene, others, denials.new)

@@ -13,6 +13,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.copy import LaneRunner
 from twinlog.formats.ledger.recovery import JournalEntry, StepState
+from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import Observed
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
@@ -68,7 +69,8 @@ class Scene:
     `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  `proved_drained` says that in
     this process every record of the source was seen on the target, after the producers had stopped; `shut` are the
     topics to which the source let nobody write then.  `found` is what an earlier process has found, as JSON.
-    `cost` is what a yes costs, `seen` what a dry run has read of both clusters.
+    `cost` is what a yes costs, `seen` what a dry run has read of both clusters, `forbidding` the
+    checks that it found to fail.
     """
 
     flow: FlowSettings
@@ -86,6 +88,7 @@ class Scene:
     found: Json = field(default_factory=dict)
     cost: str = ""
     seen: Observed | None = None
+    forbidding: tuple[GateCheck, ...] = ()
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""
