@@ -121,6 +121,15 @@ class TestVerdict:
         assert DrillState.FAILED is report.state
         assert report.message.endswith("for how long is unknown: no RPO is proved"), report.message
 
+    def test_it_can_place_as_on_the_day_itself(self, stage: Stage):
+        """By the last checkpoint, although the source answers: a group that has read on begins before its place."""
+        stage.world.clusters.source.commit("billing", ORDERS, 4)
+        places = [
+            next(it.downstream_offset for it in stage.drill(source_dead=dead).groups if it.group == "billing")
+            for dead in (False, True)
+        ]
+        assert [4, 3] == places
+
     def test_it_leaves_signed_evidence(self, stage: Stage):
         """That it passed, of which flow and groups, may be shown to an auditor; the ledger may lose it."""
         key = Ed25519PrivateKey.generate()

@@ -110,6 +110,13 @@ def test_clones_read_the_right_records_and_nothing_is_left(cluster_a, cluster_b,
     code, alone = drilled("--groups", "ends.*")
     assert (1, "waiting") == (code, alone["state"])
 
+    cycle(flow)  # its checkpoints are what a failover without the source has
+    commit_group(cluster_a, group, topic, 9, 0)
+    for words, begun in (((), 9), (("--mode", "source-dead"), 7)):
+        code, placed = drilled("--groups", f"{group}.*", *words)
+        rows = {it["partition"]: it for it in placed["groups"]}
+        assert (0, "right", begun) == (code, rows[0]["found"], rows[0]["read_upstream"]), placed
+
     waits = int(time.time() * 1000) - 25_000
     produce(cluster_a, topic, [Seen(b"k", b"late", waits) for _ in range(3000)], 0)
     code, late = drilled("--groups", f"{group}.*")
@@ -120,7 +127,7 @@ def test_clones_read_the_right_records_and_nothing_is_left(cluster_a, cluster_b,
     code, wrong = drilled("--groups", "ends.*")
     assert (1, "failed", "wrong") == (code, wrong["state"], wrong["groups"][0]["found"]), wrong
     code, history = drilled("history")
-    assert (0, ["failed", "failed", "waiting", "passed", "killed"]) == (
+    assert (0, ["failed", "failed", "passed", "passed", "waiting", "passed", "killed"]) == (
         code,
         [it["state"] for it in history["runs"]],
     )

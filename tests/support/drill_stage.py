@@ -55,9 +55,11 @@ class Stage:
         most: int = 20,
         driver: str = "",
         sleep: Callable[[float], object] = lambda _: None,
+        *,
+        source_dead: bool = False,
     ) -> DrillReport:
         """Drill as a process of its own."""
-        request = drill.Request("jo", NameFilter((groups,)), most, driver)
+        request = drill.Request("jo", NameFilter((groups,)), most, driver, source_dead)
         tools = drill.Tools(self.reader, sleep, self.application, self.seal)
         return drill.run(self.world.flow, clusters or self.world.clusters, request, tools)
 

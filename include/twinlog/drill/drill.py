@@ -44,6 +44,7 @@ from twinlog.visible import and_more, listed
 class Request:
     """Tell who drills, and which groups: at most `most` of those that `groups` accepts.
 
+    With `source_dead` groups are placed by their checkpoints, as a failover without the source would place them.
     `driver` names what drills, if that is tried again when its process dies: the clones of an earlier try are deleted.
     """
 
@@ -51,6 +52,7 @@ class Request:
     groups: NameFilter
     most: int
     driver: str = ""
+    source_dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +170,15 @@ def _undeleted(refused: Mapping[str, TwinlogError]) -> str:
 
 def _choose(work: _Work) -> Outcome:
     began = time.monotonic()
-    work.seen = view(work.flow, work.clusters)
+    work.seen = view(work.flow, work.clusters, source_dead=work.request.source_dead)
     work.placed_seconds = time.monotonic() - began
     accepts = work.request.groups.accepts
     asked = sorted({it.group for it in work.seen.places if accepts(it.group)})
     untold = sorted(group for group in work.seen.untold if accepts(group) and group not in asked)
     work.chosen, rest = tuple(asked[: work.request.most]), asked[work.request.most :]
     work.not_drilled = (*rest, *untold)
-    source = "" if work.seen.positions is not None else f"{work.flow.source.alias} does not answer; "
+    without = f"placed by checkpoints, as without {work.flow.source.alias}; "
+    source = "" if work.seen.positions is not None else without
     if not work.chosen:
         return done(f"{source}no group has a position to drill{_left_out(work)}")
     text = f"{source}{len(work.chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
@@ -272,7 +275,7 @@ def _compare(work: _Work) -> Outcome:
         return skipped("no group was chosen")
     if not work.met and not work.troubles and any(it.downstream_offset is not None for it in work.places):
         return skipped("no clone has read")
-    now = view(work.flow, work.clusters, work.seen.positions)
+    now = view(work.flow, work.clusters, work.seen.positions, source_dead=work.request.source_dead)
     comparison = Comparison(work.flow, work.clusters, work.seen, now)
     work.positions = tuple(comparison.of(work.places, Readings(work.met, work.troubles)))
     wrong = [it for it in work.positions if it.found in {Found.WRONG, Found.NOT_PLACED}]

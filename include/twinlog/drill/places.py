@@ -52,11 +52,21 @@ def _opened(known: PackedMap | UnreadableMap | None) -> OffsetMap | None:
     return known.open() if isinstance(known, PackedMap) else None
 
 
-def view(flow: FlowSettings, clusters: Clusters, positions: GroupPositions | None = None) -> View:
+def view(
+    flow: FlowSettings,
+    clusters: Clusters,
+    positions: GroupPositions | None = None,
+    *,
+    source_dead: bool = False,
+) -> View:
     """Read the groups, by the source if it answers; `positions` are those of an earlier view, for newer maps alone.
+
+    With `source_dead` they are read as if it did not answer: by checkpoints, as on the day itself.
 
     Raises errors of the target, and ClusterRefused of the source.
     """
+    if source_dead:
+        return _by_target(flow, clusters)
     try:
         return _by_source(placing(flow), clusters, positions)
     except ClusterUnreachable as error:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.assets import drilled
-from twinlog.airflow.recovery import driver_of, who
+from twinlog.airflow.form import choice
+from twinlog.airflow.recovery import MODES, driver_of, who
 from twinlog.airflow.tasks.frame import configured, log_step, opened, skip_out_of_service
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
@@ -32,6 +33,12 @@ PARAMS = {
         minLength=1,
         title="Groups",
         description="Only groups whose whole name matches this Java regex.",
+    ),
+    "mode": choice(
+        "planned",
+        MODES,
+        "Mode",
+        "planned: groups as they are; source-dead: placed by their checkpoints alone.",
     ),
     "most": Param(
         20, type="integer", minimum=1, title="At most", description="Drill at most so many groups."
@@ -60,7 +67,13 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
         require_ledger(flow, clusters.target)
         skip_out_of_service(flow, clusters, "a drill is for a flow that follows")
         run = context["dag_run"]
-        request = drill.Request(who(run), _groups(params["groups"]), params["most"], driver_of(run))
+        request = drill.Request(
+            who(run),
+            _groups(params["groups"]),
+            params["most"],
+            driver_of(run),
+            source_dead=params["mode"] == "source-dead",
+        )
         tools = drill.Tools(
             reader(flow.target), time.sleep, application(flow), Seal.of(configuration, flow), log_step
         )

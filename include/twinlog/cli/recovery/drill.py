@@ -11,7 +11,9 @@ import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.recovery.gate import ModeOption
 from twinlog.cli.render import Grid, login, say, say_step, show, steps_grid
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def drill(
     config: ConfigOption,
     flow: OneFlowOption = None,
     pattern: GroupsOption = ".*",
+    mode: ModeOption = Mode.PLANNED,
     most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
     output: OutputOption = Output.TABLE,
 ) -> int:
@@ -51,7 +54,7 @@ def drill(
     configuration, chosen = load_one_flow(config, flow)
     if what is What.HISTORY:
         return _history(chosen, output)
-    request = drilling.Request(login(), NameFilter((pattern,)), most)
+    request = drilling.Request(login(), NameFilter((pattern,)), most, source_dead=mode is Mode.SOURCE_DEAD)
     with clusters_with_ledger(chosen) as clusters:
         tools = drilling.Tools(
             reader(chosen.target), time.sleep, application(chosen), Seal.of(configuration, chosen), say_step
