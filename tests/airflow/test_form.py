@@ -32,6 +32,15 @@ def test_the_page_of_a_dag_shows_no_token() -> None:
     assert "asset `twinlog://B/`" in page
 
 
+@pytest.mark.parametrize("value", [[], ["orders"], None])
+def test_a_list_that_may_be_empty_is_not_starred_as_required(value: list[str] | None) -> None:
+    """Airflow's form stars each field whose type has no null; emptied, it is null."""
+    from twinlog.airflow.cycle import PARAMS
+
+    field = PARAMS["topics"]
+    assert ("null" in field.schema["type"], value) == (True, field.resolve(value))
+
+
 class TestRefuseUnknownFields:
     """`conf` is what somebody gave a run by the command line or the API, where no form holds it."""
 
