@@ -43,6 +43,9 @@ class Check:
 
     `right` is a column or a number.  A row in which a side is None has nothing to judge: the check does not apply to
     it.  A row in which a side is unknown fails, and so does one that lacks the column: nobody has looked.
+
+    `modes` say when the gate asks it: P before a planned failover, S only once producers have stopped, C with a
+    canary, D if the source is dead.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Check:
     right: str | int
     meaning: str
     advice: str
+    modes: str = "P"
 
     @property
     def expected(self) -> str:
@@ -64,16 +68,16 @@ class Check:
         return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
 
 
-def critical(name: str, expected: str, meaning: str, advice: str) -> Check:
+def critical(name: str, expected: str, meaning: str, advice: str, modes: str = "P") -> Check:
     """Make a check that forbids relying on the copy if it fails; `expected` is like `left >= right`."""
     left, relation, right = expected.split()
     side = int(right) if right.isdecimal() else right
-    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice)
+    return Check(name, Severity.CRITICAL, left, Relation(relation), side, meaning, advice, modes)
 
 
-def warning(name: str, expected: str, meaning: str, advice: str) -> Check:
+def warning(name: str, expected: str, meaning: str, advice: str, modes: str = "P") -> Check:
     """Make a check that asks for a look if it fails."""
-    return replace(critical(name, expected, meaning, advice), severity=Severity.WARNING)
+    return replace(critical(name, expected, meaning, advice, modes), severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,21 @@ PARTITION_CHECKS = (
         "mapped_records = mapped_upstream_offsets",
         "every upstream record stands once in the offset map",
         "do not fail over to this partition; run an audit and report it, this is a defect",
+        "PD",
     ),
     critical(
         "downstream-counted-once",
         "mapped_records = mapped_downstream_offsets",
         "the map counts as many downstream records as upstream ones",
         "do not fail over to this partition; run an audit and report it, this is a defect",
+        "PD",
     ),
     critical(
         "map-not-beyond-progress",
         "next_upstream >= mapped_upstream_end",
         "what the map knows is behind the committed progress",
         "somebody set this partition's stored progress back; it would be copied again from there",
+        "PD",
     ),
     critical(
         "map-whole",
@@ -32,6 +35,7 @@ PARTITION_CHECKS = (
         "the offset map tells of every offset that was copied, as far as the copy still holds it",
         "a part of the map was lost: groups cannot be translated there, and records may be missing;"
         " `twinlog audit --full` names them, `twinlog topics rebuild` makes copy and map anew",
+        "PD",
     ),
     critical(
         "nothing-deleted-early",
@@ -59,6 +63,7 @@ PARTITION_CHECKS = (
         "target_stable_end >= mapped_downstream_end",
         "the target holds all that the map says was written",
         "the copy was deleted, recreated or lost records; it must be copied anew",
+        "PD",
     ),
     critical(
         "partition-parity",
@@ -71,6 +76,7 @@ PARTITION_CHECKS = (
         "next_upstream >= reported_next_upstream",
         "progress is not behind the last cycle report",
         "somebody set stored progress back, or another replicator writes it; stop one of the two",
+        "PD",
     ),
     warning(
         "lag-not-negative", "lag_records >= 0", "lag is a number of records", "see progress-within-source"
@@ -97,12 +103,14 @@ TOPIC_CHECKS = (
         "fewest_in_sync >= needed_in_sync",
         "every partition of the copy has enough replicas in sync for producers with acks=all",
         "bring the target's brokers back, or lower min.insync.replicas of the copy",
+        "PD",
     ),
     critical(
         "every-partition-led",
         "leaderless_partitions = 0",
         "every partition of the copy has a leader",
         "bring the target's brokers back",
+        "PD",
     ),
     warning(
         "retention-time",
@@ -150,6 +158,7 @@ FLOW_CHECKS = (
         "gaps = 0",
         "no upstream records were lost before they could be copied",
         "see `twinlog topics gaps` for topics, offsets and causes; they will never be copied",
+        "",
     ),
     warning(
         "heartbeat-age",

@@ -29,29 +29,55 @@ class Fact(StrEnum):
     CHECKPOINT = "checkpoint"
 
 
-RAISED = frozenset(it.name for it in TOPIC_CHECKS)
-"""Checks of topics that only warn in a cycle; in the gate they forbid a failover."""
-
-ON_THE_TARGET = frozenset({"can-be-written", "every-partition-led"})
-"""Those of the raised checks that do not ask the source."""
-
-WITHOUT_SOURCE = frozenset({
-    "nothing-copied-twice",
-    "downstream-counted-once",
-    "map-not-beyond-progress",
-    "map-whole",
-    "copy-not-cut-off",
-    "progress-never-goes-back",
-})
-"""Checks of partitions that do not ask the source."""
-
-_GATE_TOPICS = tuple(
-    replace(check, severity=Severity.CRITICAL) if check.name in RAISED else check for check in TOPIC_CHECKS
+_TABLE = (
+    Suite(
+        "flow",
+        "flow",
+        ("flow",),
+        (
+            *(whole.HAS_RUN, whole.LAST_CYCLE, whole.STATE_AGE, whole.IN_SERVICE, whole.HAS_TOPICS),
+            *(whole.NOT_PAUSED, whole.SOURCE_ANSWERS, whole.SOURCE_SILENT, whole.FENCED),
+            *FLOW_CHECKS,
+            *(whole.FREE_DISK, whole.STATE_WRITERS, whole.ACLS, whole.USERS, whole.QUOTAS, whole.CONFIGS),
+            *(whole.METADATA, whole.SCHEMAS, whole.CANARY),
+        ),
+    ),
+    Suite(
+        "topics",
+        "topic",
+        ("topic",),
+        (
+            # In a cycle they only warn.
+            *(replace(check, severity=Severity.CRITICAL) for check in TOPIC_CHECKS),
+            *(
+                copy.SURVIVES,
+                copy.ALL_READ,
+                copy.COPY_THERE,
+                copy.KNOWN_DRIFT,
+                copy.KNOWN_READ,
+                copy.KNOWN_RPO,
+            ),
+            *(copy.KNOWN_LAG, copy.KNOWN_UNDECIDED, copy.NO_GAPS),
+            *(copy.AUDIT_EQUAL, copy.AUDIT_AGE, copy.AUDIT_PROMISED, copy.AUDIT_COVERAGE),
+        ),
+    ),
+    Suite(
+        "partitions",
+        "partition",
+        ("topic", "partition"),
+        (*PARTITION_CHECKS, copy.MAP_KNOWN, copy.LAG, copy.KNOWN_WHOLE),
+    ),
+    Suite(
+        "groups",
+        "group's partition",
+        ("group", "topic", "partition"),
+        (
+            *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD, copy.GROUP_NOT_REWOUND, copy.GROUP_NOT_AHEAD),
+            *(copy.GROUP_ALL_THERE, copy.GROUP_CURRENT, copy.GROUP_NOT_BELOW, copy.GROUP_NOT_BEYOND),
+        ),
+    ),
 )
-_AUDIT = (copy.AUDIT_EQUAL, copy.AUDIT_AGE, copy.AUDIT_PROMISED, copy.AUDIT_COVERAGE)
-_HEARTBEAT = tuple(check for check in FLOW_CHECKS if check.name == "heartbeat-age")
-_FLOW = (whole.HAS_RUN, whole.LAST_CYCLE, whole.STATE_AGE, whole.IN_SERVICE, whole.HAS_TOPICS)
-_GROUP_RANGES = (copy.GROUP_NOT_BELOW, copy.GROUP_NOT_BEYOND)
+"""Every check of the gate."""
 
 
 def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> tuple[Suite, ...]:
@@ -60,62 +86,9 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
     While producers are `still_writing`, checks that can hold only after they have stopped are left out.  The question
     is then whether a planned failover could begin.
     """
-    if mode is Mode.SOURCE_DEAD:
-        return _suites(
-            (
-                *(it for it in PARTITION_CHECKS if it.name in WITHOUT_SOURCE),
-                copy.MAP_KNOWN,
-                copy.KNOWN_WHOLE,
-            ),
-            (
-                *(it for it in _GATE_TOPICS if it.name in ON_THE_TARGET),
-                *(
-                    copy.SURVIVES,
-                    copy.COPY_THERE,
-                    copy.KNOWN_DRIFT,
-                    copy.KNOWN_READ,
-                    copy.KNOWN_RPO,
-                    copy.KNOWN_LAG,
-                    copy.KNOWN_UNDECIDED,
-                    copy.NO_GAPS,
-                ),
-                *_AUDIT,
-            ),
-            (copy.GROUP_COVERED, copy.GROUP_NOT_AHEAD, *_GROUP_RANGES),
-            (*_FLOW, whole.SOURCE_SILENT, whole.FREE_DISK, whole.STATE_WRITERS, whole.METADATA),
-        )
-    after_producers = (whole.FENCED,) if not still_writing else ()
-    return _suites(
-        (*PARTITION_CHECKS, copy.MAP_KNOWN, *(() if still_writing else (copy.LAG,))),
-        (*_GATE_TOPICS, copy.SURVIVES, copy.ALL_READ, copy.COPY_THERE, copy.NO_GAPS, *_AUDIT),
-        (
-            *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD, copy.GROUP_NOT_REWOUND, copy.GROUP_NOT_AHEAD),
-            copy.GROUP_ALL_THERE,
-            *(() if still_writing else (copy.GROUP_CURRENT,)),
-            *_GROUP_RANGES,
-        ),
-        (
-            *_FLOW,
-            whole.NOT_PAUSED,
-            whole.SOURCE_ANSWERS,
-            *after_producers,
-            *_HEARTBEAT,
-            whole.FREE_DISK,
-            whole.STATE_WRITERS,
-            *(whole.ACLS, whole.USERS, whole.QUOTAS, whole.CONFIGS, whole.METADATA, whole.SCHEMAS),
-            *((whole.CANARY,) if canary else ()),
-        ),
-    )
-
-
-def _suites(
-    partitions: Iterable[Check], topics: Iterable[Check], groups: Iterable[Check], flow: Iterable[Check]
-) -> tuple[Suite, ...]:
-    return (
-        Suite("flow", "flow", ("flow",), tuple(flow)),
-        Suite("topics", "topic", ("topic",), tuple(topics)),
-        Suite("partitions", "partition", ("topic", "partition"), tuple(partitions)),
-        Suite("groups", "group's partition", ("group", "topic", "partition"), tuple(groups)),
+    asked = {"D"} if mode is Mode.SOURCE_DEAD else {"P", *("S" * (not still_writing)), *("C" * canary)}
+    return tuple(
+        replace(suite, checks=tuple(it for it in suite.checks if asked & {*it.modes})) for suite in _TABLE
     )
 
 
@@ -136,8 +109,7 @@ def raised(chosen: Iterable[Suite], blocking: Iterable[str]) -> tuple[Suite, ...
 
 def every_check() -> Mapping[str, Check]:
     """Return all checks that a gate can make, by name."""
-    both = (*suites(Mode.PLANNED, canary=True), *suites(Mode.SOURCE_DEAD))
-    return {check.name: check for suite in both for check in suite.checks}
+    return {check.name: check for suite in _TABLE for check in suite.checks if check.modes}
 
 
 def refuse_unknown(names: Iterable[str], where: str) -> None:
