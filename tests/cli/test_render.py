@@ -92,6 +92,17 @@ def test_an_empty_grid_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no gap" in capsys.readouterr().out
 
 
+def test_a_column_of_nothing_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """A column that one row fills is."""
+    show(
+        Result("x", 1),
+        Output.TABLE,
+        [Grid("t", ("topic", "why", "since"), [("a", None, None), ("b", "", "noon")])],
+    )
+    out = capsys.readouterr().out
+    assert (True, False, True) == ("topic" in out, "why" in out, "since" in out)
+
+
 def test_long_names_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     """`twinlog status | grep` finds a long topic name on one line."""
     name = "team.product." * 8 + "orders"

@@ -159,15 +159,25 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
+_NOTHING = (None, "")
+"""What a column of nothing else is not shown for."""
+
+
 def _table(grid: Grid) -> Any:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for index, heading in enumerate(grid.columns):
-        table.add_column(heading, justify="right" if _holds_numbers(grid, index) else "left", overflow="fold")
+    said = [
+        it
+        for it in range(len(grid.columns))
+        if not grid.rows or any(row[it] not in _NOTHING for row in grid.rows)
+    ]
+    for index in said:
+        justify: Any = "right" if _holds_numbers(grid, index) else "left"
+        table.add_column(grid.columns[index], justify=justify, overflow="fold")
     for row in grid.rows:
-        table.add_row(*(text_of(cell) for cell in row))
+        table.add_row(*(text_of(row[index]) for index in said))
     if not grid.rows:
         table.add_row(grid.empty)
     return table
@@ -226,7 +236,7 @@ def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[dict[str, An
 
 def steps_grid(title: str, steps: Iterable[StepReport[Any]]) -> Grid:
     """Return the table of the steps of a procedure."""
-    return Grid.of(title, "step: name | : state | seconds | what: message", steps, empty="none")
+    return Grid.of(title, "step: name | state | seconds | what: message", steps, empty="none")
 
 
 def notes_grid(notes: Iterable[str], title: str = "notes", heading: str = "what", empty: str = "") -> Grid:

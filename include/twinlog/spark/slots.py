@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from twinlog.copying.copy import NO_SLOT
 from twinlog.errors import TransientError
 
 if TYPE_CHECKING:
@@ -151,6 +150,8 @@ class Slots:
 
     def _given_up(self, tag: str, seconds: float) -> TransientError:
         """Cancel the jobs of a tag, and return the error of what waited for them."""
+        from twinlog.copying.copy import NO_SLOT
+
         cancel(self.spark, tag)
         return TransientError(
             f"no free slot: {self._place} has run nothing of this for {seconds:.0f} s",

@@ -1,6 +1,7 @@
 """`twinlog gate`, `accept` and `evidence`: what they answer, and what they refuse."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -51,6 +52,20 @@ def test_the_answer_is_a_document_and_an_exit_code(reported, capsys: pytest.Capt
     out = capsys.readouterr().out
     assert "A->B, failover (source-dead): NOT READY" in out
     assert "source-silent" in out
+
+
+def test_what_holds_is_a_number_unless_all_is_asked_for(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever reads it at night reads what stands in the way."""
+    asked = ["gate", "--mode", "source-dead", "--config", str(reported.file)]
+    shown = []
+    for more in ([], ["--all"]):
+        main([*asked, *more])
+        shown.append(capsys.readouterr().out)
+    brief, whole = shown
+    assert [(False, True), (True, True)] == [
+        (re.search(r"^ +ok +", out, re.M) is not None, re.search(r"NOT READY.*; \d+ hold", out) is not None)
+        for out in (brief, whole)
+    ]
 
 
 def test_a_lost_target_is_exit_3(reported, capsys: pytest.CaptureFixture[str]) -> None:

@@ -310,7 +310,7 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
     )
     yield Grid.of(
         f"{report.flow}: permissions that are missing or could not be asked about",
-        ": verdict | cluster | resource | name | missing | not known: unknown | needed to: why",
+        "verdict | cluster | resource | name | missing | not known: unknown | needed to: why",
         (it for it in report.permissions if it.missing or (it.unknown and it.required)),
         _all_there(report),
         verdict=lambda it: "warning" if not it.required or not it.missing else "no",

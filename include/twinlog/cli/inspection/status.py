@@ -58,7 +58,7 @@ def status_of(flow: FlowSettings) -> FlowStatus:
 _OF_TOPIC = (
     "topic | to topic: remote_topic | partitions | lag (records): lag_records"
     " | undecided: undecided_records | bytes, about: lag_bytes | oldest not copied (s): rpo_seconds"
-    " | RPO (s): rpo_budget_seconds | : mark"
+    " | RPO (s): rpo_budget_seconds | note: mark"
 )
 
 
@@ -106,7 +106,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
     )
     yield Grid.of(
         f"{status.flow}: processes that follow it",
-        ": role | host | process: pid | version | configuration: config | run: run_id",
+        "role | host | process: pid | version | configuration: config | run: run_id",
         status.members,
         config=lambda it: it.config[:12],
     )

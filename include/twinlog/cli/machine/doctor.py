@@ -295,7 +295,7 @@ def _advised(machine: Machine) -> Iterator[Check]:
 def _grid(result: Diagnosis) -> Grid:
     return Grid.of(
         "this machine",
-        ": verdict | what: name | found: observed | wanted: expected | what_to_do",
+        "verdict | what: name | found: observed | wanted: expected | what_to_do",
         result.checks,
         verdict=lambda it: "ok" if it.passed else ("no" if it.severity == "critical" else "warning"),
         what_to_do=lambda it: "" if it.passed else it.message,

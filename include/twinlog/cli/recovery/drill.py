@@ -75,7 +75,7 @@ def _grids(report: DrillReport) -> Iterator[Grid]:
     )
     columns = (
         "group | topic | partition | upstream: upstream_offset | began at: downstream_offset"
-        " | read: read_offset | is there: read_upstream | again | skipped | : found | what: message"
+        " | read: read_offset | is there: read_upstream | again | skipped | found | what: message"
     )
     yield Grid.of(f"{report.flow}: groups", columns, report.groups)
 

@@ -39,5 +39,9 @@ def verify(
             error.message, hint=error.hint or "give the file that `twinlog gate` wrote"
         ) from None
     rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
-    show({"verified": True, **to_json(found)}, output, [Grid(f"{file.name}: verified", ("", ""), rows)])
+    show(
+        {"verified": True, **to_json(found)},
+        output,
+        [Grid(f"{file.name}: verified", ("what", "value"), rows)],
+    )
     return 0

@@ -38,6 +38,9 @@ SignOption = Annotated[
     Path | None,
     typer.Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence."),
 ]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="Show the checks that hold, too; by default only their number.")
+]
 EvidenceOption = Annotated[
     Path | None, typer.Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
 ]
@@ -52,6 +55,7 @@ def gate(
     canary: CanaryOption = False,
     sign_with: SignOption = None,
     evidence: EvidenceOption = None,
+    everything: AllOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Say whether a failover may begin, and why not."""
@@ -78,7 +82,7 @@ def gate(
             answer,
             seal,
         )
-    show(document(answer.result, kept), output, _grids(answer.result))
+    show(document(answer.result, kept), output, _grids(answer.result, everything=everything))
     for way in ways(chosen.name, answer.result.amounts, kept.seen):
         say(f"{chosen.name}: to accept it: {way}")
     say(f"{chosen.name}: page {kept.page}")
@@ -98,22 +102,25 @@ def document(result: GateResult, kept: Kept) -> dict[str, Any]:
     }
 
 
-def _grids(result: GateResult) -> Iterator[Grid]:
+def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
+    hold = sum(it.passed and it.applies for it in result.checks)
+    shown = [it for it in result.checks if everything or not it.passed]
     yield Grid.of(
-        f"{result.flow}, failover ({result.mode.value}): {result.headline}",
-        ": mark | check: name | severity | age (s): age_seconds | what was found: message",
-        sorted(result.checks, key=lambda it: (not it.blocks, it.passed)),
+        f"{result.flow}, failover ({result.mode.value}): {result.headline}; {hold} hold",
+        "answer: mark | check: name | severity | age (s): age_seconds | what was found: message",
+        sorted(shown, key=lambda it: (not it.blocks, it.passed)),
+        "each check holds: --all shows them",
         mark=_mark,
     )
     columns = (
         "topic | tier | records, known: known | of them undecided: undecided | bytes, about: bytes"
-        " | oldest (s): seconds | RPO (s): rpo_seconds | : mark"
+        " | oldest (s): seconds | RPO (s): rpo_seconds | note: mark"
     )
     yield Grid.of(
         f"{result.flow}: at risk",
         columns,
         result.topics,
-        tier=lambda it: it.tier or "-",
+        tier=lambda it: it.tier or None,
     )
     yield accepted_grid(result.flow, result.waivers)
 

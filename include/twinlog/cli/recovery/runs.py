@@ -118,7 +118,7 @@ def _journal(title: str, run: RunStatus) -> Iterator[Grid]:
 
     yield Grid.of(
         f"{title}; {run.run}, {run.mode}",
-        "when | step | : state | seconds | by | what: message",
+        "when | step | state | seconds | by | what: message",
         run.journal,
         "nothing was done yet",
         when=lambda it: iso(it.at_ms),

@@ -142,7 +142,7 @@ def _by_topic(title: str, report: FlowReport) -> Grid:
 
 
 def _grids(run: FlowRun) -> Iterator[Grid]:
-    columns = "duty: name | state | seconds | : message"
+    columns = "duty: name | state | seconds | what: message"
     yield Grid.of(f"{run.flow}: duties", columns, run.duties)
     report = run.report
     if report is None:
