@@ -13,12 +13,11 @@ from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.assets import failed_back, went_home
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.recovery import walks
-from twinlog.airflow.operators.spark_job import SparkStepOperator
+from twinlog.airflow.operators.recovery import walking
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import failback as tasks
-from twinlog.airflow.tasks.failover import IF_REJECTED, OPTIONS, walk
+from twinlog.airflow.tasks.failover import IF_REJECTED, OPTIONS
 from twinlog.airflow.tasks.failover import rejected as take_back
 from twinlog.config.flow.settings import FlowSettings
 
@@ -53,19 +52,6 @@ def failback(dag_id: str, flow: FlowSettings) -> DAG:
             """Show what would be done, and what each side alone has, with the numbers of now."""
             return tasks.preview(flow.name)
 
-        def spark(name: str, does: str) -> SparkStepOperator:
-            return SparkStepOperator(task_id=name, step=walks(name), flow=flow.name, doc_md=does)
-
-        @task
-        def begin() -> None:
-            """Begin the way home."""
-            walk("begin", flow.name)
-
-        @task
-        def groups() -> None:
-            """Place every group on the source."""
-            walk("groups", flow.name)
-
         @task(trigger_rule=TriggerRule.NONE_FAILED)
         def gate() -> None:
             """Ask the readiness gate, and put together what a person has to know."""
@@ -88,21 +74,6 @@ def failback(dag_id: str, flow: FlowSettings) -> DAG:
             """Export what the source alone has, to topics on the target and to files."""
             return tasks.save(flow.name)
 
-        @task
-        def follow() -> None:
-            """Let clients register schemas on the source, and the reverse flow follow."""
-            walk("follow", flow.name)
-
-        @task
-        def switch_clients() -> None:
-            """Run the hook of the reverse flow."""
-            walk("switch_clients", flow.name)
-
-        @task
-        def canary() -> None:
-            """Write a heartbeat to the source, and read it back."""
-            walk("canary", flow.name)
-
         @task(trigger_rule=TriggerRule.ALL_SKIPPED)
         def rejected() -> Any:
             """After a no: leave clients where they are, or let the way home wait."""
@@ -114,20 +85,23 @@ def failback(dag_id: str, flow: FlowSettings) -> DAG:
             return tasks.report(flow.name, outlet_events)
 
         before = (
-            begin(),
-            spark(
-                "bring_home",
-                "Save what the source alone has, and copy both ways while clients work on the target.",
-            ),
-            spark("fence_producers", "Stop producers: nothing is written to the target any more."),
-            spark("drain", "Copy home until nothing is left."),
-            groups(),
-            spark("audit", "Compare what no audit of either flow has compared yet."),
+            walking("begin", flow, "Begin the way home."),
+            walking("bring_home", flow, "Save what the source alone has, and copy both ways.", on_spark=True),
+            walking("fence_producers", flow, "Stop the producers of the target.", on_spark=True),
+            walking("drain", flow, "Copy home until nothing is left.", on_spark=True),
+            walking("groups", flow, "Place every group on the source."),
+            walking("audit", flow, "Compare what no audit of either flow has compared yet.", on_spark=True),
         )
-        promote = spark("promote", "Prove all once more, behind the yes, and promote the source.")
+        promote = walking("promote", flow, "Prove all once more, and promote the source.", on_spark=True)
         saved, told = save(), report()
         chain(preview(), *before, gate(), approve, [promote, saved], rejected(), told)
-        chain(promote, follow(), switch_clients(), canary(), told)
+        chain(
+            promote,
+            walking("follow", flow, "Let schemas and the reverse flow follow."),
+            walking("switch_clients", flow, "Run the hook of the reverse flow."),
+            walking("canary", flow, "Write a heartbeat to the source, and read it back."),
+            told,
+        )
     return dag
 
 

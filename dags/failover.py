@@ -12,8 +12,7 @@ from airflow.sdk import DAG, TriggerRule, chain, task
 
 from twinlog.airflow.assets import failed_over
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.recovery import walks
-from twinlog.airflow.operators.spark_job import SparkStepOperator
+from twinlog.airflow.operators.recovery import walking
 from twinlog.airflow.plugin.links import link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.tasks import failover as tasks
@@ -47,28 +46,10 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
         doc_md=TEXT.format(when=when.format(**ends), **ends) + link_in_text(flow),
     ) as dag:
 
-        def spark(name: str, does: str) -> SparkStepOperator:
-            return SparkStepOperator(task_id=name, step=walks(name), flow=flow.name, doc_md=does)
-
         @task
         def preview() -> Any:
             """Show what would be done, with the numbers of now; a dry run ends here."""
             return tasks.preview(flow.name)
-
-        @task
-        def begin() -> None:
-            """Begin: only this failover copies from now on."""
-            tasks.walk("begin", flow.name)
-
-        @task
-        def groups() -> None:
-            """Place every group on the target."""
-            tasks.walk("groups", flow.name)
-
-        @task
-        def loss() -> None:
-            """Say what is lost with the source."""
-            tasks.walk("loss", flow.name)
 
         @task(trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
         def gate() -> None:
@@ -86,16 +67,6 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
             doc_md="Wait for a person, who sees the facts.",
         )
 
-        @task
-        def switch_clients() -> None:
-            """Let clients register schemas on the target, and run the hook."""
-            tasks.walk("switch_clients", flow.name)
-
-        @task
-        def canary() -> None:
-            """Write a heartbeat to the target, and read it back."""
-            tasks.walk("canary", flow.name)
-
         @task(trigger_rule=TriggerRule.ALL_SKIPPED)
         def rejected() -> Any:
             """After a no: take the failover back, or let it wait."""
@@ -106,17 +77,31 @@ def failover(dag_id: str, flow: FlowSettings) -> DAG:
             """Write the evidence and tell of the promotion, or say why there was none."""
             return tasks.report(flow.name, outlet_events)
 
-        promote = spark("promote", "Prove all once more, behind the yes, and promote the target.")
+        promote = walking("promote", flow, "Prove all once more, and promote the target.", on_spark=True)
         planned = (
-            spark("fence_producers", "Stop producers: nothing is written to the source any more."),
-            spark("drain", "Copy until nothing is left."),
-            groups(),
-            spark("audit", "Compare what no audit has compared yet."),
+            walking(
+                "fence_producers",
+                flow,
+                "Stop the producers of the source.",
+                on_spark=True,
+            ),
+            walking("drain", flow, "Copy until nothing is left.", on_spark=True),
+            walking("groups", flow, "Place every group on the target."),
+            walking("audit", flow, "Compare what no audit has compared yet.", on_spark=True),
         )
-        begun, asked, told = begin(), gate(), report()
+        begun, asked, told = (
+            walking("begin", flow, "Begin: only this failover copies from now on."),
+            gate(),
+            report(),
+        )
         chain(preview(), begun, *planned, asked, approve, promote)
-        chain(begun, loss(), asked)
-        chain(promote, switch_clients(), canary(), told)
+        chain(begun, walking("loss", flow, "Say what is lost with the source."), asked)
+        chain(
+            promote,
+            walking("switch_clients", flow, "Let schemas follow, and run the hook."),
+            walking("canary", flow, "Write a heartbeat to the target, and read it back."),
+            told,
+        )
         chain(promote, rejected(), told)
     return dag
 

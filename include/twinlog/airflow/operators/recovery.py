@@ -1,4 +1,4 @@
-"""The tasks of a failover and of the way home that copy or audit: on Spark.
+"""The tasks that walk the steps of a failover and of the way home.
 
 A retry, or clearing the task, goes on with the run in the ledger.
 """
@@ -6,20 +6,24 @@ A retry, or clearing the task, goes on with the run in the ledger.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import BaseOperator
 
 from twinlog.airflow import recovery
-from twinlog.airflow.operators.spark_job import Step
+from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
+from twinlog.airflow.tasks.failover import walked
 from twinlog.airflow.xcom import shortened
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.jsonable import Json
 
-if TYPE_CHECKING:
-    pass
 
-
-def walks(task: str) -> Step:
-    """Return the step of a task that does a part of a failover, or of the way home."""
-    return Step(partial(recovery.request_of, task), _cut, partial(recovery.unfinished, task))
+def walking(task: str, flow: FlowSettings, does: str, *, on_spark: bool = False) -> BaseOperator:
+    """Return the task that does its part of a failover, or of the way home; `on_spark` if it copies or audits."""
+    if not on_spark:
+        return PythonOperator(task_id=task, python_callable=walked, op_args=[task, flow.name], doc_md=does)
+    step = Step(partial(recovery.request_of, task), _cut, partial(recovery.unfinished, task))
+    return SparkStepOperator(task_id=task, step=step, flow=flow.name, doc_md=does)
 
 
 def _cut(outcome: Json) -> Json:
