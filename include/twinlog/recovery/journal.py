@@ -21,6 +21,7 @@ from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.offsets.segments import MapSegment
+from twinlog.recovery.legal import require_legal
 from twinlog.recovery.procedure import Actor
 from twinlog.recovery.transitions import Move
 from twinlog.state.ledger import Ledger, read_behind_fence
@@ -60,6 +61,7 @@ class Journal:
                 found = decide(ledger)
                 if found is None:
                     return None
+                require_legal(ledger, found)
                 written = found.run
                 owned.write(_records(state, found))
                 return written
