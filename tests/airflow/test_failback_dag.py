@@ -62,7 +62,7 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
 
     run_id = scheduler.api.trigger(DAG)
     shown = scheduler.answer(DAG, run_id, "Approve")
-    assert f"on the source alone: 3 records\n  3 of {world.topic}-0" in shown
+    assert "| on the source alone | 3 records |" in shown
     assert SAVED == scheduler.finish(DAG, run_id, timeout_s=900)
     told = scheduler.api.result(DAG, run_id, "save")
     assert ("promoted", "admin", 3) == (told["state"], told["by"], told["only_on_source"])

@@ -34,33 +34,21 @@ def report_of(*steps: StepReport, groups: tuple[PlacedGroup, ...] = ()) -> Failb
 
 
 def test_the_note_names_what_is_on_one_side_alone() -> None:
-    """Largest first; what could not be looked at is named, and a step that failed is called so."""
-    from twinlog.airflow.tasks.failback import note_lines
+    """Largest first; what could not be looked at is named; of groups nothing is promised, as nothing is known."""
+    from twinlog.airflow.tasks.failover import rows
 
     looked = StepReport(StepName.COMPARE, StepState.FAILED, 0.1, "not in full")
-    saves = StepReport(StepName.EXPORT_TAIL, StepState.PLANNED, 0.0, "writes")
     assert [
-        "A->B: save what was never copied; the flow is promoted now",
-        "  compare: failed: not in full",
-        "  export-tail: writes",
-        "on the source alone: at least 3 records",
-        "  2 of orders-2",
-        "  1 of orders-1",
-        "on the target alone: at least 6 records",
-        "  4 of A.orders-2",
-        "  2 of A.orders-1",
-        "orders-0 cannot be read",
-    ] == list(note_lines(report_of(looked, saves)))
-
-
-def test_the_note_of_the_way_home_promises_nothing_of_groups() -> None:
-    """How many records they read again is known once both maps cover all of both logs."""
-    from twinlog.airflow.tasks.failback import note_lines
-
-    begin = StepReport(StepName.BEGIN, StepState.PLANNED, 0.0, "takes the fences")
-    lines = list(note_lines(report_of(begin, groups=(PlacedGroup("billing", "orders", 0, 5, None, None),))))
-    assert "A->B: the way home; the flow is promoted now" == lines[0]
-    assert [
-        "groups: 1, positions: 1",
-        "  how many records are read again is known once everything is home; the journal says it",
-    ] == lines[-2:]
+        ("now", "A->B: failback; the flow is promoted"),
+        ("compare", "not in full"),
+        ("on the source alone", "at least 3 records"),
+        ("on the source alone", "2 of orders-2"),
+        ("on the source alone", "1 of orders-1"),
+        ("on the target alone", "at least 6 records"),
+        ("on the target alone", "4 of A.orders-2"),
+        ("on the target alone", "2 of A.orders-1"),
+        ("see to it", "orders-0 cannot be read"),
+        ("groups", "1, positions: 1"),
+        ("read again", "not known for 1 positions"),
+        ("skipped", "no group is known to skip a record, and of 1 positions it is not known"),
+    ] == list(rows(report_of(looked, groups=(PlacedGroup("billing", "orders", 0, 5, None, None),))))

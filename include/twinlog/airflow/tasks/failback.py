@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
@@ -11,18 +11,21 @@ from twinlog.airflow import form
 from twinlog.airflow.assets import failed_back, went_home
 from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_saved, told_of, unfinished
 from twinlog.airflow.tasks import failover
-from twinlog.airflow.tasks.failover import NOTE_KEY, push_note, undone, walk
+from twinlog.airflow.tasks.failover import NOTE_KEY, rows, undone, walk
 from twinlog.airflow.tasks.frame import configured, log_step, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.airflow.xcom import shortened
+from twinlog.airflow.xcom import shortened, table
 from twinlog.errors import ExitCode
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import reverse_of, way_home
+from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import Configuration, FlowSettings
     from twinlog.recovery.failback.failback import FailbackReport, Request
+
+log = logging.getLogger(__name__)
 
 PARAMS = {
     "home": form.flag(
@@ -59,10 +62,11 @@ def preview(flow_name: str) -> Json:
         turned_back = last_turned_back(read_ledger(flow, clusters.target))
         look = _look_home if homeward else _look
         found = look(configuration, flow, clusters, params["tail"])
-    push_note(context, note_lines(found), "`twinlog failback --save --dry-run`")
-    told = shortened(
-        {**found.document, "last_turned_back": turned_back}, "`twinlog failback --save --dry-run`"
-    )
+    for name, text in rows(found):
+        log.info("%s: %s", name, visible(text))
+    whole = "`twinlog failback --save --dry-run`"
+    context["ti"].xcom_push(NOTE_KEY, table(list(rows(found)), whole))
+    told = shortened({**found.document, "last_turned_back": turned_back}, whole)
     if homeward and found.exit_code is not ExitCode.DONE:
         context["ti"].xcom_push("return_value", told)
         failure = unfinished("promote", found.told)
@@ -109,44 +113,6 @@ def _look_home(
     request = home.Request("", Tail(tail) if tail else None, dry_run=True)
     with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
         return home.run(Way(flow, clusters), Way(back, reversed_ones), request, LOOKING, read)
-
-
-def note_lines(found: FailbackReport) -> Iterator[str]:
-    """Yield what a person has to know before a yes: the steps, and what each side alone has.  Pure."""
-    homeward = any(it.name == "begin" for it in found.steps)
-    what = "the way home" if homeward else "save what was never copied"
-    yield f"{found.flow}: {what}; the flow is {found.state.value} now"
-    yield from (
-        f"  {it.name.value}: {'failed: ' if it.state == 'failed' else ''}{it.message}" for it in found.steps
-    )
-    if found.only_on_source is None and not found.topics:
-        return
-    least = "at least " if found.only_on_source is None else ""
-    yield f"on the source alone: {least}{_sum(found, 'at_risk_records'):,} records"
-    yield from _places(found, "at_risk_records", copies=False)
-    strayed = f", of which {found.strayed:,} do not come home by themselves" if found.strayed else ""
-    yield f"on the target alone: {least}{_sum(found, 'only_on_target_records'):,} records{strayed}"
-    yield from _places(found, "only_on_target_records", copies=True)
-    yield from found.notes
-    if homeward:
-        yield f"groups: {len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
-        yield "  how many records are read again is known once everything is home; the journal says it"
-
-
-def _sum(found: FailbackReport, field: str) -> int:
-    return sum(getattr(part, field) or 0 for topic in found.topics for part in topic.partitions)
-
-
-def _places(found: FailbackReport, field: str, *, copies: bool) -> Iterator[str]:
-    rows = sorted(
-        (
-            (getattr(part, field) or 0, topic.remote_topic if copies else topic.topic, part.partition)
-            for topic in found.topics
-            for part in topic.partitions
-        ),
-        reverse=True,
-    )
-    yield from (f"  {count:,} of {topic}-{number}" for count, topic, number in rows if count)
 
 
 def save(flow_name: str) -> Json:

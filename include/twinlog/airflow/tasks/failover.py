@@ -14,7 +14,7 @@ from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
 from twinlog.airflow.tasks.frame import configured, flow_of, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.airflow.xcom import code_block, shortened, shortened_text, table
+from twinlog.airflow.xcom import shortened, table
 from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called
@@ -95,14 +95,6 @@ def preview(flow_name: str) -> Json:
     return told
 
 
-def push_note(context: Any, lines: Iterable[str], whole_in: str) -> None:
-    """Write to the log, and keep for the request of the approval, what a person has to know."""
-    seen = [visible(line) for line in lines]
-    for line in seen:
-        log.info(line)
-    context["ti"].xcom_push(NOTE_KEY, code_block(shortened_text(seen, whole_in).splitlines()))
-
-
 def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
     """Raise TerminalError `promoted` if the flow was failed over, and every step is done: nobody needs to be asked."""
     from twinlog import clock
@@ -120,8 +112,9 @@ def rows(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
 
     yield "now", f"{found.flow}: {found.mode}; the flow is {found.state.value}"
     yield from ((it.name.value, it.message) for it in found.steps if it.message and it.name != "approve")
-    if isinstance(found, FailoverReport):
-        yield from _missing(found)
+    yield from _missing(found) if isinstance(found, FailoverReport) else _one_sided(found)
+    if not found.groups:
+        return
     yield "groups", f"{len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
     yield from (
         ("read again", f"{it.group}: {it.again:,} records of {it.topic}-{it.partition}")
@@ -143,19 +136,41 @@ def _missing(found: FailoverReport) -> Iterator[tuple[str, str]]:
     parts = [(part, topic) for topic in found.topics for part in topic.partitions]
     if lost.doubt or not found.topics or any(it.upstream_end is not None for it, _ in parts):
         yield "missing", lost.told("are not on the target now")
-    waiting = sorted(
-        (
-            (it.known, f"{topic.topic}-{it.partition}, copy {topic.remote_topic}")
-            for it, topic in parts
-            if it.known
-        ),
-        reverse=True,
+    yield from _largest(
+        "missing",
+        ((it.known, f"{topic.topic}-{it.partition}, copy {topic.remote_topic}") for it, topic in parts),
     )
-    yield from (("missing", f"{count:,} of {place}") for count, place in waiting)
     if found.estimate:
         yield "estimate", found.estimate
     if found.rpo_seconds is not None:
         yield "lost", f"at most {found.rpo_seconds:,.0f} s of records"
+
+
+def _one_sided(found: FailbackReport) -> Iterator[tuple[str, str]]:
+    """Yield what each side alone has, the largest first."""
+    least = "at least " if found.only_on_source is None else ""
+    strayed = f", of which {found.strayed:,} do not come home by themselves" if found.strayed else ""
+    parts = [(part, topic) for topic in found.topics for part in topic.partitions]
+    for where, rows_of, besides in (
+        (
+            "on the source alone",
+            [(it.at_risk_records or 0, f"{topic.topic}-{it.partition}") for it, topic in parts],
+            "",
+        ),
+        (
+            "on the target alone",
+            [(it.only_on_target_records or 0, f"{topic.remote_topic}-{it.partition}") for it, topic in parts],
+            strayed,
+        ),
+    ):
+        if parts:
+            yield where, f"{least}{sum(count for count, _ in rows_of):,} records{besides}"
+        yield from _largest(where, rows_of)
+    yield from (("see to it", it) for it in found.notes)
+
+
+def _largest(name: str, counts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str]]:
+    yield from ((name, f"{count:,} of {place}") for count, place in sorted(counts, reverse=True) if count)
 
 
 def walk(task: str, flow_name: str) -> FailoverReport | FailbackReport:
