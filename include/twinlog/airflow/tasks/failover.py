@@ -195,9 +195,9 @@ def walk(task: str, flow_name: str) -> FailoverReport | FailbackReport:
     return found
 
 
-def walked(task: str, flow_name: str) -> None:
-    """Do what `walk` does; it has kept its result itself."""
-    walk(task, flow_name)
+def walked(name: str, flow_name: str) -> None:
+    """Do what `walk` does, which has kept its result; Airflow reserves the argument `task`."""
+    walk(name, flow_name)
 
 
 def ask(flow_name: str) -> None:
