@@ -41,6 +41,16 @@ def test_a_list_that_may_be_empty_is_not_starred_as_required(value: list[str] | 
     assert ("null" in field.schema["type"], value) == (True, field.resolve(value))
 
 
+def test_a_choice_of_nothing_has_words() -> None:
+    """The form would offer a literal null."""
+    from twinlog.airflow.tasks import failback, metadata
+
+    fields = failback.PARAMS["tail"], metadata.PARAMS["profile"]
+    assert ["(ask, if there are any)", "(as the file says)"] == [
+        it.schema["values_display"]["null"] for it in fields
+    ]
+
+
 class TestRefuseUnknownFields:
     """`conf` is what somebody gave a run by the command line or the API, where no form holds it."""
 

@@ -35,6 +35,7 @@ PARAMS = {
         None,
         type=["null", "string"],
         enum=[None, "keep"],
+        values_display={"null": "(ask, if there are any)"},
         title="Tail",
         description="With home: keep lets records that the source alone has stay there, and copies them. Empty: if"
         " there are any, it waits for this choice.",

@@ -47,6 +47,7 @@ PARAMS = {
         None,
         type=["null", "string"],
         enum=[None, *(profile.value for profile in Profile)],
+        values_display={"null": "(as the file says)"},
         title="Profile",
         description="What the target is to be; empty means twinlog.metadata.profile of the flow.",
     ),
