@@ -1,5 +1,7 @@
 """What an error becomes: one line, a stable code, an exit code."""
 
+import subprocess
+
 import pytest
 import typer
 from confluent_kafka import KafkaError, KafkaException
@@ -30,12 +32,21 @@ from twinlog.errors import (
         (KeyboardInterrupt(), INTERRUPTED),
         (typer.Abort(), INTERRUPTED),
         (ValueError("v"), INTERNAL),
+        (subprocess.TimeoutExpired(["/usr/bin/java", "-version"], 30), 3),
+        (TimeoutError(), 3),
         (KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)), 3),
     ],
 )
 def test_each_kind_of_error_has_its_exit_code(error: BaseException, exit_code: int) -> None:
     """Exit codes follow the kind of error, never its text."""
     assert exit_code == explain_failure(error).exit_code
+
+
+def test_a_slow_tool_is_named_without_its_arguments() -> None:
+    """They may hold a secret; and a slow machine is no mistake in twinlog."""
+    slow = subprocess.TimeoutExpired(["/usr/bin/java", "-Dpassword=s3cret"], 30)
+    expected = "error: java gave no answer in time; run it again when this machine has less to do"
+    assert expected == explain_failure(slow).text
 
 
 def test_the_line_says_what_is_wrong_and_what_to_do() -> None:

@@ -3,14 +3,18 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from twinlog.cli.main import OLDER, main
+from twinlog.cli.main import EXAMPLES, OLDER, app, main
 
 FILE = """\
 clusters = A, B
@@ -166,6 +170,25 @@ def test_an_older_name_is_taken_with_one_line(older: str, capsys: pytest.Capture
     code, _, err = _run(capsys, *older.split(), "--help")
     line = f"`twinlog {older}` is `twinlog {OLDER[older]}` now; the older name leaves with the next release\n"
     assert (0, line) == (code, err)
+
+
+def test_examples_are_lines_of_the_command_that_they_stand_at() -> None:
+    """With its options; and what comes next is a command."""
+    known = dict(_leaves(typer.main.get_command(app), ""))
+    assert set(EXAMPLES) <= set(known)
+    for name, (words, following) in EXAMPLES.items():
+        for line in (f"{name} {words}", following):
+            command = known[max((it for it in known if f"{line} ".startswith(f"{it} ")), key=len)]
+            options = {option for it in command.params for option in it.opts}
+            assert [] == [it for it in shlex.split(line) if it.startswith("--") and it not in options], line
+
+
+def _leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for word, below in command.commands.items():
+        yield from _leaves(below, f"{name} {word}".strip())
 
 
 def test_bare_failback_does_not_go_home_without_a_person(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -57,6 +59,13 @@ def explain_failure(error: BaseException) -> Failure:
             return Failure(error.code, error.message, error.hint, data, error.exit_code)
         case KeyboardInterrupt() | typer.Abort():
             return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
+        case subprocess.TimeoutExpired() | TimeoutError():
+            return Failure(
+                "transient",
+                f"{_tool(error)} gave no answer in time",
+                "run it again when this machine has less to do",
+                exit_code=ExitCode.CLUSTER,
+            )
         case _ if isinstance(error, USAGE_ERROR):
             return Failure("usage", _usage_line(error), f"see {_command_path(error)} --help")
         case _ if _is_kafka_error(error):
@@ -73,6 +82,14 @@ def explain_failure(error: BaseException) -> Failure:
 def print_traceback(error: BaseException) -> None:
     """Print the traceback of an error to stderr, for --debug."""
     sys.stderr.write(visible_lines("".join(traceback.format_exception(error))))
+
+
+def _tool(error: BaseException) -> str:
+    """Return the program that was too slow; its arguments may hold a secret."""
+    if not isinstance(error, subprocess.TimeoutExpired):
+        return "what twinlog waited for"
+    words = error.cmd if isinstance(error.cmd, list | tuple) else str(error.cmd).split()
+    return Path(str(words[0])).name
 
 
 def _one_line(text: str) -> str:

@@ -63,6 +63,7 @@ app = typer.Typer(
     " 3 a cluster cannot be reached or refuses, another twinlog copies, or a copy broke off, 70 a mistake in twinlog,"
     " 130 interrupted.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
@@ -97,12 +98,58 @@ def twinlog(
         raise typer.Exit
 
 
-def _group(text: str, **commands: Any) -> typer.Typer:
+EXAMPLES: Mapping[str, tuple[str, str]] = {
+    "run": ("--once --flow 'A->B'", "status"),
+    "pause": ("--flow 'A->B' --topic orders --reason 'load on B'", "resume"),
+    "resume": ("--flow 'A->B'", "status"),
+    "topics rebuild": ("--topic orders --dry-run", "audit --topic orders"),
+    "topics forget": ("--topic orders --dry-run", "status"),
+    "topics offsets": ("--topic orders --partition 3 --to 4712", "topics gaps"),
+    "topics gaps": ("--flow 'A->B'", "accept"),
+    "topics quarantine": ("--flow 'A->B'", "topics offsets"),
+    "check": ("--config mm2.properties", "plan"),
+    "plan": ("--config mm2.properties --topic orders", "run --once"),
+    "status": ("--flow 'A->B'", "gate"),
+    "groups": ("--flow 'A->B'", "translate"),
+    "translate": ("--group billing", "drill"),
+    "audit": ("--full --topic orders", "gate"),
+    "metadata plan": ("--flow 'A->B' --save plan.json", "metadata apply --plan plan.json"),
+    "metadata apply": ("--plan plan.json", "gate"),
+    "metadata schemas": ("--flow 'A->B'", "metadata schemas --execute"),
+    "gate": ("--mode planned --still-writing", "failover --dry-run"),
+    "failover": ("--mode planned --dry-run", "recovery status"),
+    "failback": ("--dry-run --flow 'A->B'", "recovery status"),
+    "drill": ("--groups 'billing.*'", "drill history"),
+    "recovery status": ("--flow 'A->B'", "failback --dry-run"),
+    "recovery abort": ("--reason 'A answers again'", "recovery status"),
+    "recovery follow": ("--reason 'clients are on A'", "run --once"),
+    "evidence verify": ("evidence.json --key public.pem", "failover --dry-run"),
+    "migrate takeover": ("--flow 'A->B' --dry-run", "run --once"),
+    "migrate handover": ("--flow 'A->B' --dry-run", "status"),
+    "migrate claim": ("--flow 'A->west' --reason 'B is west now'", "run --once"),
+    "migrate import": ("mirror.yaml --to mm2.properties", "check --config mm2.properties"),
+    "machine demo": ("--keep", "machine demo --stop"),
+    "machine kafka": ("start --clusters A,B", "machine kafka stop"),
+    "machine spark": ("start", "machine spark status"),
+    "machine airflow": ("--dags FOLDER --plugins FOLDER", "check --machine"),
+}
+"""An example of each command, and the one that comes next."""
+
+
+def _epilog(name: str) -> str | None:
+    if name not in EXAMPLES:
+        return None
+    options, next_ = EXAMPLES[name]
+    return f"Such as `twinlog {name} {options}`; then `twinlog {next_}`."
+
+
+def _group(noun: str, text: str, **commands: Any) -> typer.Typer:
     """Return commands that stand under one noun; `import_` is called import."""
-    made = typer.Typer(help=text, no_args_is_help=True)
+    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="markdown")
     made.callback()(lambda: None)  # a group stays one if it has a single command
     for name, command in commands.items():
-        made.command(name.rstrip("_"))(command)
+        word = name.rstrip("_")
+        made.command(word, epilog=_epilog(f"{noun} {word}"))(command)
     return made
 
 
@@ -112,6 +159,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "pause": pause,
         "resume": resume,
         "topics": _group(
+            "topics",
             "The copies of single topics: copy anew, forget, move, and what they will never have.",
             rebuild=rebuild,
             forget=forget,
@@ -128,6 +176,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "translate": translate,
         "audit": audit,
         "metadata": _group(
+            "metadata",
             "Topic configs, ACLs, quotas, SCRAM users and schemas of a flow, brought to its target.",
             plan=metadata.plan,
             apply=metadata.apply,
@@ -140,16 +189,18 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "failback": failback,
         "drill": drill,
         "recovery": _group(
+            "recovery",
             "Where a failover stands, what was done, and the way back.",
             status=runs.status,
             abort=runs.abort,
             follow=runs.follow,
         ),
         "accept": accept,
-        "evidence": _group("Evidence that the gate wrote.", verify=verify),
+        "evidence": _group("evidence", "Evidence that the gate wrote.", verify=verify),
     },
     "Take over from another replicator": {
         "migrate": _group(
+            "migrate",
             "Go on behind another replicator or another name, and back.",
             takeover=takeover,
             handover=handover,
@@ -159,6 +210,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
     },
     "This machine": {
         "machine": _group(
+            "machine",
             "Try twinlog here; brokers, a warm Spark, and files for an Airflow.",
             demo=demo,
             kafka=kafka,
@@ -174,7 +226,7 @@ for panel, commands in COMMANDS.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            app.command(name, rich_help_panel=panel)(command)
+            app.command(name, rich_help_panel=panel, epilog=_epilog(name))(command)
 
 
 OLDER: Mapping[str, str] = {
