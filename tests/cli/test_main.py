@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import typer
 
-from twinlog.cli.main import EXAMPLES, OLDER, app, main
+from twinlog.cli.examples import EXAMPLES
+from twinlog.cli.main import OLDER, app, main
 
 FILE = """\
 clusters = A, B

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
+from twinlog.cli.examples import epilog
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.inspection import metadata
 from twinlog.cli.inspection.audit import audit
@@ -98,58 +99,13 @@ def twinlog(
         raise typer.Exit
 
 
-EXAMPLES: Mapping[str, tuple[str, str]] = {
-    "run": ("--once --flow 'A->B'", "status"),
-    "pause": ("--flow 'A->B' --topic orders --reason 'load on B'", "resume"),
-    "resume": ("--flow 'A->B'", "status"),
-    "topics rebuild": ("--topic orders --dry-run", "audit --topic orders"),
-    "topics forget": ("--topic orders --dry-run", "status"),
-    "topics offsets": ("--topic orders --partition 3 --to 4712", "topics gaps"),
-    "topics gaps": ("--flow 'A->B'", "accept"),
-    "topics quarantine": ("--flow 'A->B'", "topics offsets"),
-    "check": ("--config mm2.properties", "plan"),
-    "plan": ("--config mm2.properties --topic orders", "run --once"),
-    "status": ("--flow 'A->B'", "gate"),
-    "groups": ("--flow 'A->B'", "translate"),
-    "translate": ("--group billing", "drill"),
-    "audit": ("--full --topic orders", "gate"),
-    "metadata plan": ("--flow 'A->B' --save plan.json", "metadata apply --plan plan.json"),
-    "metadata apply": ("--plan plan.json", "gate"),
-    "metadata schemas": ("--flow 'A->B'", "metadata schemas --execute"),
-    "gate": ("--mode planned --still-writing", "failover --dry-run"),
-    "failover": ("--mode planned --dry-run", "recovery status"),
-    "failback": ("--dry-run --flow 'A->B'", "recovery status"),
-    "drill": ("--groups 'billing.*'", "drill history"),
-    "recovery status": ("--flow 'A->B'", "failback --dry-run"),
-    "recovery abort": ("--reason 'A answers again'", "recovery status"),
-    "recovery follow": ("--reason 'clients are on A'", "run --once"),
-    "evidence verify": ("evidence.json --key public.pem", "failover --dry-run"),
-    "migrate takeover": ("--flow 'A->B' --dry-run", "run --once"),
-    "migrate handover": ("--flow 'A->B' --dry-run", "status"),
-    "migrate claim": ("--flow 'A->west' --reason 'B is west now'", "run --once"),
-    "migrate import": ("mirror.yaml --to mm2.properties", "check --config mm2.properties"),
-    "machine demo": ("--keep", "machine demo --stop"),
-    "machine kafka": ("start --clusters A,B", "machine kafka stop"),
-    "machine spark": ("start", "machine spark status"),
-    "machine airflow": ("--dags FOLDER --plugins FOLDER", "check --machine"),
-}
-"""An example of each command, and the one that comes next."""
-
-
-def _epilog(name: str) -> str | None:
-    if name not in EXAMPLES:
-        return None
-    options, next_ = EXAMPLES[name]
-    return f"Such as `twinlog {name} {options}`; then `twinlog {next_}`."
-
-
 def _group(noun: str, text: str, **commands: Any) -> typer.Typer:
     """Return commands that stand under one noun; `import_` is called import."""
     made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="markdown")
     made.callback()(lambda: None)  # a group stays one if it has a single command
     for name, command in commands.items():
         word = name.rstrip("_")
-        made.command(word, epilog=_epilog(f"{noun} {word}"))(command)
+        made.command(word, epilog=epilog(f"{noun} {word}"))(command)
     return made
 
 
@@ -226,7 +182,7 @@ for panel, commands in COMMANDS.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            app.command(name, rich_help_panel=panel, epilog=_epilog(name))(command)
+            app.command(name, rich_help_panel=panel, epilog=epilog(name))(command)
 
 
 OLDER: Mapping[str, str] = {
