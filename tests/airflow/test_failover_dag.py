@@ -118,7 +118,9 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     run_id = scheduler.api.trigger(DAG)
     scheduler.answer(DAG, run_id, "Reject", if_rejected="wait")
     assert {**asked, "rejected": "success"} == scheduler.finish(DAG, run_id)
-    assert "left->right waits: clear `approve` to be asked again" in logged(scheduler, run_id, "report")
+    assert "nothing was promoted, and it waits: clear `approve` to be asked again" in logged(
+        scheduler, run_id, "report"
+    )
     assert FlowPhase.FAILING_OVER is ledger_of(flow).phase
     scheduler.clear(DAG, run_id, "audit")
     shown = scheduler.answer(DAG, run_id, "Approve")
