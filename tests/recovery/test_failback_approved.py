@@ -46,11 +46,10 @@ def approval_of(world: BothWays, driver: str = MONDAY) -> Approval:
     return Approval("ann", ledger.present_failover.run, last_turned_back(ledger), None, driver, NOTHING)
 
 
-def go_home(world: BothWays, approval: Approval) -> FailbackReport:
+def go_home(world: BothWays, approval: Approval, *only: StepName) -> FailbackReport:
     there, back = (Way(it, world.clusters(it, watched=True)) for it in (world.there, world.back))
-    return home.run_approved(
-        there, back, approval, world.tools(Answer.NOBODY), partial(world.read, world.there)
-    )
+    tools, read = world.tools(Answer.NOBODY), partial(world.read, world.there)
+    return home.run_approved(there, back, approval, tools, read, only)
 
 
 def phase(world: BothWays) -> FlowPhase:
@@ -177,3 +176,28 @@ def test_what_was_chosen_for_the_tail_is_done(world: BothWays) -> None:
     assert (State.WAITING, FlowPhase.FAILING_BACK) == (report.state, phase(world))
     chosen = replace(approval_of(world, "failback__A__B/tuesday"), tail=Tail.KEEP)
     assert State.FOLLOWING is go_home(world, chosen).state
+
+
+def test_tasks_walk_the_way_home_step_by_step(world: BothWays) -> None:
+    """Each in a process of its own; a person is asked when everything is known, and promotes by a yes to that."""
+    names = [it.name for it in home.HOME]
+    before, behind = names[: names.index(StepName.APPROVE)], names[names.index(StepName.PROMOTE) + 1 :]
+    saving = before[1:5]
+    nobody_yet = replace(approval_of(world), cost="")
+    for only in ([before[0]], saving, *([it] for it in before[5:-1])):
+        report = go_home(world, nobody_yet, *only)
+        assert (State.WAITING, ()) == (
+            report.state,
+            tuple(it.message for it in report.steps if it.state in {"failed", "waiting"}),
+        )
+    asked = go_home(world, nobody_yet, StepName.GATE, StepName.APPROVE)
+    assert (State.WAITING, NOTHING, 1) == (asked.state, asked.cost, len(asked.groups))
+    everything = names[: names.index(StepName.PROMOTE) + 1]
+    assert State.WAITING is go_home(world, nobody_yet, *everything).state  # nobody has said yes
+    assert State.FAILED is go_home(world, replace(nobody_yet, cost="less"), *everything).state
+    approval = replace(nobody_yet, cost=asked.cost)
+    assert State.FOLLOWING is go_home(world, approval, *everything).state
+    for step in behind:
+        ended = go_home(world, approval, step)
+    assert (State.FOLLOWING, 0, FlowPhase.ACTIVE) == (ended.state, ended.exit_code, phase(world))
+    assert world.ledger(world.there).recoveries[-1].cleared
