@@ -71,7 +71,7 @@ def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def _copy(spec: LaneSpec) -> LaneReport:
-    logging.basicConfig(level=spec.log_level)
+    logging.basicConfig()
     logging.getLogger("twinlog").setLevel(spec.log_level)  # a worker is used again
     doubt = doubt_about_this_task()
     return LaneReport(spec.lane, LaneOutcome.FENCE_AGAIN, (), error=doubt) if doubt else copy_lane(spec)
