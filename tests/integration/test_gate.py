@@ -111,7 +111,6 @@ def story(cluster_b, keys, tmp_path_factory) -> Iterator[Story]:
             heartbeats__topic__replication__factor="1",
             checkpoints__topic__replication__factor="1",
             twinlog__gate__fence__seconds="1",
-            twinlog__gate__canary__seconds="60",
             twinlog__gate__free__disk__percent="0",
             twinlog__reports__folder=str(folder / "reports"),
             twinlog__tier__gold__topics="payments",

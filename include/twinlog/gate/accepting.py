@@ -101,15 +101,7 @@ def all_of(shown: Shown, person: Person, reason: str, until_ms: int, now_ms: int
     """Accept all that a look showed, each by its name and number.  Pure."""
     return tuple(
         Accepted(
-            it.check,
-            it.subject,
-            reason,
-            person.by,
-            person.known_by,
-            now_ms,
-            until_ms,
-            it.short,
-            it.unknown,
+            it.check, it.subject, reason, person.by, person.known_by, now_ms, until_ms, it.short, it.unknown
         )
         for it in shown.amounts
     )

@@ -153,18 +153,8 @@ def _wanted(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> Iterator[A
                 hint="say it: --up-to; or look: `twinlog gate`",
             )
         up_to, not_known = sum(it.short for it in last), sum(it.unknown for it in last)
-    yield Accepted(
-        asked.check,
-        asked.subject,
-        asked.reason,
-        who.by,
-        who.known_by,
-        now_ms,
-        asked.until_ms,
-        up_to or 0,
-        not_known,
-        asked.partitions,
-    )
+    given = asked.check, asked.subject, asked.reason, who.by, who.known_by, now_ms, asked.until_ms
+    yield Accepted(*given, up_to or 0, not_known, asked.partitions)
 
 
 def _lost_ranges(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> tuple[Accepted, ...]:
@@ -186,21 +176,9 @@ def _lost_ranges(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> tuple
             hint="see `twinlog topics gaps`",
             code="no-gap",
         )
+    given = NO_GAPS, asked.subject, asked.reason, who.by, who.known_by, now_ms, asked.until_ms
     return tuple(
-        Accepted(
-            NO_GAPS,
-            it.topic,
-            asked.reason,
-            who.by,
-            who.known_by,
-            now_ms,
-            asked.until_ms,
-            it.last_offset,
-            partitions=asked.partitions,
-            topic_id=it.topic_id,
-            first_offset=it.first_offset,
-        )
-        for it in found
+        Accepted(*given, it.last_offset, 0, asked.partitions, it.topic_id, it.first_offset) for it in found
     )
 
 
