@@ -106,6 +106,14 @@ class TopicFacts:
         return total((it.lag for it in self.partitions), self.missing.doubt)
 
 
+_KEPT: Mapping[str, Callable[[TopicSide], Count]] = {
+    "retention_ms": lambda it: it.limit("retention.ms"),
+    "retention_bytes": lambda it: it.limit("retention.bytes"),
+    "max_message_bytes": lambda it: it.number("max.message.bytes"),
+}
+"""What each side keeps and takes, by the end of its columns' names."""
+
+
 def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -> Row:
     """Compare a topic with its copy.
 
@@ -124,12 +132,11 @@ def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -
         ),
         "needed_in_sync": _of(target, lambda it: it.needed_in_sync),
         "fewest_in_sync": _of(target, _fewest_in_sync),
-        "source_retention_ms": _of(source, lambda it: it.limit("retention.ms")),
-        "target_retention_ms": _of(target, lambda it: it.limit("retention.ms")),
-        "source_retention_bytes": _of(source, lambda it: it.limit("retention.bytes")),
-        "target_retention_bytes": _of(target, lambda it: it.limit("retention.bytes")),
-        "source_max_message_bytes": _of(source, lambda it: it.number("max.message.bytes")),
-        "target_max_message_bytes": _of(target, lambda it: it.number("max.message.bytes")),
+        **{
+            f"{where}_{column}": _of(side, number)
+            for where, side in (("source", source), ("target", target))
+            for column, number in _KEPT.items()
+        },
         "cleanup_differs": _differs(source, target),
     }
 
