@@ -85,6 +85,7 @@ def _headline(status: FlowStatus) -> Iterator[tuple[str, str]]:
 
 def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
     yield Diff(tuple(_headline(status)))
+    yield Grid.of(f"{status.flow}: in the way", "topic | what: message | what to do: hint", status.problems)
     copied = Grid.of(
         _title(status),
         _OF_TOPIC,
@@ -159,7 +160,6 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
         "copy: remote_topic | source topic: topic | why: kind | reason",
         status.orphans,
     )
-    yield Grid.of(f"{status.flow}: in the way", "topic | what: message | what to do: hint", status.problems)
 
 
 def _title(status: FlowStatus) -> str:
