@@ -92,7 +92,7 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     assert ("following", "admin", failed_over) == (told["state"], told["by"], told["failover"])
     assert (FlowPhase.ACTIVE, FlowPhase.ACTIVE) == world.phases()
     (run,) = [it for it in world.ledger(world.there).recoveries if it.run == told["run"]]
-    evidence = json.loads(Path(told["evidence"]).read_text())["recovery"]
+    evidence = json.loads(Path(told["evidence"]).read_text())["payload"]["recovery"]
     assert [(world.topic, world.group)] == [
         (topic["topic"], group["group"]) for topic in evidence["topics"] for group in evidence["groups"]
     ]

@@ -132,7 +132,7 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     run = ledger.recoveries[-1]
     assert (FlowPhase.PROMOTED, run.run, True) == (ledger.phase, told["run"], run.cleared)
     assert {"admin"} == {told["by"], run.by, *(it.by for it in run.journal)}
-    evidence = json.loads(Path(told["evidence"]).read_text())["recovery"]
+    evidence = json.loads(Path(told["evidence"]).read_text())["payload"]["recovery"]
     assert [topic] == [it["topic"] for it in evidence["topics"]]
     assert [group] == [it["group"] for it in evidence["groups"]]
     copy = read_with_offsets(cluster_b, f"left.{topic}")
