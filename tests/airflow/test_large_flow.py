@@ -103,6 +103,7 @@ class Tasks:
         self.left: dict[str, Json] = {}
         self.now = ""
         ti = SimpleNamespace(
+            try_number=1,
             get_task_states=lambda *_, run_ids: {run_ids[0]: {}},
             xcom_pull=lambda *, task_ids, key="": None if key else self.left.get(task_ids),
             xcom_push=lambda _, value: self.left.update({self.now: value}),
