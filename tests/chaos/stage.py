@@ -27,7 +27,6 @@ SMALL = {"twinlog__transaction__bytes": "15000", "twinlog__fetch__bytes": "60000
 SLOW = {
     "twinlog__bytes__per__second": "500000",
     "twinlog__transaction__timeout__ms": "1500",
-    "twinlog__transaction__ms": "1000",
 }
 """A copy of a megabyte and a half then takes about three seconds, and trouble meets it on its way."""
 

@@ -90,7 +90,6 @@ def play(seed: int, folder: Path, source: Wired, target: Wired) -> None:
         heartbeats__replication__enabled="false",
         twinlog__follow__seconds="2",
         twinlog__transaction__timeout__ms="1500",
-        twinlog__transaction__ms="1000",
     )
     flow = load(config).flows["A->B"]
     topics = [Traffic(source.cluster, f"{stem}-{number}", chance, 600) for number in range(TOPICS)]

@@ -34,7 +34,6 @@ TURNS = int(os.environ.get("TWINLOG_LONE_TURNS", "10" if MINUTES else "1"))
 ONE_TRANSACTION = {
     "twinlog__bytes__per__second": "200000",
     "twinlog__transaction__bytes": "100000000",
-    "twinlog__transaction__ms": "50000",
     "offset__storage__replication__factor": "3",
 }
 """All that is copied in about six seconds is open when the broker dies; progress and map live on."""

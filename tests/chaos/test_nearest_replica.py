@@ -113,7 +113,7 @@ def test_a_replica_that_dies_is_left_for_the_leader(
     """The same lane goes on at once, and copies each record once."""
     topic = topic_of(source, [[1, 2]])
     flow = flow_in(tmp_path, source, cluster_b, topic, "rack-2")
-    flow = replace(flow, copy=replace(flow.copy, bytes_per_second=150_000, transaction_ms=500))
+    flow = replace(flow, copy=replace(flow.copy, bytes_per_second=150_000, transaction_bytes=75_000))
     done: list[Any] = []
     copying = threading.Thread(target=lambda: done.append(cycle(flow)))
     copying.start()

@@ -108,7 +108,7 @@ def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def slowly(flow: FlowSettings, rate: int) -> FlowSettings:
-    return replace(flow, copy=replace(flow.copy, bytes_per_second=rate, transaction_ms=1000))
+    return replace(flow, copy=replace(flow.copy, bytes_per_second=rate, transaction_bytes=rate))
 
 
 def test_a_leader_that_dies_costs_its_lane_nothing_but_time(

@@ -502,10 +502,6 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("twinlog.on.deleted=delete-after:7", "'delete-after:7' is neither keep nor delete-after:TIME"),
         ("twinlog.on.deleted=delete-after:7s", "'delete-after:7s' is neither keep nor delete-after:TIME"),
         ("twinlog.cycle.rule=4.4", "none of mm2-4.3, mm2-4.4"),
-        (
-            "twinlog.transaction.timeout.ms=9000",
-            "mm2.properties:6: twinlog.transaction.timeout.ms: is not above 10000, the ms after which a lane commits",
-        ),
         ("twinlog.transaction.ms=90000", "mm2.properties:6: twinlog.transaction.ms: has left twinlog; remove the"),
         ("twinlog.consistent.cut=true", "mm2.properties:6: twinlog.consistent.cut: has left twinlog; remove the line"),
         ("A->B.twinlog.guarantee=at_least_once", "twinlog.guarantee: has left twinlog; remove the line: records are"),

@@ -57,10 +57,8 @@ class CopySettings:
     has slots. A followed flow never has more than its share of the slots"""
     transaction_bytes: int = setting(whole(Kind.LONG, 1024), "twinlog.transaction.bytes", "67108864")
     """bytes after which a lane commits"""
-    transaction_ms: int = 10_000
-    """ms after which a lane commits"""
     transaction_timeout_ms: int = setting(whole(Kind.INT, 1000), "twinlog.transaction.timeout.ms", "60000")
-    """ms that a dead lane can hold up read_committed readers; above 10000"""
+    """ms that a dead lane can hold up read_committed readers; a lane commits after 2/3 of it, ten seconds at most"""
     fetch_bytes: int = setting(POSITIVE_INT, "twinlog.fetch.bytes", "16777216")
     """bytes of one fetch from the source"""
     partition_fetch_bytes: int = setting(POSITIVE_INT, "twinlog.partition.fetch.bytes", "4194304")
@@ -91,6 +89,11 @@ class CopySettings:
     """how often follow mode (`twinlog run --for`, a continuous Dag) looks for new topics and partitions, tries
     partitions with errors again, and assigns partitions anew when one lane stays overloaded while another could take
     more; when nothing has changed the copy just goes on"""
+
+    @property
+    def transaction_ms(self) -> int:
+        """Return the ms after which a lane commits: ten seconds, or less if the time-out is short."""
+        return min(10_000, self.transaction_timeout_ms * 2 // 3)
 
 
 @dataclass(frozen=True, slots=True)

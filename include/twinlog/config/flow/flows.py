@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from twinlog.config.file.origin import Findings, Properties, Property, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow import precedence
-from twinlog.config.flow.copying import CopySettings
 from twinlog.config.flow.failover import refuse_two_hooks
 from twinlog.config.flow.known_keys import KEYS
 from twinlog.config.flow.precedence import ROLES
@@ -80,7 +79,6 @@ def resolve_flow(
         transforms=read_transforms(read),
         progress_on_source=_progress_on_source(raw, source, target, read),
     )
-    _refuse_times(read, settings.copy)
     refuse_two_hooks(read, settings.failover)
     return ResolvedFlow(settings, tuple(read.trace.values()))
 
@@ -92,13 +90,6 @@ def _progress_on_source(raw: Properties, source: str, target: str, read: Reader)
     own = {it: value for it, value in raw.items() if it.endswith(f"->{source}.offsets.storage.topic")}
     written = own | ({key: worker} if worker.origin.line else {})
     return frozenset(filter(None, read.plain(written).values()))
-
-
-def _refuse_times(read: Reader, settings: CopySettings) -> None:
-    """Report a limit of transactions in which a lane could not commit."""
-    if settings.transaction_timeout_ms <= settings.transaction_ms:
-        message = f"is not above {settings.transaction_ms}, the ms after which a lane commits"
-        read.refuse("twinlog.transaction.timeout.ms", message, "raise it")
 
 
 def _refuse_what_cannot_be_followed(read: Reader, source: str, target: str) -> None:

@@ -90,7 +90,7 @@ LEFT: dict[str, str] = {
             "gate.heartbeat.age.seconds": "a heartbeat may be as old as twinlog.rpo.seconds",
             "metrics.topics": "500 topics of a flow have numbers of their own",
             "reports.kept": "50 of each kind are kept; evidence is never deleted",
-            "transaction.ms": "a lane commits after ten seconds; twinlog.transaction.bytes makes it commit sooner",
+            "transaction.ms": "a lane commits after ten seconds, or two thirds of twinlog.transaction.timeout.ms",
         }.items()
     },
     "twinlog.transform.rules.NAME.commit.key": "remove the line; who has the hash.key of hashed fields can verify them",
