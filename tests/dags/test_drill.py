@@ -35,7 +35,7 @@ def test_the_form_refuses_what_makes_no_sense(dags, conf) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     params = dags["drill__B__C"].params
-    assert {"groups": ".*", "most": 20} == params.dump()
+    assert {"groups": ".*", "most": 20, "mode": "planned"} == params.dump()
     for name, value in conf.items():
         with pytest.raises(ParamValidationError):
             params[name] = value

@@ -46,7 +46,6 @@ def test_a_quota_of_a_tenth_of_a_megabyte_costs_only_time(
         cluster_a,
         cluster_b,
         [topic],
-        twinlog__transaction__ms="2000",
         twinlog__transaction__timeout__ms="15000",
     )
     key = "consumer_byte_rate" if side == "source" else "producer_byte_rate"

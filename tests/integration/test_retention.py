@@ -178,7 +178,7 @@ def _copied(stage: Stage) -> int:
 
 LAGGING = {
     "twinlog__bytes__per__second": "400000",
-    "twinlog__transaction__ms": "500",
+    "twinlog__transaction__bytes": "200000",
     "twinlog__follow__seconds": "10",
 }
 """Three megabytes then take eight seconds."""

@@ -57,7 +57,6 @@ def test_audit_and_rules(
         cluster_b,
         [f"{good},{bad}"],
         twinlog__data__quality__suite=str(repository / "include" / "config" / "suites" / "sane-records.json"),
-        twinlog__data__quality__sample__records="50",
         twinlog__data__quality__stop="true",
     )
     cycle(flow)
@@ -76,7 +75,7 @@ def test_audit_and_rules(
         "expect_column_values_to_be_between(timestamp)": ["0/1999"],
         "expect_column_values_to_be_in_set(value_is_json)": ["0/1999"],
     } == places
-    # The last 50 offsets of each partition; the last of all is the marker of the copy's transaction.
-    assert {topic["topic"]: topic["records"] for topic in told["topics"]} == {good: 2 * 49, bad: 49}
+    # The last 1000 offsets of each partition; the last of all is the marker of the copy's transaction.
+    assert {topic["topic"]: topic["records"] for topic in told["topics"]} == {good: 2 * 999, bad: 999}
     with open_clusters(flow) as clusters:
         assert bad in read_ledger(flow, clusters.target).pauses

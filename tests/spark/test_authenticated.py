@@ -95,5 +95,5 @@ def test_a_connect_server_takes_who_has_its_token(guarded_server: tuple[str, str
     here, token = guarded_server
     assert "opened" in run(f"{here}/;token={token}")
     assert "opened" in run(here, SPARK_CONNECT_AUTHENTICATE_TOKEN=token)
-    assert "code spark-token" in run(here)
-    assert "code spark-token" in run(f"{here}/;token=wrong")
+    assert "code spark-secret" in run(here)
+    assert "code spark-secret" in run(f"{here}/;token=wrong")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from test_failover import PARTITIONS
 from lab import commit_group, read_partitions
 from twinlog.cluster.api import open_clusters
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import FAILBACK
 from twinlog.recovery.failback.failback import FailbackReport
+from twinlog.recovery.procedure import StepName
+from twinlog.recovery.procedures import names_of
 from twinlog.spark import application
 from twinlog.spark.request import FailbackRequest
 from twinlog.state.ledger import read_ledger
@@ -42,6 +46,11 @@ def test_an_approved_way_home_is_gone_once_and_told_by_every_try(
         failover=failover.run,
         driver="failback/monday",
     )
+    names = names_of(FAILBACK)
+    before = tuple(names[: names.index(StepName.APPROVE) + 1])
+    asked = application.run(replace(request, only=before), master="local[2]")
+    assert isinstance(asked, FailbackReport)
+    request = replace(request, cost=asked.cost)
     first, again = (application.run(request, master="local[2]") for _ in range(2))
     assert isinstance(first, FailbackReport)
     assert isinstance(again, FailbackReport)
