@@ -9,7 +9,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -149,11 +149,11 @@ def test_between_two_cycles(stage: Callable[..., Stage], policy: GapPolicy) -> N
 
 
 class ExpiresWhileCopying(ThreadRunner):
-    """Lets the broker delete everything old as soon as the first records are copied."""
+    """Lets the broker delete everything old as soon as the first records of each of `partitions` are copied."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, partitions: Iterable[int] = (0,)) -> None:
         super().__init__(1, self._meanwhile)
-        self._stage = stage
+        self._stage, self._partitions = stage, tuple(partitions)
         self._expired: threading.Thread | None = None
 
     def _meanwhile(self, _: LaneSpec) -> None:
@@ -163,15 +163,15 @@ class ExpiresWhileCopying(ThreadRunner):
 
     def _expire(self) -> None:
         deadline = time.monotonic() + 60
-        while not _copied(self._stage) and time.monotonic() < deadline:
+        while not all(_copied(self._stage, it) for it in self._partitions) and time.monotonic() < deadline:
             time.sleep(0.2)
         self._stage.expire()
         self._stage.write(20_000, 5, old=False)
 
 
-def _copied(stage: Stage) -> int:
+def _copied(stage: Stage, partition: int = 0) -> int:
     with open_clusters(stage.flow) as clusters:
-        position = TopicPartition(stage.remote, 0)
+        position = TopicPartition(stage.remote, partition)
         found = clusters.target.offsets([position]).found.get(position)
     return 0 if found is None else found.end
 
@@ -205,7 +205,7 @@ def test_in_a_cycle(stage: Callable[..., Stage], policy: GapPolicy) -> None:
     it = stage(twinlog__on__gap=policy.value, **LAGGING)
     it.write(0, 20_000, size=30)
     it.write(0, 100, partition=1)
-    result = cycle(it.flow, ExpiresWhileCopying(it))
+    result = cycle(it.flow, ExpiresWhileCopying(it, (0, 1)))
     assert {0: "gap", 1: ""} == {part.partition: part.error_code for part in result.partitions}
     after = cycle(it.flow)
     gap = assert_nothing_is_silent(it)
