@@ -1,4 +1,4 @@
-"""A run of a failover's or failback's Dag: what its form asks for, who approved it, and how it ended.."""
+"""A run of a failover's or failback's Dag: what its form asks for, who approved it, and how it ended."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ASKED_KEY = "asked"
 
 IF_REJECTED = "if_rejected"
 ABORT, WAIT = "abort", "wait"
-"""What a person who rejects a failover chooses."""
+"""Name what a person chooses who rejects a failover."""
 
 
 def steps_of(task: str, mode: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What stands below the help of each command: an example, and the command that comes next."""
+"""Give each command an example and the command that comes next, to stand below its help."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
 
 
 _NOTHING = (None, "")
-"""What a column of nothing else is not shown for."""
+"""Leave a column out if all its cells are one of these."""
 
 
 def _table(grid: Grid) -> Any:

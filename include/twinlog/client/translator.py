@@ -35,7 +35,7 @@ UNKNOWN_LOG = PartitionOffsets(0, 1 << 62, 1 << 62)
 
 
 _Reverse = tuple[ReverseState, Lost]
-"""What the reverse flow knows, and what it never copied."""
+"""Pair what the reverse flow knows with what it never copied."""
 
 
 class FlowTranslator:

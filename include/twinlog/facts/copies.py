@@ -1,4 +1,4 @@
-"""What observing and recalling a flow have in common: the copies on the target, by map, ledger and cluster."""
+"""Read what observing and recalling a flow share: the copies on the target, by map, ledger and cluster."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def read_gaps(
     names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
     if not names:
         return ()
-    remote = {name: _remote(flow, ledger, name) for name in names}
+    remote = {name: copy_of(flow, ledger, name) for name in names}
     copies = target.topic_configs(sorted(set(remote.values()))).found
     try:
         origins = source.topic_configs(names) if source is not None else None
@@ -90,7 +90,8 @@ def read_gaps(
     return gap_reports(ledger, keeps, now_ms)
 
 
-def _remote(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
+def copy_of(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
+    """Return the name of the copy that a topic has, or would have.  Pure."""
     life = ledger.incarnations.get(topic)
     return life.remote_topic if life is not None else remote_name(flow, topic)
 

@@ -1,4 +1,4 @@
-"""What is known of a flow, as one frozen value: every verdict, number and sentence about it is made of this."""
+"""Hold what is known of a flow as one frozen value, from which every verdict, number and sentence about it comes."""
 
 from __future__ import annotations
 

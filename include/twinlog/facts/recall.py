@@ -16,7 +16,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.fact import Count, Total, Unknown, known, total
-from twinlog.facts.copies import copied, read_gaps, reported_progress, with_configs
+from twinlog.facts.copies import copied, copy_of, read_gaps, reported_progress, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.heartbeats import copied_heartbeats, newest_copied
 from twinlog.facts.observe import not_looked_at
@@ -27,10 +27,10 @@ from twinlog.formats.ledger.gate import KnownSource, KnownTopic
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.grouped import grouped
+from twinlog.groups.recall import known_life
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger, require_own
 from twinlog.state.progress import Maps
-from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import no_longer_copied, problems_of_copies
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 
@@ -110,12 +110,6 @@ def source_answers(source: ClusterReader) -> bool:
     except TwinlogError:
         return True
     return True
-
-
-def copy_of(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
-    """Return the name of the copy that a topic has, or would have.  Pure."""
-    life = ledger.incarnations.get(topic)
-    return life.remote_topic if life is not None else remote_name(flow, topic)
 
 
 def known_topics(ledger: Ledger, progress: Collection[TopicPartition]) -> tuple[str, ...]:
@@ -217,8 +211,7 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
 def _partition(
     at: TopicPartition, remote: TopicPartition, copies: Count, now: Recalled, past: _Past
 ) -> PartitionFacts:
-    life, picture = now.ledger.incarnations.get(at.topic), past.pictures.get(at.topic)
-    source_life = SourceIncarnation(at.topic, life.topic_id if life is not None else "", at.partition)
+    picture, source_life = past.pictures.get(at.topic), known_life(now.ledger, at.topic, at.partition)
     unread = picture is not None and picture.unread > 0
     waits = waiting_then(at, past.said, now.progress.get(at), unread=unread)
     log = now.offsets.get(remote)

@@ -84,7 +84,6 @@ class TopicFacts:
     partitions: tuple[PartitionFacts, ...] = ()
     unseen: int = 0
     topic_id: str = ""
-    copy_id: str = ""
     copy_partitions: Count = 0
     source: Side = NOT_ASKED
     copy: Side = NOT_ASKED
@@ -111,7 +110,7 @@ _KEPT: Mapping[str, Callable[[TopicSide], Count]] = {
     "retention_bytes": lambda it: it.limit("retention.bytes"),
     "max_message_bytes": lambda it: it.number("max.message.bytes"),
 }
-"""What each side keeps and takes, by the end of its columns' names."""
+"""Read what each side keeps and takes, by the end of its columns' names."""
 
 
 def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -> Row:

@@ -16,7 +16,7 @@ from twinlog.gate.suites.suites import AGES, Fact, Mode
 
 @dataclass(frozen=True, slots=True)
 class WaivedBy:
-    """What a person has accepted; it counted, or would have counted if it had not expired.
+    """Tell what a person has accepted; it counted, or would have counted if it had not expired.
 
     It covers what is short by at most `up_to` together (None: by anything), and `not_known` rows of which that is not
     known.  `known_by` says how the person is known.  A lost range begins at `first_offset`, and `up_to` is its last.

@@ -237,7 +237,7 @@ def _judged(
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was read of both clusters: the positions of groups first, so that none is ahead of what was copied."""
+    """Hold what was read of both clusters; positions of groups come first, lest one is ahead of what was copied."""
 
     positions: GroupPositions
     snapshot: FlowSnapshot

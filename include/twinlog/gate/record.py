@@ -23,7 +23,6 @@ from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger.accepted import Amount
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.gate.accepting import command, keep_shown
 from twinlog.gate.answer import GateCheck, GateResult
@@ -90,11 +89,6 @@ def share(part: int, whole: int) -> str:
     return f"{int(1000 * part / whole) / 10:.1f} %" if whole else "nothing"
 
 
-def command_of(it: Amount, flow: str) -> str:
-    """Write the command that accepts what stands against a subject."""
-    return command(flow, it)
-
-
 @cache
 def _template() -> Template:
     # Topics and groups may have any name: everything is escaped.
@@ -105,9 +99,8 @@ def _template() -> Template:
         "duration": duration,
         "number": number,
         "why": told,
-        "command": command_of,
+        "command": command,
     }
-    environment.filters["command"] = command_of
     environment.globals["share"] = share
     return environment.from_string(text)
 

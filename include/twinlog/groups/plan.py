@@ -97,8 +97,11 @@ def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
         for partition in offsets
         if partition in seen.routes
     )
+    sync = sync_switch(flow, seen)
     decided = [
-        it for partition, groups in partitions.items() for it in _of_partition(flow, seen, partition, groups)
+        it
+        for partition, groups in partitions.items()
+        for it in _of_partition(flow, seen, partition, groups, sync)
     ]
     decided.sort(key=lambda it: (it.row.group, it.row.topic, it.row.partition))
     return CheckpointPlan(tuple(decided), tuple(sorted(_ended(seen))))
@@ -151,7 +154,7 @@ def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
 
 
 def _of_partition(
-    flow: FlowSettings, seen: GroupView, partition: TopicPartition, groups: Sequence[str]
+    flow: FlowSettings, seen: GroupView, partition: TopicPartition, groups: Sequence[str], sync: SyncSwitch
 ) -> Iterable[Decided]:
     """Decide about all groups of one partition: its map is opened once."""
     standings = [_standing(flow, seen, group, partition) for group in groups]
@@ -159,7 +162,7 @@ def _of_partition(
     stopped = wrong(SyncReason.NOT_COPIED, trouble) if trouble else None
     if stopped is None:
         try:
-            return [_decided(flow, seen, it) for it in _placed(seen.routes[partition], standings)]
+            return [_decided(flow, seen, it, sync) for it in _placed(seen.routes[partition], standings)]
         except UnreadableMap as error:
             stopped = wrong(SyncReason.MAP_UNREADABLE, error.message)
     return [_stopped(it, stopped, seen.at_ms) for it in standings]
@@ -173,9 +176,8 @@ def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupS
     return (replace(it, place=place) for it, place in zip(standings, found, strict=True))
 
 
-def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding) -> Decided:
-    sync, group = sync_switch(flow, seen), standing.key.group
-    refusal = seen.positions.there.refused.get(group)
+def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding, sync: SyncSwitch) -> Decided:
+    refusal = seen.positions.there.refused.get(standing.key.group)
     verdict = judge(standing, sync) if refusal is None else wrong(SyncReason.REFUSED, str(refusal))
     repeat_ms = flow.refresh_groups_interval_seconds * 1000
     checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
@@ -194,29 +196,25 @@ def _stopped(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> D
 
 def _standing(flow: FlowSettings, seen: GroupView, group: str, partition: TopicPartition) -> GroupStanding:
     route = seen.routes[partition]
+    key = GroupPartition(group, *route.remote)
     listed = seen.positions.states.get(group)
     return GroupStanding(
-        key=GroupPartition(group, *route.remote),
+        key=key,
         topic=partition.topic,
         route=route,
         committed=seen.committed[group][partition],
         place=Place(None),
         there=seen.positions.there.found.get(group, {}).get(route.remote),
         there_state=listed.state if listed is not None else GroupState.DEAD,
-        last=_last(seen, group, partition, route.remote),
+        last=_last(seen, key, partition.topic),
         policy=flow.group_sync.of(group),
-        kept=GroupPartition(group, *route.remote) in seen.owed,
+        kept=key in seen.owed,
     )
 
 
-def _last(
-    seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition
-) -> DatedCheckpoint | None:
+def _last(seen: GroupView, key: GroupPartition, topic: str) -> DatedCheckpoint | None:
     """Return the last checkpoint, if it is about the incarnation that is copied now."""
-    last, life = (
-        seen.checkpoints.get(GroupPartition(group, *remote)),
-        seen.ledger.incarnations.get(partition.topic),
-    )
+    last, life = seen.checkpoints.get(key), seen.ledger.incarnations.get(topic)
     return last if last is not None and about_incarnation(last.at_ms, life) else None
 
 

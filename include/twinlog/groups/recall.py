@@ -35,7 +35,7 @@ NO_LONGER_COPIED = PositionVerdict(
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What the target alone tells of groups: checkpoints, positions that a rebuild owes, its own groups and logs.
+    """Hold what the target alone tells of groups: checkpoints, positions that a rebuild owes, its own groups and logs.
 
     `gone` are copies that are not there any more, and that nobody misses.
     """

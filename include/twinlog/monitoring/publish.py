@@ -12,7 +12,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import completed
-from twinlog.fact import Count, if_known, total
+from twinlog.fact import Count, if_known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.facts.partition import PartitionFacts
@@ -200,7 +200,7 @@ def _partition(row: PartitionFacts, copied: Mapping[TopicPartition, Mapping[str,
         partition=row.partition,
         copied_records=this_cycle.get("copied_records", 0),
         last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
-        lag_records=total((row.lag,)).least,
+        lag_records=if_known(row.lag) or 0,
         error=this_cycle.get("error", ""),
-        undecided_records=total((row.undecided_records,)).least,
+        undecided_records=if_known(row.undecided_records) or 0,
     )

@@ -15,7 +15,7 @@ from twinlog.clock import iso, seconds_since
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
-from twinlog.fact import if_known, total
+from twinlog.fact import if_known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.facts.observe import observe
@@ -289,9 +289,9 @@ def _topic(at_risk: TopicAtRisk, topic: TopicFacts) -> TopicStatus:
             PartitionStatus(
                 partition=row.partition,
                 last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
-                source_end=total((row.source_end,)).least,
-                lag_records=total((row.lag,)).least,
-                undecided_records=total((row.undecided_records,)).least,
+                source_end=if_known(row.source_end) or 0,
+                lag_records=if_known(row.lag) or 0,
+                undecided_records=if_known(row.undecided_records) or 0,
                 unmapped_offsets=None if row.unmapped_offsets is None else if_known(row.unmapped_offsets),
                 deleted_early=row.deleted_early,
             )

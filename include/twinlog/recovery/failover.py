@@ -23,10 +23,11 @@ from twinlog.jsonable import Json
 from twinlog.recovery import report, transitions
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.outcome import Outcome
-from twinlog.recovery.procedure import Actor, Step, StepName, World, left
+from twinlog.recovery.procedure import Actor, Step, StepName, World, left, says_yes
 from twinlog.recovery.report import FailoverReport, State, StepReport, done_before, seconds_of, stopped_in
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
+from twinlog.recovery.steps.forbidden import amounts_of
 from twinlog.recovery.steps.scene import LOOKING, Scene, Tools
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
 from twinlog.state.ledger import read_ledger, require_ledger
@@ -69,11 +70,6 @@ class Request:
     driver: str = ""
     only: frozenset[StepName] = frozenset()
     found: Json = field(default_factory=dict)
-
-    @property
-    def says_yes(self) -> bool:
-        """Say whether who asks for this is also who says yes; a Dag's first tasks are nobody's yes."""
-        return not self.only or StepName.PROMOTE in self.only
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
@@ -128,7 +124,7 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverR
         by=request.by,
         next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
         estimate=scene.loss.estimate if scene.loss is not None else "",
-        accept=tuple(it for check in scene.forbidding for it in check.short),
+        accept=amounts_of(scene.forbidding),
     )
 
 
@@ -150,7 +146,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     ledger = read_ledger(flow, clusters.target)
     actor = acting(request.by, "failover", request.driver)
     promoted = ledger.phase is FlowPhase.PROMOTED
-    if not promoted and request.says_yes:
+    if not promoted and says_yes(request.only):
         require_approver(flow, request.by)
     before = ledger.present_recovery
     mode = Mode(before.mode) if promoted and before is not None else request.mode

@@ -8,7 +8,7 @@ only the steps behind it are left.  There is no state "failed": a step that fail
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -92,10 +92,14 @@ def left(steps: Iterable[Step[World]], run: RecoveryRun | None) -> tuple[StepNam
     names = tuple(it.name for it in steps)
     if run is None or run.state is not RunState.PROMOTED:
         return names
-    behind = names[
-        names.index(StepName.PROMOTE) + 1 :
-    ]  # entries from before the promotion are of other steps
-    return tuple(name for name in behind if name.value not in steps_done(run))
+    behind = names[names.index(StepName.PROMOTE) + 1 :]
+    done = steps_done(run)  # entries from before the promotion are of other steps
+    return tuple(name for name in behind if name.value not in done)
+
+
+def says_yes(only: Collection[StepName]) -> bool:
+    """Say whether who asks for `only` these steps is also who says yes; a Dag's first tasks are nobody's yes."""
+    return not only or StepName.PROMOTE in only
 
 
 LIVE_MS = 60_000

@@ -45,7 +45,7 @@ CORES_MAX: Final = "spark.cores.max"
 
 _ROWS = 1 << 16
 _NO_EXECUTORS = 2
-"""What Spark's measure says of a cluster without executors, too."""
+"""Count the slots that Spark reports for a cluster, even if it has no executors."""
 
 TAG: Final = f"twinlog-{uuid.uuid4().hex}"
 """The tag of this process's jobs of lanes: the session of a warm server has jobs of others, too."""

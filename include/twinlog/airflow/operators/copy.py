@@ -38,10 +38,9 @@ def copy_request(flow: FlowSettings, context: Context) -> Request:
     ti, run = context["ti"], context["dag_run"]
     asked = followed(request_of(context), run.run_type.value, flow)
     reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
-    held = why_nothing_was_copied(flow.name, discovered(flow, ti)) if reason or ti.try_number > 1 else ""
-    if reason or held:
-        reason = held or reason
-    elif flow.continuous:
+    if reason or ti.try_number > 1:
+        reason = why_nothing_was_copied(flow.name, discovered(flow, ti)) or reason
+    if not reason and flow.continuous:
         states = functools.partial(ti.get_task_states, run.dag_id, task_ids=[ti.task_id])
         follower = leaves_it_to(states, ti.task_id, run.run_id, asked, ti.try_number)
         reason = f"run {follower} follows the source, and copies all there is" if follower else ""

@@ -70,7 +70,7 @@ def accept(
     seen: Annotated[
         str, typer.Option("--seen", metavar="ID", help="All that this look, or dry run, showed.")
     ] = "",
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")] = "",
+    reason: options.ReasonOption = "",
     until: Annotated[
         str,
         typer.Option("--until", metavar="TIME", help="2026-01-31T12:00:00Z, or a span such as 4h."),
@@ -96,10 +96,10 @@ def accept(
         if withdraw:
             accepting.withdraw(chosen, clusters.target, _given(chosen, ledger, asked))
         elif check or seen:
-            given = _lost_ranges(chosen, clusters, asked) if offset is not None else None
+            given = _lost_ranges(chosen, clusters, ledger, asked) if offset is not None else None
             if given is None and subject:
                 _refuse_unknown_subject(chosen, clusters, ledger, subject)
-            wanted = tuple(given or _wanted(chosen, clusters, asked))
+            wanted = tuple(given or _wanted(chosen, clusters, ledger, asked))
             accepting.accept(chosen, clusters.target, wanted)
         ledger = read_ledger(chosen, clusters.target)
     _show(chosen, ledger, now_ms, output)
@@ -128,11 +128,10 @@ def _refuse_mistakes(asked: _Asked, *, withdraw: bool) -> None:
         )
 
 
-def _wanted(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> Iterator[Accepted]:
+def _wanted(flow: FlowSettings, clusters: Clusters, ledger: Ledger, asked: _Asked) -> Iterator[Accepted]:
     """Yield what is accepted: all of a look, or one check by the numbers given, else by those of the last look."""
     from twinlog.formats.ledger.accepted import Accepted
     from twinlog.gate.accepting import all_of, shown_as
-    from twinlog.state.ledger import read_ledger
 
     who, now_ms = person(), clock.now_ms()
     assert asked.until_ms is not None  # only a lost range has no end
@@ -144,7 +143,7 @@ def _wanted(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> Iterator[A
     if up_to is None and not not_known:
         looks = [
             [it for it in look.amounts if it.check == asked.check and asked.subject in {"", it.subject}]
-            for look in read_ledger(flow, clusters.target).shown
+            for look in ledger.shown
         ]
         last = next((it for it in reversed(looks) if it), None)
         if last is None or asked.partitions:
@@ -157,13 +156,14 @@ def _wanted(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> Iterator[A
     yield Accepted(*given, up_to or 0, not_known, asked.partitions)
 
 
-def _lost_ranges(flow: FlowSettings, clusters: Clusters, asked: _Asked) -> tuple[Accepted, ...]:
+def _lost_ranges(
+    flow: FlowSettings, clusters: Clusters, ledger: Ledger, asked: _Asked
+) -> tuple[Accepted, ...]:
     """Accept the lost range that begins at an offset, as long as it is now, in every incarnation of its topic."""
     from twinlog.facts.copies import read_gaps
     from twinlog.formats.ledger.accepted import NO_GAPS, Accepted
-    from twinlog.state.ledger import read_ledger
 
-    ledger, who, now_ms = read_ledger(flow, clusters.target), person(), clock.now_ms()
+    who, now_ms = person(), clock.now_ms()
     wanted = asked.subject, int(asked.partitions), asked.offset
     found = [
         it

@@ -48,7 +48,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Shown(LedgerEntry):
-    """What a look found to forbid a failover: a person may accept it for a day, by the name `seen`.
+    """List what a look found to forbid a failover; a person may accept it for a day, by the name `seen`.
 
     `lost` records were known to be lost with the source, None if the look did not ask; `last_ended` is the newest
     failover that had been taken back by then.
@@ -132,7 +132,7 @@ class Accepted(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class Waiver(LedgerEntry):
-    """What release 0.2 wrote instead of `accepted`: `by` answers for all of a subject of a check, without a limit."""
+    """Read what release 0.2 wrote instead of `accepted`: `by` answers for a whole subject of a check, without limit."""
 
     KIND = "waiver"
     IDENTITY = ("check", "subject")

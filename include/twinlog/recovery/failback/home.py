@@ -33,7 +33,7 @@ from twinlog.recovery.failback.journey import Journey
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.outcome import done
-from twinlog.recovery.procedure import Actor, StepName, Tail, left
+from twinlog.recovery.procedure import Actor, StepName, Tail, left, says_yes
 from twinlog.recovery.report import State, StepReport
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.ending import AGAIN
@@ -93,8 +93,7 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         back = homes.named(seen, back)
     reverse = read_ledger(back.flow, back.clusters.target)
     require_own(back.flow, reverse, clusters.target.cluster_id(), clusters.source.cluster_id())
-    says_yes = not request.only or StepName.PROMOTE in request.only
-    if begun.promoted_ms is None and says_yes and not request.dry_run:
+    if begun.promoted_ms is None and says_yes(request.only) and not request.dry_run:
         require_approver(flow, request.by)
     if begun.promoted_ms is None:
         lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)

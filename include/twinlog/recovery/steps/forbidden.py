@@ -5,10 +5,11 @@ The gate's step asks in full, once the steps before it have copied, placed and p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.accepted import Amount
 from twinlog.gate import ask
 from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import GateRequest, Observed
@@ -36,6 +37,11 @@ def known_to_forbid(
     """
     result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen).result
     return tuple(it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS)
+
+
+def amounts_of(checks: Iterable[GateCheck]) -> tuple[Amount, ...]:
+    """Return what stands against each subject, for a person to accept.  Pure."""
+    return tuple(it for check in checks for it in check.short)
 
 
 def told(checks: Sequence[GateCheck]) -> str:

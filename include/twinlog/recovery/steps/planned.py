@@ -37,7 +37,7 @@ from twinlog.recovery.outcome import Outcome, done, failed, waiting
 from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
-from twinlog.recovery.steps.forbidden import known_to_forbid, told
+from twinlog.recovery.steps.forbidden import amounts_of, known_to_forbid, told
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     clear_up,
@@ -65,7 +65,7 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     flow, source = scene.flow, scene.clusters.source
     copy_all(scene)
     if forbidding := known_to_forbid(flow, scene.clusters):
-        way = to_accept(flow.name, [it for check in forbidding for it in check.short])
+        way = to_accept(flow.name, amounts_of(forbidding))
         return failed(f"no producer was stopped: not ready, {told(forbidding)}{way}", refused=True)
     clear_up(source, (scene, *others))
     denials = sparing_readers(source, plan_denials(flow, source))
