@@ -28,6 +28,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.lab.kafka.ports import free_ports
 from twinlog.state.seats import LEADER, Member, Role, read_seats
 
+FLOW = "Led->B"
 PROCESS = Path(__file__).parent / "follow_process.py"
 MINUTES = float(os.environ.get("TWINLOG_STANDBY_MINUTES", "0"))
 RESTART_SECONDS = 10.0
@@ -63,7 +64,7 @@ class Traffic:
             "group.id": "reader",
             "isolation.level": "read_committed",
         })
-        consumer.assign([TopicPartition(f"A.{self.topic}", 0, 0)])
+        consumer.assign([TopicPartition(f"Led.{self.topic}", 0, 0)])
         deadline = None
         while deadline is None or (len(self.arrivals) < self.written and time.monotonic() < deadline):
             record = consumer.poll(0.5)
@@ -175,7 +176,7 @@ class TestRunsOfOneFlow:
         moments = []
         try:
             runs.start()
-            runs.until(lambda: _has_topic(cluster_b, f"A.{topic}"))
+            runs.until(lambda: _has_topic(cluster_b, f"Led.{topic}"))
             with traffic(cluster_a, cluster_b, topic) as seen:
                 runs.start()
                 for _ in range(3):
@@ -191,9 +192,9 @@ class TestRunsOfOneFlow:
                 runs.until(lambda: ended.poll() is not None)
                 runs.until(lambda: len(runs.alive()) == 1 and bool(runs.members()[Role.LEADS]))
                 # The address is the same for all: the last one got it when the one that had it was gone.
-                runs.until(lambda: 'twinlog_leads{flow="A->B"} 1.0' in _metrics(port))
+                runs.until(lambda: 'twinlog_leads{flow="Led->B"} 1.0' in _metrics(port))
                 alter_configs(cluster_a, ResourceType.TOPIC, topic, max_message_bytes="1234567")
-                runs.until(lambda: _largest(cluster_b, f"A.{topic}") == "1234567")
+                runs.until(lambda: _largest(cluster_b, f"Led.{topic}") == "1234567")
                 beside = _once(runs.file)
             assert list(range(seen.written)) == [number for _, number in seen.arrivals]
             assert 0 == ended.returncode, runs.logs()
@@ -227,7 +228,7 @@ class TestRunsOfOneFlow:
         kills: list[tuple[str, float]] = []
         try:
             runs.start()
-            runs.until(lambda: _has_topic(cluster_b, f"A.{topic}"), 120)
+            runs.until(lambda: _has_topic(cluster_b, f"Led.{topic}"), 120)
             runs.start()
             with traffic(cluster_a, cluster_b, topic) as seen:
                 over = time.monotonic() + MINUTES * 60
@@ -252,10 +253,13 @@ class TestRunsOfOneFlow:
 
 
 def _runs(folder: Path, source: Any, target: Any, topic: str, settings: dict[str, str]) -> Runs:
-    """Configure the flow of one topic, which no process runs yet."""
-    settings |= {"A->B.topics": topic, "A->B.heartbeats.replication.enabled": "false"}
-    file = configure(folder, {"A": source, "B": target}, ["A->B"], **settings)
-    return Runs(load(file).flows["A->B"], file, folder)
+    """Configure the flow of one topic, which no process runs yet.
+
+    The source has a name that no other test gives it: what others left in the ledger of A->B would fail `run --once`.
+    """
+    settings |= {f"{FLOW}.topics": topic, f"{FLOW}.heartbeats.replication.enabled": "false"}
+    file = configure(folder, {"Led": source, "B": target}, [FLOW], **settings)
+    return Runs(load(file).flows[FLOW], file, folder)
 
 
 def _once(file: Path) -> dict:

@@ -272,6 +272,9 @@ def test_a_lost_range_is_accepted_and_taken_back(reported, capsys: pytest.Captur
     assert () == read_ledger(flow, reported.target).accepted
     code, refused, _ = _run(reported, capsys, *lost, "--withdraw")
     assert (1, "not-accepted") == (code, refused["error"]["code"])
+    code, shown, _ = _run(reported, capsys, *lost, "--reason", "nobody reads it", "--until", "8h")
+    (until_ms,) = [it["until_ms"] for it in shown["accepted"]]
+    assert (0, 8) == (code, round((until_ms - now_ms()) / 3_600_000)), "an end that was said is an end"
     code, refused, _ = _run(reported, capsys, *lost[:-1], "6", "--reason", "nobody reads it")
     assert (1, "no-gap") == (code, refused["error"]["code"])
 

@@ -73,8 +73,12 @@ def accept(
     reason: options.ReasonOption = "",
     until: Annotated[
         str,
-        typer.Option("--until", metavar="TIME", help="2026-01-31T12:00:00Z, or a span such as 4h."),
-    ] = "8h",
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="2026-01-31T12:00:00Z, or a span such as 4h. Default: 8h; a lost range, for ever.",
+        ),
+    ] = "",
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Take it back: the check, or the lost range, counts again.")
     ] = False,
@@ -87,7 +91,7 @@ def accept(
     from twinlog.state.ledger import read_ledger
 
     now_ms = clock.now_ms()
-    until_ms = None if offset is not None and until == "8h" else _until(until, now_ms)
+    until_ms = None if offset is not None and not until else _until(until or "8h", now_ms)
     asked = _Asked(check, subject, partitions, offset, up_to, not_known, seen, reason.strip(), until_ms)
     _refuse_mistakes(asked, withdraw=withdraw)
     _, chosen = load_flow_or_way_home(config, flow)
