@@ -8,6 +8,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from twinlog.cluster.permissions.requests import table
 from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
@@ -112,18 +113,29 @@ def test_the_tables_of_metrics_are_those_of_the_code() -> None:
     assert sorted(it.exported for it in METRICS.values()) == sorted(rows)
 
 
+SHAPES = runpy.run_path(str(ROOT / "docs" / "shape_tables.py"))
+
+
+@pytest.mark.parametrize("name", ["documents", "ledger"])
+def test_the_schemas_are_sound_and_those_of_the_code(name: str) -> None:
+    """If they are not, `make reference` writes them."""
+    schema = SHAPES["schemas"]()[name]
+    Draft202012Validator.check_schema(schema)
+    text = (ROOT / "docs" / "json" / f"{name}.schema.json").read_text(encoding="utf-8")
+    assert text == SHAPES["text_of"](schema)
+
+
 @pytest.mark.parametrize("page", ["json.md", "ledger.md"])
-def test_the_shapes_of_documents_and_records_are_those_of_the_code(page: str) -> None:
+def test_the_lists_of_documents_and_records_are_those_of_the_code(page: str) -> None:
     """If they are not, `make reference` writes them."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    assert text == runpy.run_path(str(ROOT / "docs" / "shape_tables.py"))["written"](text)
+    assert text == SHAPES["written"](text)
 
 
-def test_every_command_that_writes_json_is_on_its_page() -> None:
-    """And no other: what cli.md says of --output is what json.md describes."""
+def test_every_command_that_writes_json_has_a_schema() -> None:
+    """And no other: what cli.md says of --output is what json.md lists."""
     commands = re.split(r"^## twinlog ", CLI_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    heads = re.findall(r"^## (twinlog .*)$", (ROOT / "docs" / "json.md").read_text(encoding="utf-8"), re.M)
-    described = {re.sub(r"twinlog | --.*", "", it) for head in heads for it in head.split(", ")}
+    described = {command.partition(" --")[0] for answer in SHAPES["ANSWERS"] for command in answer.commands}
     assert {it.partition("\n")[0] for it in commands if "`--output`" in it} == {
         re.sub(r"^(drill|machine spark) .*", r"\1", it) for it in described
     }

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from fake_cluster import FakeCluster
-from json_documents import documents_are_those_of_the_page
+from json_documents import documents_are_those_of_the_schema
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.load import LENIENT, STRICT
 from twinlog.config.flow.settings import FlowSettings
 
-__all__ = ["documents_are_those_of_the_page"]
+__all__ = ["documents_are_those_of_the_schema"]
 
 
 @dataclass

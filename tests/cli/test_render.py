@@ -18,7 +18,7 @@ class Result:
 
 
 @pytest.fixture(autouse=True)
-def documents_are_those_of_the_page() -> None:
+def documents_are_those_of_the_schema() -> None:
     """Here they are made up."""
 
 

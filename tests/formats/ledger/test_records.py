@@ -6,7 +6,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
+from json_documents import closed
 from strategies import int32s, names
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.accepted import Waiver
@@ -293,6 +295,12 @@ def test_the_bytes_of_a_record_stay(record, key, value):
     """A ledger must be read by every later release; both ways."""
     assert (record.key().decode(), record.value().decode()) == (key, value)
     assert parse_ledger(key.encode(), value.encode()) == record
+
+
+@pytest.mark.parametrize("value", [value for _, _, value in BYTES])
+def test_the_schema_takes_what_is_written(value):
+    """docs/json/ledger.schema.json has every field, with its type."""
+    Draft202012Validator(closed("ledger")).validate(json.loads(value))
 
 
 def test_a_run_of_an_earlier_release_has_no_host():
