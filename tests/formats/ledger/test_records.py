@@ -6,9 +6,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_documents import closed
 from jsonschema import Draft202012Validator
 
-from json_documents import closed
 from strategies import int32s, names
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.accepted import Waiver
