@@ -15,10 +15,10 @@ from twinlog.airflow.versions import AirflowSkipException
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.suites.suites import Mode
+from twinlog.procedure import StepName, StepReport
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.procedure import StepName
 from twinlog.recovery.procedures import names_of
-from twinlog.recovery.report import FailoverReport, State, StepReport
+from twinlog.recovery.report import FailoverReport, State
 
 ANSWER = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}
 GATE = StepReport(StepName.GATE, StepState.FAILED, 1.0, "not ready, lag-records")

@@ -26,8 +26,8 @@ from twinlog.duties.plan import DutyName, DutyState
 from twinlog.duties.run import Duties
 from twinlog.gate import metadata as gate_metadata
 from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.procedure import StepName
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import FailoverReport
 from twinlog.topics.snapshot import FlowSnapshot
 

@@ -19,10 +19,9 @@ from twinlog.gate.accepting import Person
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.monitoring import publish
+from twinlog.procedure import Outcome, StepName, done
 from twinlog.recovery import abort, approved, failover
 from twinlog.recovery.approved import Approval, last_ended
-from twinlog.recovery.outcome import Outcome, done
-from twinlog.recovery.procedure import StepName
 from twinlog.recovery.procedures import names_of
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps import ending

@@ -12,11 +12,11 @@ from recovery_world import Blows, Killed
 
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.procedure import StepName, done
 from twinlog.recovery.failback import export, home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.home import Approval, last_turned_back
-from twinlog.recovery.outcome import done
-from twinlog.recovery.procedure import StepName, Tail
+from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import State
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import ending

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from twinlog.procedure import Step
 from twinlog.recovery.failback.failback import SAVE
-from twinlog.recovery.procedure import Step
 from twinlog.recovery.procedures import STEPS
 
 EVERY = dict.fromkeys((*SAVE, *(it for steps in STEPS.values() for it in steps)))

@@ -20,9 +20,10 @@ from twinlog.formats.ledger.recovery import (
     StepState,
 )
 from twinlog.gate.suites.suites import Mode
+from twinlog.procedure import StepName
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failover import STEPS
-from twinlog.recovery.procedure import Actor, StepName, left
+from twinlog.recovery.procedure import Actor, left
 from twinlog.recovery.transitions import Move
 from twinlog.state.ledger import Ledger
 

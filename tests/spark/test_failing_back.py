@@ -13,8 +13,8 @@ from lab import commit_group, read_partitions
 from twinlog.cluster.api import open_clusters
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK
+from twinlog.procedure import StepName
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.procedure import StepName
 from twinlog.recovery.procedures import names_of
 from twinlog.spark import application
 from twinlog.spark.request import FailbackRequest

@@ -57,7 +57,7 @@ def steps_of(task: str, mode: str) -> tuple[str, ...]:
 
     Before a promotion all is proved anew, in one process: a person may have waited for hours.
     """
-    from twinlog.recovery.procedure import StepName
+    from twinlog.procedure import StepName
     from twinlog.recovery.procedures import names_of
 
     names = names_of(mode)

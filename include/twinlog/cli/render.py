@@ -31,8 +31,7 @@ from twinlog.visible import visible, visible_json
 if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
     from twinlog.gate.accepting import Person
-    from twinlog.recovery.outcome import Outcome
-    from twinlog.recovery.report import StepReport
+    from twinlog.procedure import Outcome, StepReport
 
 
 Cell = str | int | float | bool | None
@@ -234,7 +233,7 @@ def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[dict[str, An
         yield from ({**whole, **part} for part in whole[of])
 
 
-def steps_grid(title: str, steps: Iterable[StepReport[Any]]) -> Grid:
+def steps_grid(title: str, steps: Iterable[StepReport]) -> Grid:
     """Return the table of the steps of a procedure."""
     return Grid.of(title, "step: name | state | seconds | what: message", steps, empty="none")
 

@@ -19,7 +19,7 @@ from twinlog.drill.application import Application
 from twinlog.drill.compare import Comparison, Firsts, Readings
 from twinlog.drill.places import View, view
 from twinlog.drill.reading import SESSION_SECONDS, Reader
-from twinlog.drill.report import DrilledPosition, DrillReport, DrillStep, Found
+from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.facts.observe import observe
 from twinlog.facts.recall import recall
@@ -31,8 +31,8 @@ from twinlog.groups.report import GroupPartitionRow
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
-from twinlog.recovery.outcome import Outcome, done, failed, skipped
-from twinlog.recovery.report import StepReport, Told, TopicAtRisk, at_risk, partitions_at_risk, timed
+from twinlog.procedure import Outcome, StepName, StepReport, Told, done, failed, skipped, timed
+from twinlog.recovery.report import TopicAtRisk, at_risk, partitions_at_risk
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.loss import loss_of
 from twinlog.state.ledger import Ledger, read_ledger
@@ -66,7 +66,7 @@ class Tools:
     sleep: Callable[[float], None]
     application: Application
     seal: Seal
-    told: Told[DrillStep] = lambda _name, _outcome: None
+    told: Told = lambda _name, _outcome: None
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class _Work:
     topics: tuple[TopicAtRisk, ...] = ()
     rpo_seconds: float | None = None
     left: tuple[str, ...] = ()
-    steps: list[StepReport[DrillStep]] = field(default_factory=list)
+    steps: list[StepReport] = field(default_factory=list)
     exit_code: ExitCode = ExitCode.DONE
 
     @property
@@ -119,12 +119,12 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     work = _Work(flow, clusters, request, tools, note)
     ended = False
     try:
-        for name, deed in _DEEDS.items():
+        for name, deed in DEEDS.items():
             _do(work, name, deed)
         ended = True
     finally:
         state, message = _verdict(work) if ended else (DrillState.FAILED, "it was broken off")
-        _do(work, DrillStep.CLEAN_UP, lambda it: _clean_up(it, state, message))
+        _do(work, StepName.CLEAN_UP, lambda it: _clean_up(it, state, message))
     report = _report(work)
     path, _ = keep_run(flow, report.run, report.document, tools.seal)
     return replace(report, evidence=path)
@@ -140,7 +140,7 @@ def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
         )
 
 
-def _do(work: _Work, name: DrillStep, deed: Callable[[_Work], Outcome]) -> None:
+def _do(work: _Work, name: StepName, deed: Callable[[_Work], Outcome]) -> None:
     outcome, row = timed(name, lambda: deed(work), work.tools.told)
     if outcome.ends:
         work.exit_code = max(work.exit_code, outcome.exit_code)
@@ -323,14 +323,14 @@ def _at_risk(work: _Work) -> Outcome:
     return failed(f"{text}; {late}{and_more(len(over))}")
 
 
-_DEEDS: Mapping[DrillStep, Callable[[_Work], Outcome]] = {
-    DrillStep.TIDY: _tidy,
-    DrillStep.CHOOSE: _choose,
-    DrillStep.PLACE: _place,
-    DrillStep.READ: _read,
-    DrillStep.COMPARE: _compare,
-    DrillStep.CANARY: _canary,
-    DrillStep.AT_RISK: _at_risk,
+DEEDS: Mapping[StepName, Callable[[_Work], Outcome]] = {
+    StepName.TIDY: _tidy,
+    StepName.CHOOSE: _choose,
+    StepName.PLACE: _place,
+    StepName.READ: _read,
+    StepName.COMPARE: _compare,
+    StepName.CANARY: _canary,
+    StepName.AT_RISK: _at_risk,
 }
 
 

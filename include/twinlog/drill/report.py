@@ -9,20 +9,8 @@ from typing import Any
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.recovery import DrillState
 from twinlog.jsonable import to_json
-from twinlog.recovery.report import StepReport, TopicAtRisk
-
-
-class DrillStep(StrEnum):
-    """Name the steps of a drill, in their order; docs/runbooks/drill.md says what each does."""
-
-    TIDY = "tidy"
-    CHOOSE = "choose"
-    PLACE = "place"
-    READ = "read"
-    COMPARE = "compare"
-    CANARY = "canary"
-    AT_RISK = "at-risk"
-    CLEAN_UP = "clean-up"
+from twinlog.procedure import StepReport
+from twinlog.recovery.report import TopicAtRisk
 
 
 class Found(StrEnum):
@@ -80,7 +68,7 @@ class DrillReport:
     mode: str
     state: DrillState
     dry_run: bool
-    steps: tuple[StepReport[DrillStep], ...]
+    steps: tuple[StepReport, ...]
     topics: tuple[TopicAtRisk, ...]
     groups: tuple[DrilledPosition, ...]
     rto_seconds: float | None

@@ -21,9 +21,10 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, Twinlog
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.policy.state_topics import HOME, ledger_topic
+from twinlog.procedure import StepName
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.journal import Journal, acting
-from twinlog.recovery.procedure import Actor, StepName
+from twinlog.recovery.procedure import Actor
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import still_denied

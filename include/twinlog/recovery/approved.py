@@ -19,8 +19,9 @@ from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.accepting import Person, accept, all_of, keep_shown, require_approver, shown_as
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.procedure import StepName
 from twinlog.recovery import failover
-from twinlog.recovery.procedure import Actor, StepName
+from twinlog.recovery.procedure import Actor
 from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.ending import AGAIN

@@ -20,11 +20,11 @@ from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.accepting import require_approver
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
-from twinlog.recovery import report, transitions
+from twinlog.procedure import Outcome, Step, StepName, StepReport, World, walk
+from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal, acting
-from twinlog.recovery.outcome import Outcome
-from twinlog.recovery.procedure import Actor, Step, StepName, World, left, says_yes
-from twinlog.recovery.report import FailoverReport, State, StepReport, done_before, seconds_of, stopped_in
+from twinlog.recovery.procedure import Actor, left, says_yes
+from twinlog.recovery.report import FailoverReport, State, done_before, seconds_of, stopped_in
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
 from twinlog.recovery.steps.forbidden import amounts_of
@@ -192,20 +192,20 @@ def walk_noted(
     world: World,
     procedure: Iterable[Step[World]],
     todo: Collection[StepName],
-    steps: list[StepReport[StepName]],
+    steps: list[StepReport],
 ) -> Outcome | None:
     """Do what comes after the beginning in this `world`; keep each step's row, and note it in the scene's journal."""
 
-    def noted(row: StepReport[StepName], outcome: Outcome) -> None:
+    def noted(row: StepReport, outcome: Outcome) -> None:
         steps.append(row)
         if row.name not in WRITES_ITSELF or outcome.ends:
             note(scene, row)
 
     behind = {it.name: it.do for it in procedure if it.name in todo and it.do is not None}
-    return report.walk(behind, lambda name: behind[name](world), scene.tools.told, noted)
+    return walk(behind, lambda name: behind[name](world), scene.tools.told, noted)
 
 
-def note(scene: Scene, step: StepReport[StepName]) -> None:
+def note(scene: Scene, step: StepReport) -> None:
     """Write a step into the journal.
 
     If the target does not take it, the step counts as not done: the next command does it again.  A process that was
@@ -240,7 +240,7 @@ def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
     )
 
 
-def _report(scene: Scene, steps: list[StepReport[StepName]], stopped: Outcome | None) -> FailoverReport:
+def _report(scene: Scene, steps: list[StepReport], stopped: Outcome | None) -> FailoverReport:
     run: RecoveryRun | None = None
     promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
     with suppress(TwinlogError):

@@ -1,4 +1,4 @@
-"""Say what a step of a procedure is, which are left of a run, and who moves it.  Pure.
+"""Say which steps are left of a run, and who moves it.  Pure.
 
 What was proved before a restart is proved again after it: facts of a moment expire.  So a failover that was stopped
 before its promotion does all steps again, each of which changes nothing if it was done already.  After the promotion
@@ -7,77 +7,19 @@ only the steps behind it are left.  There is no state "failed": a step that fail
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
 
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState, StepState
-from twinlog.recovery.outcome import Outcome
-
-
-class StepName(StrEnum):
-    """Name the steps of both modes of a failover, of a failback, and of the way home."""
-
-    BEGIN = "begin"
-    FENCE_PRODUCERS = "fence-producers"
-    DRAIN = "drain"
-    GROUPS = "groups"
-    AUDIT = "audit"
-    LOSS = "loss"
-    GATE = "gate"
-    APPROVE = "approve"
-    RIGHTS = "rights"
-    PROMOTE = "promote"
-    SCHEMAS = "schemas"
-    SWITCH_CLIENTS = "switch-clients"
-    CANARY = "canary"
-    REPORT = "report"
-    COMPARE = "compare"
-    EXPORT_TAIL = "export-tail"
-    WRITE_FILES = "write-files"
-    BRING_HOME = "bring-home"
-    FOLLOW = "follow"
+from twinlog.procedure import Step, StepName, World
 
 
 class Tail(StrEnum):
     """Name what becomes, on the way home, of records that the source alone has; they are exported before."""
 
     KEEP = "keep"
-
-
-World = TypeVar("World")
-Other = TypeVar("Other")
-
-
-@dataclass(frozen=True, slots=True)
-class Step(Generic[World]):
-    """One step: what it does, what is to be expected of it, and what to do otherwise; A is the source, B the target.
-
-    `do` does it; the first step, and the others of a dry run, have none.  `look` says what it would do now, with the
-    numbers, "" if there are none.
-    """
-
-    name: StepName
-    does: str
-    expected: str
-    otherwise: str
-    do: Callable[[World], Outcome] | None = None
-    look: Callable[[World], str] | None = None
-
-    def on(self, do: Callable[[Other], Outcome], look: Callable[[Other], str] | None = None) -> Step[Other]:
-        """Return the step as another procedure does it."""
-        return Step(self.name, self.does, self.expected, self.otherwise, do, look)
-
-    def does_for(self, source: str, target: str) -> str:
-        """Say what it does with the aliases of a flow."""
-        return re.sub(r"\b[AB]\b", lambda found: {"A": source, "B": target}[found[0]], self.does)
-
-    def seen(self, world: World, source: str, target: str) -> str:
-        """Say what it would do now, and change nothing."""
-        return (self.look(world) if self.look is not None else "") or self.does_for(source, target)
 
 
 def steps_done(run: RecoveryRun | None) -> frozenset[str]:

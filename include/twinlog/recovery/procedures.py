@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlog.formats.ledger.recovery import FAILBACK
+from twinlog.procedure import Step, StepName
 from twinlog.recovery import failover
 from twinlog.recovery.failback.home_steps import HOME
-from twinlog.recovery.procedure import Step, StepName
 
 STEPS: Mapping[str, tuple[Step[Any], ...]] = {**failover.STEPS, FAILBACK: HOME}
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from twinlog import clock
-from twinlog.errors import ExitCode, TwinlogError
+from twinlog.errors import ExitCode
 from twinlog.fact import Total, Unknown, if_known, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
@@ -19,11 +17,8 @@ from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
-from twinlog.recovery.outcome import Outcome, failed_by
-from twinlog.recovery.procedure import Step, StepName, World
+from twinlog.procedure import Outcome, Step, StepReport, World
 from twinlog.visible import listed
-
-Name = TypeVar("Name", bound=StrEnum)
 
 
 class State(StrEnum):
@@ -35,16 +30,6 @@ class State(StrEnum):
     FAILED = "failed"
     PROMOTED = "promoted"
     ABORTED = "aborted"
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport(Generic[Name]):
-    """The outcome of a step and the seconds it took."""
-
-    name: Name
-    state: StepState
-    seconds: float
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +138,7 @@ class FailoverReport(Documented):
     mode: Mode
     state: State
     dry_run: bool
-    steps: tuple[StepReport[StepName], ...]
+    steps: tuple[StepReport, ...]
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[PlacedGroup, ...] = ()
     rto_seconds: float | None = None
@@ -222,42 +207,6 @@ def estimated(topics: tuple[TopicAtRisk, ...]) -> int | None:
     return sum(found) if found else None
 
 
-Told = Callable[[Name, Outcome | None], None]
-"""Hears of a step that begins (None), and of its outcome."""
-
-
-def timed(name: Name, deed: Callable[[], Outcome], told: Told[Name]) -> tuple[Outcome, StepReport[Name]]:
-    """Do a step; return its outcome, and its row of the report.
-
-    Raises FencedError `relieved` if another process goes on with the run: this one has nothing to report.
-    """
-    told(name, None)
-    began = time.monotonic()
-    try:
-        outcome = deed()
-    except TwinlogError as error:
-        if error.code == "relieved":
-            raise
-        outcome = failed_by(error)
-    told(name, outcome)
-    return outcome, StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message)
-
-
-def walk(
-    todo: Iterable[Name],
-    do: Callable[[Name], Outcome],
-    told: Told[Name],
-    note: Callable[[StepReport[Name], Outcome], None],
-) -> Outcome | None:
-    """Do the steps in their order, and note each; return the outcome of the one that ended it, None if all are done."""
-    for name in todo:
-        outcome, row = timed(name, partial(do, name), told)
-        note(row, outcome)
-        if outcome.ends:
-            return outcome
-    return None
-
-
 def stopped_in(stopped: Outcome | None) -> State:
     """Say where a procedure stands before its promotion: a step has ended it, or more are to come.  Pure."""
     if stopped is None or stopped.state is StepState.WAITING:
@@ -265,7 +214,7 @@ def stopped_in(stopped: Outcome | None) -> State:
     return State.REFUSED if stopped.refused else State.FAILED
 
 
-def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport[StepName]]:
+def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport]:
     """Return the last outcome of each step that was done, of a run that another process began."""
     newest = {it.step: it for it in run.journal if it.state in {StepState.DONE, StepState.SKIPPED}}
     return [

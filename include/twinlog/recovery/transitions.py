@@ -38,7 +38,8 @@ from twinlog.formats.ledger.topics import Incarnation
 from twinlog.gate.suites.suites import Mode
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.policy.state_topics import HOME
-from twinlog.recovery.procedure import Actor, StepName, refuse_live, steps_done
+from twinlog.procedure import StepName
+from twinlog.recovery.procedure import Actor, refuse_live, steps_done
 from twinlog.state.ledger import Ledger
 
 MOST_ENTRIES = 200

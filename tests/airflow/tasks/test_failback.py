@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from twinlog.formats.ledger.recovery import StepState
+from twinlog.procedure import StepName, StepReport
 from twinlog.recovery.failback.divergence import PartitionDivergence, TopicDivergence
 from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.procedure import StepName
-from twinlog.recovery.report import PlacedGroup, State, StepReport
+from twinlog.recovery.report import PlacedGroup, State
 
 pytestmark = pytest.mark.airflow
 

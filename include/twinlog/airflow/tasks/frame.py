@@ -20,7 +20,7 @@ from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
-    from twinlog.recovery.outcome import Outcome
+    from twinlog.procedure import Outcome
 
 log = logging.getLogger(__name__)
 

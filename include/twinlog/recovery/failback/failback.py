@@ -18,15 +18,14 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
+from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, skipped, timed
 from twinlog.recovery import abort, transitions
 from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.failback.divergence import Divergence, TopicDivergence, compare
 from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.outcome import Outcome, done, failed, skipped
-from twinlog.recovery.procedure import Step, StepName
-from twinlog.recovery.report import Documented, PlacedGroup, State, StepReport, Told, timed
+from twinlog.recovery.report import Documented, PlacedGroup, State
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps import ending
 from twinlog.state.ledger import Ledger, read_ledger, require_own
@@ -45,7 +44,7 @@ class Request:
     seal: Seal
     dry_run: bool = False
     reverse: FlowSettings | None = None
-    told: Told[StepName] = lambda _name, _outcome: None
+    told: Told = lambda _name, _outcome: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class FailbackReport(Documented):
     mode: str
     state: State
     dry_run: bool
-    steps: tuple[StepReport[StepName], ...]
+    steps: tuple[StepReport, ...]
     topics: tuple[TopicDivergence, ...] = ()
     groups: tuple[PlacedGroup, ...] = ()
     rto_seconds: float | None = None
@@ -97,7 +96,7 @@ class Work:
     exported: tuple[TailExported, ...] = ()
     files: list[WrittenFile] = field(default_factory=list)
     evidence: str = ""
-    steps: list[StepReport[StepName]] = field(default_factory=list)
+    steps: list[StepReport] = field(default_factory=list)
     exit_code: ExitCode = ExitCode.DONE
     lasting: bool = False
     """A step has failed for a reason that will not go away by itself."""

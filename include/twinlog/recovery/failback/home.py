@@ -23,6 +23,7 @@ from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, Ste
 from twinlog.gate.accepting import require_approver
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.procedure import StepName, StepReport, done, timed
 from twinlog.recovery import failover, homeward, report, transitions
 from twinlog.recovery.approved import relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
@@ -32,9 +33,8 @@ from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.failback.journey import Journey
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.outcome import done
-from twinlog.recovery.procedure import Actor, StepName, Tail, left, says_yes
-from twinlog.recovery.report import State, StepReport
+from twinlog.recovery.procedure import Actor, Tail, left, says_yes
+from twinlog.recovery.report import State
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.ending import AGAIN
 from twinlog.recovery.steps.scene import LOOKING, Answer, Scene, Tools
@@ -169,7 +169,7 @@ def _preview(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
     Where groups will go on is known once both maps cover what is to be brought home.
     """
     work, flow = journey.work, journey.there.flow
-    outcome, row = report.timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
+    outcome, row = timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
     done_already = {it.name: it for it in report.done_before(HOME, under_way)} if under_way else {}
     todo, ends = left(HOME, under_way), (flow.source.alias, flow.target.alias)
     for step in HOME:

@@ -17,13 +17,12 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
 from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
+from twinlog.procedure import Outcome, Step, StepName, StepReport, done, failed, waiting
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback import failback, homes, standby
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.journey import Journey, look_bring_home, look_drain, look_export, why_tail
-from twinlog.recovery.outcome import Outcome, done, failed, waiting
-from twinlog.recovery.procedure import Step, StepName
-from twinlog.recovery.report import State, StepReport, done_before, seconds_of, skips, stopped_in
+from twinlog.recovery.report import State, done_before, seconds_of, skips, stopped_in
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.rights import own_rights

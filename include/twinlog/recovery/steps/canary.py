@@ -15,7 +15,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.facts.heartbeats import tail_of
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.gate.at_source import POLL_SECONDS, is_the_canary
-from twinlog.recovery.outcome import Outcome, done, failed, skipped
+from twinlog.procedure import Outcome, done, failed, skipped
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics
 

@@ -17,9 +17,8 @@ from twinlog.gate.record import keep, keep_run
 from twinlog.gate.suites.flow_checks import SOURCE_SILENT
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
+from twinlog.procedure import Outcome, Step, StepName, done, failed, skipped, waiting
 from twinlog.recovery import transitions
-from twinlog.recovery.outcome import Outcome, done, failed, skipped, waiting
-from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.report import skips
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of

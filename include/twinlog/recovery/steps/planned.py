@@ -32,9 +32,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.offset_sync import emit
+from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
 from twinlog.recovery import transitions
-from twinlog.recovery.outcome import Outcome, done, failed, waiting
-from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.forbidden import amounts_of, known_to_forbid, told

@@ -7,8 +7,7 @@ person has to set.
 from __future__ import annotations
 
 from twinlog.errors import TwinlogError
-from twinlog.recovery.outcome import Outcome, done, skipped
-from twinlog.recovery.procedure import Step, StepName
+from twinlog.procedure import Outcome, Step, StepName, done, skipped
 from twinlog.recovery.steps.scene import Scene
 from twinlog.schemas import sync
 from twinlog.visible import and_more

@@ -13,9 +13,8 @@ from twinlog.gate.suites.suites import Mode
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import MetadataPlan
+from twinlog.procedure import Outcome, Step, StepName, done, failed
 from twinlog.recovery import transitions
-from twinlog.recovery.outcome import Outcome, done, failed
-from twinlog.recovery.procedure import Step, StepName
 from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     denied_to_everybody,

@@ -18,9 +18,8 @@ from twinlog.gate.ask import Observed
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.procedure import Outcome, StepName
 from twinlog.recovery.journal import Journal
-from twinlog.recovery.outcome import Outcome
-from twinlog.recovery.procedure import StepName
 from twinlog.recovery.report import PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss

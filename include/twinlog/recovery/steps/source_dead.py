@@ -14,8 +14,7 @@ from twinlog.gate.groups import recalled
 from twinlog.gate.suites.copy_checks import GROUP_COVERED, GROUP_NOT_AHEAD
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
-from twinlog.recovery.outcome import Outcome, done, waiting
-from twinlog.recovery.procedure import Step, StepName
+from twinlog.procedure import Outcome, Step, StepName, done, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
 from twinlog.recovery.steps.loss import Loss, read_loss
 from twinlog.recovery.steps.scene import Scene

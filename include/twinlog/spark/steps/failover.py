@@ -14,13 +14,13 @@ from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.gate.evidence import Seal
 from twinlog.gate.suites.suites import Mode
 from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.procedure import Outcome, StepName
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.failback import home
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import opened_logs
-from twinlog.recovery.outcome import Outcome
-from twinlog.recovery.procedure import StepName, Tail
+from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import FailoverReport
 from twinlog.recovery.reverse import Way, opened_reverse
 from twinlog.recovery.steps.scene import Answer, Tools

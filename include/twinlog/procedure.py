@@ -1,0 +1,170 @@
+"""Say what a step of a procedure is, how it ends, and walk steps in their order.
+
+A procedure is a tuple of steps: its dry run, its progress, its report and its runbook come from them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Generic, TypeVar
+
+from twinlog.errors import ExitCode, TransientError, TwinlogError
+from twinlog.formats.ledger.recovery import StepState
+
+
+class StepName(StrEnum):
+    """Name the steps of all procedures."""
+
+    BEGIN = "begin"
+    FENCE_PRODUCERS = "fence-producers"
+    DRAIN = "drain"
+    GROUPS = "groups"
+    AUDIT = "audit"
+    LOSS = "loss"
+    GATE = "gate"
+    APPROVE = "approve"
+    RIGHTS = "rights"
+    PROMOTE = "promote"
+    SCHEMAS = "schemas"
+    SWITCH_CLIENTS = "switch-clients"
+    CANARY = "canary"
+    REPORT = "report"
+    COMPARE = "compare"
+    EXPORT_TAIL = "export-tail"
+    WRITE_FILES = "write-files"
+    BRING_HOME = "bring-home"
+    FOLLOW = "follow"
+    TIDY = "tidy"
+    CHOOSE = "choose"
+    PLACE = "place"
+    READ = "read"
+    AT_RISK = "at-risk"
+    CLEAN_UP = "clean-up"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a step, and what it says of the state of the whole.
+
+    `refused` says that the gate or a person said no, `transient` that the trouble may go away by itself.
+    """
+
+    state: StepState
+    message: str
+    refused: bool = False
+    exit_code: ExitCode = ExitCode.SAYS_NO
+    transient: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Say whether the procedure goes no further now."""
+        return self.state in {StepState.WAITING, StepState.FAILED}
+
+
+def done(message: str) -> Outcome:
+    """Return the outcome of a step that is done."""
+    return Outcome(StepState.DONE, message)
+
+
+def skipped(message: str) -> Outcome:
+    """Return the outcome of a step that has nothing to do."""
+    return Outcome(StepState.SKIPPED, message)
+
+
+def waiting(message: str) -> Outcome:
+    """Return the outcome of a step that waits for a person."""
+    return Outcome(StepState.WAITING, message)
+
+
+def failed(message: str, *, refused: bool = False) -> Outcome:
+    """Return the outcome of a step that failed."""
+    return Outcome(StepState.FAILED, message, refused, ExitCode.SAYS_NO)
+
+
+def failed_by(error: TwinlogError) -> Outcome:
+    """Return the outcome of a step that ended with an error."""
+    transient = isinstance(error, TransientError)
+    return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient)
+
+
+World = TypeVar("World")
+Other = TypeVar("Other")
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[World]):
+    """One step: what it does, what is to be expected of it, and what to do otherwise; A is the source, B the target.
+
+    `do` does it; the first step, and the others of a dry run, have none.  `look` says what it would do now, with the
+    numbers, "" if there are none.
+    """
+
+    name: StepName
+    does: str
+    expected: str
+    otherwise: str
+    do: Callable[[World], Outcome] | None = None
+    look: Callable[[World], str] | None = None
+
+    def on(self, do: Callable[[Other], Outcome], look: Callable[[Other], str] | None = None) -> Step[Other]:
+        """Return the step as another procedure does it."""
+        return Step(self.name, self.does, self.expected, self.otherwise, do, look)
+
+    def does_for(self, source: str, target: str) -> str:
+        """Say what it does with the aliases of a flow."""
+        return re.sub(r"\b[AB]\b", lambda found: {"A": source, "B": target}[found[0]], self.does)
+
+    def seen(self, world: World, source: str, target: str) -> str:
+        """Say what it would do now, and change nothing."""
+        return (self.look(world) if self.look is not None else "") or self.does_for(source, target)
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """The outcome of a step and the seconds it took."""
+
+    name: StepName
+    state: StepState
+    seconds: float
+    message: str
+
+
+Told = Callable[[StepName, Outcome | None], None]
+"""Hears of a step that begins (None), and of its outcome."""
+
+
+def timed(name: StepName, deed: Callable[[], Outcome], told: Told) -> tuple[Outcome, StepReport]:
+    """Do a step; return its outcome, and its row of the report.
+
+    Raises FencedError `relieved` if another process goes on with the run: this one has nothing to report.
+    """
+    told(name, None)
+    began = time.monotonic()
+    try:
+        outcome = deed()
+    except TwinlogError as error:
+        if error.code == "relieved":
+            raise
+        outcome = failed_by(error)
+    told(name, outcome)
+    return outcome, StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message)
+
+
+def walk(
+    todo: Iterable[StepName],
+    do: Callable[[StepName], Outcome],
+    told: Told,
+    note: Callable[[StepReport, Outcome], None],
+) -> Outcome | None:
+    """Do the steps in their order, and note each; return the outcome of the one that ended it, None if all are done."""
+    for name in todo:
+        outcome, row = timed(name, partial(do, name), told)
+        note(row, outcome)
+        if outcome.ends:
+            return outcome
+    return None
