@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.drill.judge import Verdict, judge
+from twinlog.drill.judge import judge
 from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
@@ -23,37 +23,28 @@ Firsts = Mapping[TopicPartition, First]
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
-    """Tell what the clones met, by group, and why others could not be placed or could not read."""
-
-    met: Mapping[str, Firsts]
-    troubles: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Compares what was read with what should have been.
 
     `before` is the view by which groups were placed; `now` was taken after they had read, so that its maps know every
-    record that they can have met.
+    record that they can have met.  `met` is what the clones met, by group, `troubles` says why others could not be
+    placed or could not read.
     """
 
     flow: FlowSettings
     clusters: Clusters
     before: View
     now: View
+    met: Mapping[str, Firsts]
+    troubles: Mapping[str, str]
 
-    def of(self, places: Sequence[GroupPartitionRow], readings: Readings) -> Iterator[DrilledPosition]:
-        """Judge all positions.  Raises errors of either cluster."""
-        for place in places:
-            if place.downstream_offset is None:
-                yield _row(place, Found.NOT_PLACED, f"has no place there: {place.text}")
-            elif place.group in readings.troubles:
-                yield _row(place, Found.NOT_PLACED, readings.troubles[place.group])
-            else:
-                yield self._one(place, readings.met.get(place.group, {}).get(place.remote))
-
-    def _one(self, place: GroupPartitionRow, first: First | None) -> DrilledPosition:
+    def judged(self, place: GroupPartitionRow) -> DrilledPosition:
+        """Judge a position.  Raises errors of either cluster."""
+        if place.downstream_offset is None:
+            return _row(place, Found.NOT_PLACED, f"has no place there: {place.text}")
+        if place.group in self.troubles:
+            return _row(place, Found.NOT_PLACED, self.troubles[place.group])
+        first = self.met.get(place.group, {}).get(place.remote)
         if first is None:
             return _row(
                 place, Found.WRONG, f"met neither a record nor the end of the log in {READ_SECONDS:.0f} s"
@@ -86,7 +77,14 @@ class Comparison:
             record.offset,
             onward.offset if onward is not None else None,
         )
-        row = _judged(place, record.offset, verdict)
+        row = replace(
+            _row(place, Found.RIGHT if verdict.right else Found.WRONG, verdict.message),
+            read_offset=record.offset,
+            read_upstream=verdict.upstream,
+            again=verdict.again,
+            skipped=verdict.skipped,
+            exact=verdict.right and verdict.again == 0,
+        )
         read_before = verdict.upstream is not None and verdict.upstream < place.upstream_offset
         if not verdict.right and place.ahead and read_before:
             message = f"it had read beyond the copy, and reads {verdict.again:,} records again"
@@ -156,15 +154,4 @@ def _row(place: GroupPartitionRow, found: Found, message: str) -> DrilledPositio
         place.downstream_offset,
         found,
         message,
-    )
-
-
-def _judged(place: GroupPartitionRow, read: int, verdict: Verdict) -> DrilledPosition:
-    return replace(
-        _row(place, Found.RIGHT if verdict.right else Found.WRONG, verdict.message),
-        read_offset=read,
-        read_upstream=verdict.upstream,
-        again=verdict.again,
-        skipped=verdict.skipped,
-        exact=verdict.right and verdict.again == 0,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
@@ -16,9 +17,9 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill import clones
 from twinlog.drill.application import Application
-from twinlog.drill.compare import Comparison, Firsts, Readings
+from twinlog.drill.compare import Comparison, Firsts
 from twinlog.drill.places import View, view
-from twinlog.drill.reading import SESSION_SECONDS, Reader
+from twinlog.drill.reading import SESSION_SECONDS, First, Reader
 from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.facts.observe import observe
@@ -31,9 +32,9 @@ from twinlog.groups.report import GroupPartitionRow
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
-from twinlog.procedure import Outcome, StepName, StepReport, Told, done, failed, skipped, timed
+from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, skipped, timed
 from twinlog.recovery.report import TopicAtRisk, at_risk, partitions_at_risk
-from twinlog.recovery.steps import canary
+from twinlog.recovery.steps import canary, ending
 from twinlog.recovery.steps.loss import loss_of
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
@@ -70,7 +71,7 @@ class Tools:
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
     """One process's drill, and what it has found so far."""
 
     flow: FlowSettings
@@ -79,30 +80,49 @@ class _Work:
     tools: Tools
     run: DrillRun
     seen: View | None = None
-    chosen: tuple[str, ...] = ()
+    places: tuple[GroupPartitionRow, ...] = ()
     not_drilled: tuple[str, ...] = ()
-    noted: bool = False
     placed_seconds: float = 0.0
     met: dict[str, Firsts] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     positions: tuple[DrilledPosition, ...] = ()
     topics: tuple[TopicAtRisk, ...] = ()
     rpo_seconds: float | None = None
-    left: tuple[str, ...] = ()
     steps: list[StepReport] = field(default_factory=list)
     exit_code: ExitCode = ExitCode.DONE
 
     @property
-    def places(self) -> tuple[GroupPartitionRow, ...]:
-        """The positions of the chosen groups."""
-        chosen = frozenset(self.chosen)
-        return tuple(it for it in self.seen.places if it.group in chosen) if self.seen is not None else ()
+    def firsts(self) -> Iterator[tuple[TopicPartition, First]]:
+        """What clones met first that was a record."""
+        return (it for met in self.met.values() for it in met.items() if it[1].record is not None)
 
     @property
     def rto_seconds(self) -> float | None:
         """Add what placing took and the slowest first record; None if none was read."""
-        firsts = [it.seconds for met in self.met.values() for it in met.values() if it.record is not None]
-        return round(self.placed_seconds + max(firsts), 3) if firsts else None
+        slowest = max((it.seconds for _, it in self.firsts), default=None)
+        return None if slowest is None else round(self.placed_seconds + slowest, 3)
+
+    def starts(self, group: str) -> Mapping[TopicPartition, int]:
+        """Return where a group goes on, by the copy's partition."""
+        return {
+            it.remote: it.downstream_offset
+            for it in self.places
+            if it.group == group and it.downstream_offset is not None
+        }
+
+    def do(self, step: Step[Work]) -> None:
+        """Do a step, and keep its row."""
+        deed = step.do
+        assert deed is not None
+        outcome, row = timed(step.name, lambda: deed(self), self.tools.told)
+        if outcome.ends:
+            self.exit_code = max(self.exit_code, outcome.exit_code)
+        self.steps.append(row)
+
+    def note(self, **changes: Any) -> None:
+        """Keep in the ledger that the drill lives, and what has changed."""
+        self.run = replace(self.run, at_ms=clock.now_ms(), **changes)
+        clones.note(self.flow, self.clusters.target, self.run)
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> DrillReport:
@@ -113,18 +133,17 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     """
     _require_following(flow, read_ledger(flow, clusters.target))
     now_ms = clock.now_ms()
-    note = DrillRun(
+    begun = DrillRun(
         clock.new_run_name("drill"), DrillState.OPEN, request.by, now_ms, now_ms, driver=request.driver
     )
-    work = _Work(flow, clusters, request, tools, note)
-    ended = False
+    work = Work(flow, clusters, request, tools, begun)
+    ended = DrillState.FAILED, "it was broken off"
     try:
-        for name, deed in DEEDS.items():
-            _do(work, name, deed)
-        ended = True
+        for step in TRIED:
+            work.do(step)
+        ended = _verdict(work)
     finally:
-        state, message = _verdict(work) if ended else (DrillState.FAILED, "it was broken off")
-        _do(work, StepName.CLEAN_UP, lambda it: _clean_up(it, state, message))
+        work.do(replace(CLEAN_UP, do=lambda it: _clean_up(it, *ended)))
     report = _report(work)
     path, _ = keep_run(flow, report.run, report.document, tools.seal)
     return replace(report, evidence=path)
@@ -140,14 +159,7 @@ def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
         )
 
 
-def _do(work: _Work, name: StepName, deed: Callable[[_Work], Outcome]) -> None:
-    outcome, row = timed(name, lambda: deed(work), work.tools.told)
-    if outcome.ends:
-        work.exit_code = max(work.exit_code, outcome.exit_code)
-    work.steps.append(row)
-
-
-def _tidy(work: _Work) -> Outcome:
+def _tidy(work: Work) -> Outcome:
     driver, target = work.request.driver, work.clusters.target
     found = clones.tidy(work.flow, target, clock.now_ms(), driver)
     deleted, tries_left = found.deleted, SESSION_SECONDS + 5 if driver else 0
@@ -168,89 +180,79 @@ def _undeleted(refused: Mapping[str, TwinlogError]) -> str:
     return f"not deleted: {listed(sorted(refused))}; {name}: {error}"
 
 
-def _choose(work: _Work) -> Outcome:
-    began = time.monotonic()
-    work.seen = view(work.flow, work.clusters, source_dead=work.request.source_dead)
+def _choose(work: Work) -> Outcome:
+    flow, request, began = work.flow, work.request, time.monotonic()
+    work.seen = seen = view(flow, work.clusters, source_dead=request.source_dead)
     work.placed_seconds = time.monotonic() - began
-    accepts = work.request.groups.accepts
-    asked = sorted({it.group for it in work.seen.places if accepts(it.group)})
-    untold = sorted(group for group in work.seen.untold if accepts(group) and group not in asked)
-    work.chosen, rest = tuple(asked[: work.request.most]), asked[work.request.most :]
+    asked = sorted({it.group for it in seen.places if request.groups.accepts(it.group)})
+    untold = sorted(it for it in seen.untold - {*asked} if request.groups.accepts(it))
+    chosen, rest = asked[: request.most], asked[request.most :]
+    work.places = tuple(it for it in seen.places if it.group in chosen)
     work.not_drilled = (*rest, *untold)
-    without = f"placed by checkpoints, as without {work.flow.source.alias}; "
-    source = "" if work.seen.positions is not None else without
-    if not work.chosen:
+    source = "" if seen.positions is not None else f"placed by checkpoints, as without {flow.source.alias}; "
+    if not chosen:
         return done(f"{source}no group has a position to drill{_left_out(work)}")
-    text = f"{source}{len(work.chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
-    lost = [it for it in work.places if it.downstream_offset is None]
-    if lost:
+    text = f"{source}{len(chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
+    if lost := [it for it in work.places if it.downstream_offset is None]:
         more = and_more(len(lost), form=" (and {} positions more)")
         first = f"{lost[0].group} on {lost[0].topic}-{lost[0].partition}"
         return failed(f"{text}; group {first} has no place on the target: {lost[0].text}{more}")
     return done(text)
 
 
-def _left_out(work: _Work) -> str:
+def _left_out(work: Work) -> str:
     out = work.not_drilled
     return f"; {len(out):,} groups are not drilled: {listed(out)}" if out else ""
 
 
-def _place(work: _Work) -> Outcome:
-    changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
-    for it in work.places:
-        if it.downstream_offset is not None:
-            clone = clones.clone_of(work.run.run, it.group)
-            changes.setdefault(clone, {})[it.remote] = OffsetChange(it.downstream_offset, None, "")
-    if not changes:
+def _place(work: Work) -> Outcome:
+    starts = {
+        group: at for group in dict.fromkeys(it.group for it in work.places) if (at := work.starts(group))
+    }
+    if not starts:
         return skipped("nothing to place")
-    target = work.clusters.target
-    work.run = replace(work.run, clones=tuple(changes), at_ms=clock.now_ms())
-    # Also if the answer to this write is lost, it may have been made.
-    work.noted = True
-    clones.note(work.flow, target, work.run)
+    changes = {
+        clones.clone_of(work.run.run, group): {
+            at: OffsetChange(offset, None, "") for at, offset in its.items()
+        }
+        for group, its in starts.items()
+    }
+    work.note(clones=tuple(changes))
     began = time.monotonic()
-    refused = target.alter_offsets(changes).refused
+    refused = work.clusters.target.alter_offsets(changes).refused
     work.placed_seconds += time.monotonic() - began
+    for key, error in refused.items():
+        group = key.group.removeprefix(clones.clone_of(work.run.run, ""))
+        work.troubles.setdefault(group, f"its clone could not be placed: {error}")
     if refused:
-        for key, error in refused.items():
-            group = key.group.removeprefix(clones.clone_of(work.run.run, ""))
-            work.troubles.setdefault(group, f"its clone could not be placed: {error}")
         key, error = next(iter(refused.items()))
         return failed(f"{len(refused):,} positions could not be committed, such as {key.group}: {error}")
     written = sum(map(len, changes.values()))
     return done(f"{len(changes):,} clones, {written:,} positions committed on {work.flow.target.alias}")
 
 
-def _read(work: _Work) -> Outcome:
-    placed = {
-        group: {it.remote for it in work.places if it.group == group and it.downstream_offset is not None}
-        for group in work.chosen
-        if group not in work.troubles
-    }
-    if not work.noted or not any(placed.values()):
+def _read(work: Work) -> Outcome:
+    prefix = clones.clone_of(work.run.run, "")
+    placed = [it.removeprefix(prefix) for it in work.run.clones]
+    if not placed:
         return skipped("no clone was placed")
     users = 0
-    for group, places in placed.items():
-        if not places:
+    for group in placed:
+        if group in work.troubles:
             continue
-        work.run = replace(work.run, at_ms=clock.now_ms())
-        clones.note(work.flow, work.clusters.target, work.run)
+        work.note()
+        starts = work.starts(group)
         try:
-            work.met[group] = work.tools.read(clones.clone_of(work.run.run, group), places)
-            starts = {
-                it.remote: it.downstream_offset
-                for it in work.places
-                if it.group == group and it.downstream_offset is not None
-            }
+            work.met[group] = work.tools.read(f"{prefix}{group}", starts)
             users += work.tools.application(group, starts) != ""
         except ClusterUnreachable:
             raise
         except TwinlogError as error:
             work.troubles[group] = str(error)
-    records = sum(it.record is not None for met in work.met.values() for it in met.values())
     rto = work.rto_seconds
     took = f"; placed and read in {rto:,.3f} s" if rto is not None else ""
     logins = f"; {users:,} of them also by their application's login" if users else ""
+    records = len([*work.firsts])
     text = (
         f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}{logins}"
     )
@@ -258,11 +260,10 @@ def _read(work: _Work) -> Outcome:
     return failed(f"{text}; {late}") if late else done(text)
 
 
-def _late(work: _Work) -> Iterator[str]:
+def _late(work: Work) -> Iterator[str]:
     """Say which tiers missed their objective: by placing all groups, and the slowest first record of the tier."""
     topics = {it.remote: it.topic for it in work.places}
-    met = (it for met in work.met.values() for it in met.items() if it[1].record is not None)
-    seconds = grouped((work.flow.tier_of(topics[at]).name, first.seconds) for at, first in met)
+    seconds = grouped((work.flow.tier_of(topics[at]).name, first.seconds) for at, first in work.firsts)
     for tier in work.flow.tiers:
         took = work.placed_seconds + max(seconds.get(tier.name, ()), default=0.0)
         if tier.name in seconds and tier.drill_rto_seconds is not None and took > tier.drill_rto_seconds:
@@ -270,20 +271,20 @@ def _late(work: _Work) -> Iterator[str]:
             yield f"{took:,.3f} s is longer than {key}={tier.drill_rto_seconds}"
 
 
-def _compare(work: _Work) -> Outcome:
+def _compare(work: Work) -> Outcome:
     if work.seen is None or not work.places:
         return skipped("no group was chosen")
     if not work.met and not work.troubles and any(it.downstream_offset is not None for it in work.places):
         return skipped("no clone has read")
     now = view(work.flow, work.clusters, work.seen.positions, source_dead=work.request.source_dead)
-    comparison = Comparison(work.flow, work.clusters, work.seen, now)
-    work.positions = tuple(comparison.of(work.places, Readings(work.met, work.troubles)))
+    comparison = Comparison(work.flow, work.clusters, work.seen, now, work.met, work.troubles)
+    work.positions = tuple(map(comparison.judged, work.places))
+    by = grouped((it.found, it) for it in work.positions)
+    right, nothing = by.get(Found.RIGHT, []), by.get(Found.NOTHING_TO_READ, [])
+    again = sum(it.again or 0 for it in right)
+    text = f"{len(right):,} of {len(work.positions):,} positions right, {again:,} records read again"
+    text += f"; {len(nothing):,} had nothing to read" if nothing else ""
     wrong = [it for it in work.positions if it.found in {Found.WRONG, Found.NOT_PLACED}]
-    right = sum(it.found is Found.RIGHT for it in work.positions)
-    nothing = sum(it.found is Found.NOTHING_TO_READ for it in work.positions)
-    again = sum(it.again or 0 for it in work.positions if it.found is Found.RIGHT)
-    text = f"{right:,} of {len(work.positions):,} positions right, {again:,} records read again"
-    text += f"; {nothing:,} had nothing to read" if nothing else ""
     if not wrong:
         return done(text)
     first = wrong[0]
@@ -291,11 +292,7 @@ def _compare(work: _Work) -> Outcome:
     return failed(f"{text}; {where}: {first.message}{and_more(len(wrong))}")
 
 
-def _canary(work: _Work) -> Outcome:
-    return canary.try_target(work.flow, work.clusters.target, work.tools.sleep)
-
-
-def _at_risk(work: _Work) -> Outcome:
+def _at_risk(work: Work) -> Outcome:
     flow, snapshot = work.flow, FlowSnapshot(work.flow, work.clusters)
     try:
         facts = observe(snapshot, configs=False)
@@ -323,45 +320,89 @@ def _at_risk(work: _Work) -> Outcome:
     return failed(f"{text}; {late}{and_more(len(over))}")
 
 
-DEEDS: Mapping[StepName, Callable[[_Work], Outcome]] = {
-    StepName.TIDY: _tidy,
-    StepName.CHOOSE: _choose,
-    StepName.PLACE: _place,
-    StepName.READ: _read,
-    StepName.COMPARE: _compare,
-    StepName.CANARY: _canary,
-    StepName.AT_RISK: _at_risk,
-}
-
-
-def _clean_up(work: _Work, state: DrillState, message: str) -> Outcome:
+def _clean_up(work: Work, state: DrillState, message: str) -> Outcome:
     """Delete the clones, and write how the drill ended; until both are done, the ledger has the clones' names."""
-    target, made = work.clusters.target, work.run.clones if work.noted else ()
-    work.left = made
-    refused = clones.delete(target, work.run) if made else {}
-    work.left = tuple(it for it in made if it in refused)
-    work.run = replace(
-        work.run,
-        state=DrillState.FAILED if refused else state,
-        at_ms=clock.now_ms(),
-        clones=work.left,
+    made = work.run.clones
+    refused = clones.delete(work.clusters.target, work.run)
+    why = _undeleted(refused) if refused else ""
+    work.note(
+        state=DrillState.FAILED if why else state,
+        clones=tuple(it for it in made if it in refused),
         groups=len(work.met),
         rto_seconds=work.rto_seconds,
         rpo_seconds=work.rpo_seconds,
-        message=_undeleted(refused) if refused else message,
+        message=why or message,
     )
-    clones.note(work.flow, target, work.run)
-    if refused:
-        return failed(_undeleted(refused))
+    if why:
+        return failed(why)
     return done(f"{len(made):,} clones deleted" if made else "nothing to delete")
 
 
-def _verdict(work: _Work) -> tuple[DrillState, str]:
+TRIED: tuple[Step[Work], ...] = (
+    Step(
+        StepName.TIDY,
+        "deletes the clones that an earlier drill left on the target, by the names in the ledger",
+        "nothing was left, or all of it is deleted",
+        "a clone with members cannot be deleted: stop its consumer and run it again",
+        _tidy,
+    ),
+    Step(
+        StepName.CHOOSE,
+        "translates the position of every group that is asked for, as a failover would, and takes the first of them",
+        "every position has a place on the target",
+        "a position without a place is named, and fails the drill: `twinlog groups` says why",
+        _choose,
+    ),
+    Step(
+        StepName.PLACE,
+        "writes the names of the clones into the ledger, then commits them on the target",
+        "every clone committed",
+        "the target refuses a commit: grant READ on groups with the prefix `drill-`",
+        _place,
+    ),
+    Step(
+        StepName.READ,
+        "starts a consumer with each clone on the target, and takes the first record of each partition; then with the"
+        " login of the group's application, if `twinlog.drill.clients` has one",
+        "a first record in seconds",
+        "no record within 30 s fails the drill: look at the target's brokers. An application that is refused is named:"
+        " grant what its line says",
+        _read,
+    ),
+    Step(
+        StepName.COMPARE,
+        "tells by the map, and by the source if it answers, whether each record is the one that the group would read"
+        " next",
+        "the right record in every partition that had one",
+        "a wrong record is named by both offsets: do not fail over before `twinlog audit` and `twinlog groups` say why",
+        _compare,
+    ),
+    ending.CANARY.on(lambda work: canary.try_target(work.flow, work.clusters.target, work.tools.sleep)),
+    Step(
+        StepName.AT_RISK,
+        "finds the age of the oldest record that is not on the target; without the source, by the last cycle's report",
+        "within the RPO of its tier",
+        "the flow lags: `twinlog status`",
+        _at_risk,
+    ),
+)
+"""What is tried, also behind a step that fails."""
+
+CLEAN_UP: Step[Work] = Step(
+    StepName.CLEAN_UP,
+    "deletes the clones, whatever happened before",
+    "none is left",
+    "those that are left are named: the next drill deletes them",
+)
+STEPS = (*TRIED, CLEAN_UP)
+
+
+def _verdict(work: Work) -> tuple[DrillState, str]:
     """Say how the drill ended: `passed` is earned by records that were read, and lost by any step that failed."""
     bad = next((it for it in work.steps if it.state is StepState.FAILED), None)
     if bad is not None:
         return DrillState.FAILED, f"{bad.name.value}: {bad.message}"
-    if not work.chosen:
+    if not work.places:
         return DrillState.WAITING, "no group was looked at: nothing is proved"
     right = {it.group for it in work.positions if it.found is Found.RIGHT}
     if not right:
@@ -369,9 +410,8 @@ def _verdict(work: _Work) -> tuple[DrillState, str]:
     return DrillState.PASSED, f"{len(right):,} groups went on at the right record{_left_out(work)}"
 
 
-def _report(work: _Work) -> DrillReport:
+def _report(work: Work) -> DrillReport:
     state, message = _verdict(work)
-    code = work.exit_code
     return DrillReport(
         flow=work.flow.name,
         run=work.run.run,
@@ -388,6 +428,6 @@ def _report(work: _Work) -> DrillReport:
         message=message,
         drilled=tuple(sorted(work.met)),
         not_drilled=work.not_drilled,
-        left=work.left,
-        exit_code=ExitCode.DONE if state is DrillState.PASSED else max(code, ExitCode.SAYS_NO),
+        left=work.run.clones,
+        exit_code=ExitCode.DONE if state is DrillState.PASSED else max(work.exit_code, ExitCode.SAYS_NO),
     )

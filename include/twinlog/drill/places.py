@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.api import Clusters
@@ -10,8 +10,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Known
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.groups import checkpoints
 from twinlog.groups.maps import NO_MAPS, PartitionMaps
+from twinlog.groups.plan import Decided, make_plan
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.view import GroupPositions, look, read_positions
 from twinlog.kafka_types import TopicPartition
@@ -27,14 +27,25 @@ class View:
     """The groups and maps of one moment; the `downstream_offset` of each place is where a failover would put it.
 
     `positions` are those of the source, None if it does not answer.  `untold` names the groups whose positions nobody
-    tells, with the reason.
+    tells.
     """
 
     places: tuple[GroupPartitionRow, ...]
-    positions: GroupPositions | None
-    untold: Mapping[str, str]
     maps: Mapping[TopicPartition, PartitionMaps]
+    positions: GroupPositions | None
+    untold: frozenset[str]
     _opened: dict[TopicPartition, Known] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        decided: Collection[Decided],
+        positions: GroupPositions | None = None,
+        untold: Iterable[str] = (),
+    ) -> View:
+        """Take what was decided about every position."""
+        maps = {it.key.topic_partition: it.standing.route.maps for it in decided}
+        return cls(tuple(_drilled(it.row) for it in decided), maps, positions, frozenset(untold))
 
     def known(self, remote: TopicPartition) -> Known:
         """Return what the maps know of a copy."""
@@ -52,6 +63,12 @@ def _opened(known: PackedMap | UnreadableMap | None) -> OffsetMap | None:
     return known.open() if isinstance(known, PackedMap) else None
 
 
+def _drilled(row: GroupPartitionRow) -> GroupPartitionRow:
+    """Return where a failover would place the group; one with members on the target would have to stop first.  Pure."""
+    active = row.reason is SyncReason.ACTIVE_THERE
+    return replace(row, downstream_offset=None if row.misplaced and not active else row.goes_on_at)
+
+
 def view(
     flow: FlowSettings,
     clusters: Clusters,
@@ -65,38 +82,15 @@ def view(
 
     Raises errors of the target, and ClusterRefused of the source.
     """
-    if source_dead:
-        return _by_target(flow, clusters)
-    try:
-        return _by_source(placing(flow), clusters, positions)
-    except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
-            raise
-        return _by_target(flow, clusters)
-
-
-def _by_source(flow: FlowSettings, clusters: Clusters, known: GroupPositions | None) -> View:
-    positions = known or read_positions(flow, clusters)
-    seen = look(FlowSnapshot(flow, clusters), positions)
-    rows = checkpoints.preview(flow, seen).rows
-    untold = {it.group: it.reason for it in seen.uncovered}
-    maps = {it.remote: it.maps for it in seen.routes.values()}
-    return View(tuple(map(_drilled, rows)), positions, untold, maps)
-
-
-def _drilled(row: GroupPartitionRow) -> GroupPartitionRow:
-    """Return where a failover would place the group; one with members on the target would have to stop first.  Pure."""
-    active = row.reason is SyncReason.ACTIVE_THERE
-    return replace(row, downstream_offset=None if row.misplaced and not active else row.goes_on_at)
-
-
-def _by_target(flow: FlowSettings, clusters: Clusters) -> View:
-    placings = [
-        it for it in read_placings(flow, clusters.target, read_ledger(flow, clusters.target)) if not it.gone
-    ]
-    return View(
-        tuple(_drilled(it.row) for it in placings),
-        None,
-        {},
-        {it.key.topic_partition: it.standing.route.maps for it in placings},
-    )
+    if not source_dead:
+        try:
+            positions = positions or read_positions(flow, clusters)
+            seen = look(FlowSnapshot(placing(flow), clusters), positions)
+        except ClusterUnreachable as error:
+            if error.data.get("cluster") != flow.source.alias:
+                raise
+        else:
+            decided = make_plan(placing(flow), seen).decided
+            return View.of(decided, positions, (it.group for it in seen.uncovered))
+    placings = read_placings(flow, clusters.target, read_ledger(flow, clusters.target))
+    return View.of([it for it in placings if not it.gone])

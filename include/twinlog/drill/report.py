@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.recovery import DrillState
-from twinlog.jsonable import to_json
 from twinlog.procedure import StepReport
-from twinlog.recovery.report import TopicAtRisk
+from twinlog.recovery.report import Documented, TopicAtRisk
 
 
 class Found(StrEnum):
@@ -55,7 +53,7 @@ class DrilledPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class DrillReport:
+class DrillReport(Documented):
     """The contract of docs/failover.md: what was tried, and whether the standby kept its promise.
 
     `rto_seconds` is what twinlog's part of a failover took: to place the groups, and to the slowest first record; None
@@ -80,10 +78,3 @@ class DrillReport:
     not_drilled: tuple[str, ...]
     left: tuple[str, ...]
     exit_code: ExitCode
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document that other programs rely on."""
-        found: dict[str, Any] = to_json(self)
-        del found["exit_code"]
-        return found
