@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
-from twinlog.airflow.plugin.links import PREFIX
+from airflow.plugins_manager import AirflowPlugin
+
+from twinlog.airflow.plugin.links import PREFIX, FlowPageLink
 
 _Message = MutableMapping[str, Any]
 
@@ -22,11 +24,17 @@ async def lazy_app(
     await app(scope, receive, send)
 
 
-FASTAPI_APP = {"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}
+class TwinlogPlugin(AirflowPlugin):  # type: ignore[misc]
+    """The pages with flows, topics, lag and all that is known of them, and the buttons that lead to them."""
 
-NAV_ENTRY = {
-    "name": "twinlog",
-    "href": f"{PREFIX.lstrip('/')}/",
-    "destination": "nav",
-    "url_route": "replication",
-}
+    name = "twinlog"
+    fastapi_apps: ClassVar = [{"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}]
+    external_views: ClassVar = [
+        {
+            "name": "twinlog",
+            "href": f"{PREFIX.lstrip('/')}/",
+            "destination": "nav",
+            "url_route": "replication",
+        }
+    ]
+    operator_extra_links: ClassVar = [FlowPageLink()]
