@@ -3,4 +3,4 @@
 from importlib.metadata import entry_points
 
 if "twinlog" not in entry_points(group="airflow.plugins").names:
-    from twinlog.airflow.plugin.registration import TwinlogPlugin as TwinlogPlugin
+    from twinlog.airflow.plugin.registration import TwinlogPlugin  # noqa: F401  Airflow looks for it here
