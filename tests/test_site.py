@@ -35,9 +35,15 @@ def _pages(nav: object) -> list[str]:
 def test_every_page_is_in_the_navigation_once() -> None:
     """But decisions and the files that the bench writes, which other pages lead to."""
     found = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
-    wanted = {it for it in found if not re.match(r"decisions/\d|performance/", it)}
+    wanted = {it for it in found if not re.match(r"decisions/|performance/", it)}
     pages = _pages(SITE["nav"])
     assert sorted(wanted) == sorted(pages)
+
+
+def test_every_page_is_in_llms_txt() -> None:
+    """Those of the navigation, each once, by its place in the site."""
+    listed = re.findall(r"\]\(([\w/-]+)\.html\)", (DOCS / "llms.txt").read_text())
+    assert sorted(f"{page}.md" for page in listed) == sorted(_pages(SITE["nav"]))
 
 
 def test_every_decision_is_listed() -> None:
