@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NoReturn
 
-from twinlog.transforms.json_patterns import PlainObject
-
 Path = tuple[str, ...]
 """The names from the outermost object to a field."""
 
-_space = re.compile(r"[ \t\n\r]*").match
+_space: Final = re.compile(r"[ \t\n\r]*").match
+_plain_name: Final = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
+"""Matches a member's name that is written without escapes, and all up to its value."""
+_separator: Final = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*").match
+"""Matches what stands between two members or elements, or behind the last; with the spaces."""
 
 
 class NotJsonError(ValueError):
@@ -46,13 +48,6 @@ class Tree:
             node.leaf = True
         return root
 
-    def plain(self) -> PlainObject | None:
-        """Return what finds the fields in values that are written plainly; None if there is nothing to find."""
-        leaves = [name for name, node in self.below.items() if node.leaf]
-        inner = {name: node.plain() for name, node in self.below.items() if not node.leaf}
-        known = {name: it for name, it in inner.items() if it is not None}
-        return PlainObject.of(leaves, known) if self.below and len(known) == len(inner) else None
-
 
 class Found(NamedTuple):
     """A field: its path, and where its value begins and ends."""
@@ -63,40 +58,27 @@ class Found(NamedTuple):
 
 
 class Finder:
-    """Finds the fields of a tree in one value after the other.
-
-    Values that are written plainly are read by json_patterns.py, the others here.
-    """
+    """Finds the fields of a tree in one value after the other."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._tree = Tree.of(paths)
-        self._plain = self._tree.plain()
 
     def find(self, value: bytes) -> list[Found]:
         """Return the fields in the order of the value, all of which is checked; positions count bytes.
 
         Raises NotJsonError, or TooDeepError for a value that Python's own reader cannot hold.
         """
-        if self._plain is not None and value.isascii():
-            plain = self._plain.find(value)
-            if plain is not None:
-                return [Found(*it) for it in plain]
+        found: list[Found] = []
         try:
-            return find(str(value, "utf-8"), self._tree)
+            text = str(value, "utf-8")
+            end = _value(text, _after_space(text, 0), self._tree, (), found)
         except UnicodeDecodeError:
             raise NotJsonError from None
-
-
-def find(text: str, tree: Tree) -> list[Found]:
-    """Return the fields of a text, as Finder does."""
-    found: list[Found] = []
-    try:
-        end = _value(text, _after_space(text, 0), tree, (), found)
-    except RecursionError:
-        raise TooDeepError from None
-    if _after_space(text, end) != len(text):
-        raise NotJsonError
-    return found if text.isascii() else _in_bytes(text, found)
+        except RecursionError:
+            raise TooDeepError from None
+        if _after_space(text, end) != len(text):
+            raise NotJsonError
+        return found if text.isascii() else _in_bytes(text, found)
 
 
 def _in_bytes(text: str, found: Iterable[Found]) -> list[Found]:
@@ -142,39 +124,44 @@ def _object(text: str, at: int, below: Mapping[str, Tree], path: Path, found: li
     at = _after_space(text, at)
     if text[at : at + 1] == "}":
         return at + 1
-    while True:
-        if text[at : at + 1] != '"':
-            raise NotJsonError
-        name, at = _string(text, at + 1)
-        at = _after_space(text, at)
-        if text[at : at + 1] != ":":
-            raise NotJsonError
-        at = _after_space(text, at + 1)
+    more = True
+    while more:
+        name, at = _name(text, at)
         node = below.get(name)
         at = _skip(text, at) if node is None else _value(text, at, node, (*path, name), found)
-        at = _after_space(text, at)
-        match text[at : at + 1]:
-            case "}":
-                return at + 1
-            case ",":
-                at = _after_space(text, at + 1)
-            case _:
-                raise NotJsonError
+        at, more = _behind(text, at, "}")
+    return at
+
+
+def _name(text: str, at: int) -> tuple[str, int]:
+    """Return the name of the member at a position, and where its value begins."""
+    if plain := _plain_name(text, at):
+        return plain[1], plain.end()
+    if text[at : at + 1] != '"':
+        raise NotJsonError
+    name, at = _string(text, at + 1)
+    at = _after_space(text, at)
+    if text[at : at + 1] != ":":
+        raise NotJsonError
+    return name, _after_space(text, at + 1)
 
 
 def _array(text: str, at: int, tree: Tree, path: Path, found: list[Found]) -> int:
     at = _after_space(text, at)
     if text[at : at + 1] == "]":
         return at + 1
-    while True:
-        at = _after_space(text, _value(text, at, tree, path, found))
-        match text[at : at + 1]:
-            case "]":
-                return at + 1
-            case ",":
-                at = _after_space(text, at + 1)
-            case _:
-                raise NotJsonError
+    more = True
+    while more:
+        at, more = _behind(text, _value(text, at, tree, path, found), "]")
+    return at
+
+
+def _behind(text: str, at: int, end: str) -> tuple[int, bool]:
+    """Return where the next member or element begins, and True; or behind the `end` of all, and False."""
+    found = _separator(text, at)
+    if found is None or found[1] not in {",", end}:
+        raise NotJsonError
+    return (found.end(), True) if found[1] == "," else (found.end(1), False)
 
 
 def _after_space(text: str, at: int) -> int:
