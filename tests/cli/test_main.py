@@ -79,7 +79,7 @@ def test_the_package_is_the_command() -> None:
     [
         (("chekc",), "error: No such command 'chekc'. Did you mean 'check'?; see twinlog --help"),
         (("check", "--flwo", "A->B"), "see twinlog check --help"),
-        (("check", "--config", "f", "--output", "xml"), "'-o': 'xml' is not one of 'table', 'json'"),
+        (("check", "--config", "f", "--output", "xml"), "--output: 'xml' is neither table nor json"),
         (("check", "--config"), "Option '--config' requires an argument"),
         (("check", "now"), "Got unexpected extra argument(s) (now); see twinlog check --help"),
     ],

@@ -3,12 +3,20 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from twinlog.cli.options import Output
-from twinlog.cli.render import Diff, Grid, Lines, say, show, text_of
+from twinlog.cli.render import OUTPUT, Diff, Grid, Lines, Output, say, show, text_of
+
+
+@pytest.fixture(autouse=True)
+def tables() -> Iterator[None]:
+    """Let each test begin as a line without --output does."""
+    before = OUTPUT.set(Output.TABLE)
+    yield
+    OUTPUT.reset(before)
 
 
 @dataclass(frozen=True)
@@ -42,14 +50,15 @@ def test_cells_are_written_for_people(cell: object, text: str) -> None:
 
 def test_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     """stdout parses as a whole."""
-    show(Result("größe", 3), Output.JSON, [Grid("t", ("a",), [("x",)])])
+    OUTPUT.set(Output.JSON)
+    show(Result("größe", 3), [Grid("t", ("a",), [("x",)])])
     captured = capsys.readouterr()
     assert (json.loads(captured.out), captured.err) == ({"topic": "größe", "records": 3}, "")
 
 
 def test_brackets_in_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
     """A regex such as [a-z]+ is shown as it is."""
-    show(None, Output.TABLE, [Grid("[bold]t", ("pattern",), [("[a-z]+[/red]",)])])
+    show(None, [Grid("[bold]t", ("pattern",), [("[a-z]+[/red]",)])])
     out = capsys.readouterr().out
     assert ("[a-z]+[/red]" in out, "[bold]t" in out) == (True, True)
 
@@ -68,14 +77,15 @@ FORGED = "pay\x1b[2J\nready \x9b31m\u202e"
 )
 def test_a_name_does_nothing_to_a_terminal(shown: object, capsys: pytest.CaptureFixture[str]) -> None:
     """A group may have any name: it clears no screen, and is no line by itself."""
-    show(None, Output.TABLE, [shown])  # type: ignore[list-item]
+    show(None, [shown])  # type: ignore[list-item]
     out = capsys.readouterr().out
     assert (r"pay\x1b[2J\x0aready \x9b31m\u202e" in out, out.replace("\n", "").isprintable()) == (True, True)
 
 
 def test_a_name_in_json_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Programs read the same name as ever."""
-    show(Result(FORGED, 1), Output.JSON)
+    OUTPUT.set(Output.JSON)
+    show(Result(FORGED, 1))
     out = capsys.readouterr().out
     assert (json.loads(out)["topic"], out.replace("\n", "").isprintable()) == (FORGED, True)
 
@@ -88,7 +98,7 @@ def test_a_name_in_a_message_does_nothing_to_a_terminal(capsys: pytest.CaptureFi
 
 def test_an_empty_grid_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """No rows is an answer, not a blank."""
-    show(None, Output.TABLE, [Grid("gaps", ("topic", "cause"), [], empty="no gap")])
+    show(None, [Grid("gaps", ("topic", "cause"), [], empty="no gap")])
     assert "no gap" in capsys.readouterr().out
 
 
@@ -96,7 +106,6 @@ def test_a_column_of_nothing_is_not_shown(capsys: pytest.CaptureFixture[str]) ->
     """A column that one row fills is."""
     show(
         Result("x", 1),
-        Output.TABLE,
         [Grid("t", ("topic", "why", "since"), [("a", None, None), ("b", "", "noon")])],
     )
     out = capsys.readouterr().out
@@ -106,15 +115,15 @@ def test_a_column_of_nothing_is_not_shown(capsys: pytest.CaptureFixture[str]) ->
 def test_long_names_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     """`twinlog status | grep` finds a long topic name on one line."""
     name = "team.product." * 8 + "orders"
-    show(None, Output.TABLE, [Grid("topics", ("topic", "lag"), [(name, 1)])])
+    show(None, [Grid("topics", ("topic", "lag"), [(name, 1)])])
     assert any(name in line for line in capsys.readouterr().out.splitlines())
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     """`twinlog ... | head -1` ends quietly, whatever is still to be written."""
     program = (
-        "from twinlog.cli.options import Output\nfrom twinlog.cli.render import show\n"
-        "show(list(range(200_000)), Output.JSON)\n"
+        "from twinlog.cli.render import OUTPUT, Output, show\nOUTPUT.set(Output.JSON)\n"
+        "show(list(range(200_000)))\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE

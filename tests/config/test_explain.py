@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from twinlog.cli.inspection.plan import plan
-from twinlog.cli.options import Output
+from twinlog.cli.render import OUTPUT, Output
 from twinlog.config.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
 from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.reader import shown
@@ -35,8 +35,12 @@ B.consumer.client.id = ${env:MORE}
 ENVIRON = {"MORE": "fr0m-env"}
 
 
-def told(path: Path, **words: Any) -> None:
-    plan(config=path, explain=True, **words)
+def told(path: Path, output: Output, **words: Any) -> None:
+    before = OUTPUT.set(output)
+    try:
+        plan(config=path, explain=True, **words)
+    finally:
+        OUTPUT.reset(before)
 
 
 def explained(tmp_path: Path, *topics: str) -> Explanation:

@@ -8,7 +8,6 @@ twinlog itself 70.
 from __future__ import annotations
 
 import io
-import itertools
 import logging
 import os
 import sys
@@ -19,7 +18,7 @@ import typer
 
 from twinlog import __version__
 from twinlog.cli.examples import epilog
-from twinlog.cli.failure import Failure, explain_failure, print_traceback
+from twinlog.cli.failure import explain_failure, print_traceback
 from twinlog.cli.inspection import metadata
 from twinlog.cli.inspection.audit import audit
 from twinlog.cli.inspection.check import check
@@ -34,7 +33,6 @@ from twinlog.cli.machine.kafka import kafka
 from twinlog.cli.machine.spark import spark
 from twinlog.cli.migration.imports import import_files
 from twinlog.cli.migration.takeover import handover, takeover
-from twinlog.cli.options import Output
 from twinlog.cli.recovery import runs
 from twinlog.cli.recovery.accept import accept
 from twinlog.cli.recovery.drill import drill
@@ -42,7 +40,7 @@ from twinlog.cli.recovery.evidence import verify
 from twinlog.cli.recovery.failback import failback
 from twinlog.cli.recovery.failover import failover
 from twinlog.cli.recovery.gate import gate
-from twinlog.cli.render import say, show
+from twinlog.cli.render import OUTPUT, Output, say, show
 from twinlog.cli.replication.claim import claim
 from twinlog.cli.replication.forget import forget
 from twinlog.cli.replication.gap import gaps
@@ -52,7 +50,7 @@ from twinlog.cli.replication.quarantine import quarantine
 from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
 from twinlog.config.flow.load import LENIENT, STRICT
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, UsageError
 from twinlog.garbage import collect_rarely
 from twinlog.shipped import commit
 from twinlog.visible import VisibleFormatter
@@ -90,9 +88,17 @@ def twinlog(
             help="Fail on everything the file would otherwise be warned about; may stand anywhere on the line.",
         ),
     ] = False,
+    output: Annotated[
+        Output,
+        typer.Option(
+            "--output",
+            "-o",
+            help="table for people, json for one document on stdout; may stand anywhere on the line.",
+        ),
+    ] = Output.TABLE,
 ) -> None:
     """Take what stands before the command."""
-    del debug, lenient, strict  # main() has removed them from the line, wherever they stood
+    del debug, lenient, strict, output  # main() has removed them from the line, wherever they stood
     if version:
         built_from = commit()
         typer.echo(f"twinlog {__version__}" + (f" (commit {built_from})" if built_from else ""))
@@ -218,14 +224,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     for word, variable in {"--lenient": LENIENT, "--strict": STRICT}.items():
         if word in words:
             os.environ[variable] = "1"  # the Spark job and its like read the file, too
-    words = _renamed([word for word in words if word not in {"--debug", "--lenient", "--strict"}])
+    words = [word for word in words if word not in {"--debug", "--lenient", "--strict"}]
     try:
+        words = _renamed(_without_output(words))
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
         return int(answer or ExitCode.DONE)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the one place that owns all errors
         if debug:
             print_traceback(error)
-        return _report(explain_failure(error), words)
+        failure = explain_failure(error)
+        say(*failure.lines)
+        if OUTPUT.get() is Output.JSON:
+            show(failure.document)
+        return int(failure.exit_code)
+
+
+def _without_output(words: Sequence[str]) -> list[str]:
+    """Take --output with its value off the line, and keep it for `show`.  Raises UsageError for another value."""
+    OUTPUT.set(Output.TABLE)
+    left: list[str] = []
+    coming = iter(words)
+    for word in coming:
+        name, joined, value = word.partition("=")
+        if name not in {"--output", "-o"}:
+            left.append(word)
+        elif (chosen := value if joined else next(coming, "")) in set(Output):
+            OUTPUT.set(Output(chosen))
+        else:
+            raise UsageError(f"{name}: {chosen!r} is neither table nor json", hint="see twinlog --help")
+    return left
 
 
 def _renamed(words: list[str]) -> list[str]:
@@ -257,19 +284,6 @@ def _quieten(level: int) -> None:
 
 def _is_ours(line: logging.LogRecord) -> bool:
     return line.name.startswith("twinlog.")
-
-
-def _report(failure: Failure, words: Sequence[str]) -> int:
-    say(*failure.lines)
-    if _wants_json(words):
-        show(failure.document, Output.JSON)
-    return int(failure.exit_code)
-
-
-def _wants_json(words: Sequence[str]) -> bool:
-    """Say whether the line asks for JSON; its words decide, since the command may never have started."""
-    after = dict(itertools.pairwise(words))
-    return "json" in {after.get("--output"), after.get("-o")} or "--output=json" in words
 
 
 if __name__ == "__main__":

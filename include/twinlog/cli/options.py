@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +10,6 @@ import typer
 
 from twinlog import clock
 from twinlog.errors import UsageError
-
-
-class Output(StrEnum):
-    """Name what stdout carries: tables for people, or one JSON document."""
-
-    TABLE = "table"
-    JSON = "json"
-
 
 ConfigOption = Annotated[
     Path,
@@ -40,10 +31,6 @@ FlowOption = Annotated[
 
 OneFlowOption = Annotated[
     str | None, typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
-]
-
-OutputOption = Annotated[
-    Output, typer.Option("--output", "-o", help="table for people, json for one document on stdout.")
 ]
 
 TopicsOption = Annotated[

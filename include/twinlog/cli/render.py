@@ -16,6 +16,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from twinlog.cli.options import Output
 from twinlog.errors import UsageError
 from twinlog.jsonable import to_json
 from twinlog.visible import visible, visible_json
@@ -38,6 +38,17 @@ Cell = str | int | float | bool | None
 
 PIPE_WIDTH = 200
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
+
+
+class Output(StrEnum):
+    """Name what stdout carries: tables for people, or one JSON document."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OUTPUT: ContextVar[Output] = ContextVar("output", default=Output.TABLE)
+"""What the line asks for; `main` reads it once for every command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +101,10 @@ class Diff:
     lines: Iterable[tuple[str, str]]
 
 
-def show(result: Any, output: Output, grids: Iterable[Grid | Lines | Diff] = ()) -> None:
+def show(result: Any, grids: Iterable[Grid | Lines | Diff] = ()) -> None:
     """Write a result to stdout.  If the reader has gone away (`| head`), that is no error."""
     try:
-        if output is Output.JSON:
+        if OUTPUT.get() is Output.JSON:
             sys.stdout.write(document(result))
         else:
             _draw(grids)

@@ -72,7 +72,8 @@ def read_steps(
     reading.names(PREDICATES, predicates)
     known = {name: reading.predicate(name) for name in dict.fromkeys(predicates)}
     steps = [step for name in dict.fromkeys(transforms) for step in reading.steps(name, known)]
-    reading.unknown(transforms, predicates)
+    for listed, names in ((TRANSFORMS, transforms), (PREDICATES, predicates)):
+        reading.unknown(listed, names)
     reading.unused(transforms, predicates)
     return tuple(steps), tuple(reading.mistakes)
 
@@ -94,7 +95,7 @@ class _Reading:
     def predicate(self, name: str) -> chain.Predicate | None:
         """Read a predicate; None if it has a mistake."""
         prefix = f"{PREDICATES}.{name}."
-        kind = self._type(prefix, PREDICATES)
+        kind = self._required(f"{prefix}type", PREDICATES)
         match kind.removeprefix(f"{PACKAGE}predicates."):
             case "":
                 return None
@@ -104,19 +105,19 @@ class _Reading:
                 header = self._required(f"{prefix}name", PREDICATES)
                 return chain.HasHeaderKey(header) if header else None
             case "TopicNameMatches":
-                pattern = self._required(f"{prefix}pattern", PREDICATES)
-                return self._topics(f"{prefix}pattern", pattern) if pattern else None
+                return self._topics(f"{prefix}pattern")
         known = "RecordIsTombstone, HasHeaderKey and TopicNameMatches can be used"
         self._refuse(f"{prefix}type", f"{kind} is no predicate of Kafka Connect", known)
         return None
 
-    def _topics(self, key: str, pattern: str) -> chain.TopicNameMatches | None:
+    def _topics(self, key: str) -> chain.TopicNameMatches | None:
+        pattern = self._required(key, PREDICATES)
         try:
             compile_java(pattern)
         except ConfigError as error:
             self._refuse(key, error.message, error.hint)
             return None
-        return chain.TopicNameMatches(pattern)
+        return chain.TopicNameMatches(pattern) if pattern else None
 
     def steps(self, name: str, predicates: Mapping[str, chain.Predicate | None]) -> Iterator[chain.Step]:
         """Yield the step of a transform; none for one with a mistake."""
@@ -148,7 +149,7 @@ class _Reading:
         return text == "true"
 
     def _transform(self, prefix: str) -> chain.Filter | chain.DropHeaders | None:
-        kind = self._type(prefix, TRANSFORMS)
+        kind = self._required(f"{prefix}type", TRANSFORMS)
         name = kind.removeprefix(PACKAGE)
         match name:
             case "":
@@ -156,7 +157,8 @@ class _Reading:
             case "Filter":
                 return chain.Filter()
             case "DropHeaders":
-                names = _listed(self._required(f"{prefix}headers", TRANSFORMS))
+                listed = self._required(f"{prefix}headers", TRANSFORMS).split(",")
+                names = tuple(filter(None, map(str.strip, listed)))
                 return chain.DropHeaders(names) if names else None
         if name in _REFUSED:
             why = _REFUSED[name]
@@ -167,9 +169,6 @@ class _Reading:
             self._refuse(f"{prefix}type", f"{kind} is no transform of Kafka Connect", _WORKS)
         return None
 
-    def _type(self, prefix: str, listed: str) -> str:
-        return self._required(f"{prefix}type", listed)
-
     def _required(self, key: str, listed: str) -> str:
         """Return a text; report, at the list that names it, that a key is missing or empty."""
         text = self._properties.get(key, "")
@@ -178,11 +177,10 @@ class _Reading:
             self._refuse(at, f"needs {key}" if at == listed else "is empty")
         return text
 
-    def unknown(self, transforms: Sequence[str], predicates: Sequence[str]) -> None:
+    def unknown(self, listed: str, names: Sequence[str]) -> None:
         """Refuse keys that a class does not have.  Connect ignores them: a Filter with `predicat` drops all records."""
-        for listed, names in ((TRANSFORMS, transforms), (PREDICATES, predicates)):
-            for name in dict.fromkeys(names):
-                self._unknown(listed, name, [it for it in names if it.startswith(f"{name}.")])
+        for name in dict.fromkeys(names):
+            self._unknown(listed, name, [it for it in names if it.startswith(f"{name}.")])
 
     def _unknown(self, listed: str, name: str, longer: Sequence[str]) -> None:
         """Refuse them below one name; those below `longer` names are not its own."""
@@ -216,7 +214,3 @@ class _Reading:
 
     def _warn(self, key: str, message: str, hint: str = "") -> None:
         self.mistakes.append(Mistake(key, message, hint, fatal=False))
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in text.split(","))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -195,12 +195,3 @@ def _skip(text: str, at: int) -> int:
     except (StopIteration, ValueError):
         raise NotJsonError from None
     return end
-
-
-def paths_within(paths: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
-    """Yield each pair of paths of which the second lies within the first."""
-    known = sorted(set(paths))
-    for outer in known:
-        for inner in known:
-            if inner != outer and inner[: len(outer)] == outer:
-                yield outer, inner

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import permutations
 from typing import Final, TypeVar
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
-from twinlog.transforms.json_fields import Path, paths_within
+from twinlog.transforms.json_fields import Path
 from twinlog.transforms.rules import FieldMatches, HmacKey, NotJson, Rule
 
 
@@ -185,4 +186,5 @@ def _overlapping(rule: Rule) -> Iterator[tuple[Path, Path]]:
     """Yield fields that the rule would replace twice: named twice, or one within the other."""
     both = [*rule.masked, *rule.hashed]
     yield from ((path, path) for path in sorted({path for path in both if both.count(path) > 1}))
-    yield from paths_within(both)
+    pairs = permutations(sorted(set(both)), 2)
+    yield from ((outer, inner) for outer, inner in pairs if inner[: len(outer)] == outer)

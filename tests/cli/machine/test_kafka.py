@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 
-from typer.testing import CliRunner
-
-from twinlog.cli.main import app, main
+from twinlog.cli.main import main
 from twinlog.lab.kafka.state import ClusterState, write_state
 
 
-def test_status_of_a_stopped_cluster_says_no(tmp_path):
+def test_status_of_a_stopped_cluster_says_no(tmp_path, capsys):
     """JSON carries one entry a cluster, and the exit code is 1 when one does not run."""
     (tmp_path / "A").mkdir()
     write_state(tmp_path / "A", ClusterState("A", "4.3.1", 1))
-    answer = CliRunner().invoke(
-        app,
-        ["machine", "kafka", "status", "--folder", str(tmp_path), "--output", "json"],
-        standalone_mode=False,
-    )
+    code = main(["machine", "kafka", "status", "--folder", str(tmp_path), "--output", "json"])
     expected = {
         "name": "A",
         "running": False,
@@ -27,7 +21,7 @@ def test_status_of_a_stopped_cluster_says_no(tmp_path):
         "pids": [],
         "folder": str(tmp_path / "A"),
     }
-    assert ({"clusters": [expected]}, 1) == (json.loads(answer.stdout), answer.return_value)
+    assert ({"clusters": [expected]}, 1) == (json.loads(capsys.readouterr().out), code)
 
 
 def test_start_needs_a_name(tmp_path, capsys):
@@ -38,10 +32,8 @@ def test_start_needs_a_name(tmp_path, capsys):
     assert [] == list(tmp_path.iterdir())
 
 
-def test_status_and_stop_of_nothing_are_done(tmp_path):
+def test_status_and_stop_of_nothing_are_done(tmp_path, capsys):
     """An empty folder has nothing that does not run: exit 0, and the table says so."""
     for command in ("status", "stop"):
-        answer = CliRunner().invoke(
-            app, ["machine", "kafka", command, "--folder", str(tmp_path)], standalone_mode=False
-        )
-        assert (0, True) == (answer.return_value, "none was ever started here" in answer.stdout)
+        code = main(["machine", "kafka", command, "--folder", str(tmp_path)])
+        assert (0, True) == (code, "none was ever started here" in capsys.readouterr().out)

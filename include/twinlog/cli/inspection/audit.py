@@ -41,7 +41,6 @@ def audit(
     seed: SeedOption = 0,
     topics: options.TopicsOption = None,
     master: MasterOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.
 
@@ -56,7 +55,6 @@ def audit(
     # One flow is the document itself; several are a list, as in other commands.
     show(
         documents[0] if len(documents) == 1 else {"flows": documents},
-        output,
         (grid for it in done.results if it.found is not None for grid in _grids(it.found)),
     )
     equal = all(it.found is None or it.found.equal for it in done.results)

@@ -14,7 +14,7 @@ import typer
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.machine.doctor import doctor
-from twinlog.cli.options import FlowOption, Output, OutputOption
+from twinlog.cli.options import FlowOption
 from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
@@ -96,14 +96,13 @@ def check(
     config: FileOption = None,
     flow: FlowOption = None,
     machine: MachineOption = False,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Try a configuration's clusters and every permission its flows need; without a file, this machine.
 
     Exit code 1: something that is needed is missing; the tables name it.
     """
     if machine or config is None:
-        return doctor(output)
+        return doctor()
     flows = load_flows(config, flow)
     names = SecondNames()
     done = each_flow(
@@ -113,7 +112,7 @@ def check(
     )
     passed, flows_checked = all(one.passed for one in done.results), done.results
     document = {"passed": passed, "flows": flows_checked}
-    show(document, output, (grid for one in flows_checked for grid in _grids(one)))
+    show(document, (grid for one in flows_checked for grid in _grids(one)))
     return done.exit_code or (ExitCode.DONE if passed else ExitCode.SAYS_NO)
 
 

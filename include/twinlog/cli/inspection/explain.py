@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twinlog.cli import options
 from twinlog.cli.render import Grid, Lines, show, warn
 from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.errors import ExitCode, TwinlogError
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
 
 
-def explain_file(
-    config: Path, flow: list[str] | None, named: frozenset[str] | None, output: options.Output
-) -> int:
+def explain_file(config: Path, flow: list[str] | None, named: frozenset[str] | None) -> int:
     """Say what the configuration comes to, value by value, and what becomes of each topic.
 
     Topics are those `named`, else all that the source shows.  The files, variables and connections that a value names
@@ -34,7 +31,7 @@ def explain_file(
     explanation = explained(resolution, flow or (), sorted(named or ()))
     if named is None:
         explanation = with_live_topics(explanation, resolution.configuration.flows)
-    show(explanation, output, grids_of(explanation))
+    show(explanation, grids_of(explanation))
     return int(ExitCode.DONE)
 
 

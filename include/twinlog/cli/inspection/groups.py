@@ -21,7 +21,6 @@ def groups(
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     pattern: options.GroupsOption = "",
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced."""
     from twinlog.policy.selection import NameFilter
@@ -42,7 +41,7 @@ def groups(
         lambda one, failure: {"flow": one.name, "error": to_json(failure)},
     )
     reports = [it for it in done.results if "error" not in it]
-    show({"flows": list(done.results)}, output, (grid for it in reports for grid in _grids(it)))
+    show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     wrongly = any(row["state"] == "wrongly-not" for it in reports for row in it["rows"])
     return max(done.exit_code, int(ExitCode.SAYS_NO) if wrongly else 0)
 

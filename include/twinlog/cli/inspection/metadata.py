@@ -10,7 +10,7 @@ import typer
 
 from twinlog import clock
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.render import Diff, document, refuse_unwritable, say, show, written
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
@@ -43,7 +43,6 @@ def plan(
     flow: OneFlowOption = None,
     profile: ProfileOption = None,
     save: SaveOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
     from twinlog.metadata.diff import plan_lines
@@ -59,7 +58,7 @@ def plan(
         saved = plan_document(
             found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
         )
-    show(found.document, output, [Diff(plan_lines(found))])
+    show(found.document, [Diff(plan_lines(found))])
     if save is not None:
         if not written(save, document(saved).encode()):
             return ExitCode.USAGE
@@ -73,7 +72,6 @@ def apply(
     flow: OneFlowOption = None,
     profile: ProfileOption = None,
     plan: PlanOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
     from twinlog.metadata import apply_plan, sync
@@ -85,7 +83,7 @@ def apply(
     with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
         result = apply_plan.run(chosen, clusters, saved) if saved else sync.run(chosen, clusters)
-    show(result.document, output, [Diff(result_lines(result))])
+    show(result.document, [Diff(result_lines(result))])
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 
 

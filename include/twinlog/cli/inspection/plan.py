@@ -92,7 +92,6 @@ def plan(
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
     explain: ExplainOption = False,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
 
@@ -107,7 +106,7 @@ def plan(
     if explain:
         if until:
             raise UsageError("--until is about what a cycle copies", hint="leave out --until or --explain")
-        return explain_file(config, flow, chosen, output)
+        return explain_file(config, flow, chosen)
     until_ms = options.parse_moment(until) if until else None
     flows = load_flows(config, flow)
     names = SecondNames()
@@ -116,7 +115,7 @@ def plan(
         lambda one: plan_flow(one, chosen, until_ms, names),
         lambda one, failure: FlowPlan(one.name, error=failure),
     )
-    show({"flows": done.results}, output, (grid for one in done.results for grid in _grids(one)))
+    show({"flows": done.results}, (grid for one in done.results for grid in _grids(one)))
     return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in done.results) else 0)
 
 

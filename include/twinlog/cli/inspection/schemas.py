@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, ExecuteOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, ExecuteOption, OneFlowOption
 from twinlog.cli.render import Grid, say, show
 from twinlog.errors import ExitCode, TerminalError
 
@@ -22,7 +22,6 @@ def schemas(
     config: ConfigOption,
     flow: OneFlowOption = None,
     execute: ExecuteOption = False,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Compare both schema registries in full; with --execute bring the source's subjects over, ids unchanged.
 
@@ -38,7 +37,7 @@ def schemas(
         does = "changing" if execute else "comparing"
         say(f"{chosen.name}: {does} the schema registries of {chosen.source.alias} and {chosen.target.alias}")
         found = (sync.run if execute else sync.look)(chosen, clusters)
-    show(found, output, grids(found, chosen))
+    show(found, grids(found, chosen))
     return ExitCode.SAYS_NO if found.plan.conflicts or found.plan.notes else ExitCode.DONE
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.flows import ask_each, load_flows_and_ways_home
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, FlowOption
 from twinlog.cli.render import Diff, Grid, parts, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
@@ -32,7 +32,6 @@ def status(
     *,
     config: ConfigOption,
     flow: FlowOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Show lag in records and seconds, gaps and the state of each flow.
 
@@ -41,7 +40,7 @@ def status(
     done = ask_each(load_flows_and_ways_home(config, flow), status_of)
     seen = [it.found for it in done.results if it.found is not None]
     documents = [it.document(**_UNKNOWN) for it in done.results]
-    show({"flows": documents}, output, (g for it in seen for g in _grids(it)))
+    show({"flows": documents}, (g for it in seen for g in _grids(it)))
     return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in seen) else 0)
 
 

@@ -70,7 +70,6 @@ def translate(
     reverse: ReverseOption = False,
     at: AtOption = None,
     topics: options.TopicsOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation."""
     _check(offsets, group, groups, offsets_file, write, at, topics, reverse=reverse)
@@ -94,7 +93,7 @@ def translate(
         named = translated(one, clusters, Standing(words, back=reverse)).answers if words else ()
     for note in found.notes:
         say(f"note: {note}")
-    _show(found, output)
+    _show(found)
     if document is not None and write is not None:
         names = _names([*found.answers, *_with_a_copy(named, write)], reverse=reverse)
         if not _write(write, document, found, names, reverse=reverse):
@@ -187,7 +186,7 @@ def _with_a_copy(answers: Sequence[Answer], path: Path) -> Sequence[Answer]:
     return answers
 
 
-def _show(found: Translated, output: options.Output) -> None:
+def _show(found: Translated) -> None:
     times = found.as_of_ms or (None,) * len(found.answers)
     rows: list[dict[str, Any]] = []
     for answer, as_of in zip(found.answers, times, strict=True):
@@ -195,7 +194,7 @@ def _show(found: Translated, output: options.Output) -> None:
         if as_of is not None:
             document["as_of"] = clock.iso(as_of, "milliseconds")
         rows.append(document)
-    show(rows, output, [_grid(found.flow, rows)])
+    show(rows, [_grid(found.flow, rows)])
 
 
 def _grid(flow: str, rows: Sequence[dict[str, Any]]) -> Grid:

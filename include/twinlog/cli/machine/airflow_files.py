@@ -9,7 +9,6 @@ from typing import Annotated, Final
 import typer
 
 from twinlog import __version__
-from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.shipped import folder
@@ -27,7 +26,7 @@ class Installed:
     state: str
 
 
-def install(dags: DagsOption, plugins: PluginsOption, output: OutputOption = Output.TABLE) -> int:
+def install(dags: DagsOption, plugins: PluginsOption) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 
     A file of the same name that twinlog did not write is refused, and then nothing is written.
@@ -42,7 +41,7 @@ def install(dags: DagsOption, plugins: PluginsOption, output: OutputOption = Out
     grid = Grid.of(
         "restart Airflow's scheduler, Dag processor and API server to load the plugin", "file | state", done
     )
-    show({"version": __version__, "files": done}, output, [grid])
+    show({"version": __version__, "files": done}, [grid])
     return int(ExitCode.DONE)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode, UsageError
 
@@ -28,7 +27,6 @@ def demo(
     keep: KeepOption = False,
     stop: StopOption = False,
     without_airflow: WithoutOption = False,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.
 
@@ -49,12 +47,12 @@ def demo(
         tell("starting two Kafka clusters and a warm Spark (the first time, Kafka's jars are fetched)")
         with open_machinery() as made:
             report = by_hand.play(made, tell)
-        show(report, output, _grids(report))
+        show(report, _grids(report))
         return ExitCode.DONE if report.equal else ExitCode.SAYS_NO
     tell("starting two Kafka clusters and Airflow (the first time, Kafka's jars are fetched)")
     with open_stage(keep=keep) as stage:
         report = play(stage, tell)
-        show(report, output, _grids(report))
+        show(report, _grids(report))
         for line in _addresses(stage) if keep else ():
             say(line)
     return ExitCode.DONE if report.equal else ExitCode.SAYS_NO

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from twinlog.cli.options import Output
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode
 from twinlog.lab.kafka.java import version_of
@@ -159,12 +158,12 @@ class Diagnosis:
     checks: tuple[Check, ...]
 
 
-def doctor(output: Output) -> int:
+def doctor() -> int:
     """Check this machine, and show what was found; return the exit code."""
     from twinlog.lab.kafka.jars import default_cache
 
     result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())
-    show(result, output, [_grid(result)])
+    show(result, [_grid(result)])
     return ExitCode.DONE if result.passed else ExitCode.SAYS_NO
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 
@@ -54,7 +53,6 @@ def kafka(
     clusters: ClustersOption = None,
     folder: FolderOption = None,
     first_port: FirstPortOption = 0,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Run real Kafka clusters on this machine, without Docker: for trying things out.
 
@@ -67,19 +65,19 @@ def kafka(
         case What.START:
             if clusters is not None and not names:
                 raise UsageError("--clusters names no cluster", hint="such as --clusters A,B")
-            return _report(fleet.start_clusters(place, names or ["A", "B"], first_port), output)
+            return _report(fleet.start_clusters(place, names or ["A", "B"], first_port))
         case What.STOP:
-            _report(fleet.stop_clusters(place, names), output)
+            _report(fleet.stop_clusters(place, names))
             return ExitCode.DONE
         case What.STATUS:
-            return _report(fleet.fleet_status(place, names), output)
+            return _report(fleet.fleet_status(place, names))
 
 
 def _names(clusters: str | None) -> list[str]:
     return [name.strip() for name in (clusters or "").split(",") if name.strip()]
 
 
-def _report(fleet: Fleet, output: Output) -> int:
+def _report(fleet: Fleet) -> int:
     grid = Grid.of(
         "embedded clusters",
         "cluster: name | state | bootstrap_servers | Kafka: version | pid | folder",
@@ -88,5 +86,5 @@ def _report(fleet: Fleet, output: Output) -> int:
         state=lambda it: "running" if it.running else "stopped",
         pid=lambda it: ", ".join(map(str, it.pids)) or None,
     )
-    show(fleet, output, [grid])
+    show(fleet, [grid])
     return ExitCode.DONE if fleet.is_running() else ExitCode.SAYS_NO

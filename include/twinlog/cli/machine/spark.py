@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode
 
@@ -68,7 +67,6 @@ def spark(
     master: MasterOption = "local[2]",
     port: PortOption = 0,
     folder: FolderOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Keep a Spark warm on this machine, so that a cycle need not start one; exit 1 when it is not ready.
 
@@ -82,19 +80,19 @@ def spark(
     from twinlog.spark import server
 
     if what is What.CDS:
-        return _archive(output)
+        return _archive()
     place = folder or server.default_folder()
     if what is What.STOP:
         say("stopped" if server.stop(place) else "no warm Spark runs")
         return ExitCode.DONE
     if what is What.START:
         say("starting a warm Spark")
-        return _report(server.start(place, master, port), place, output)
+        return _report(server.start(place, master, port), place)
     known = server.read(place)
-    return _report(server.look(known) if known is not None else None, place, output)
+    return _report(server.look(known) if known is not None else None, place)
 
 
-def _archive(output: Output) -> int:
+def _archive() -> int:
     from twinlog.spark.classes import make
     from twinlog.spark.server import run_once
 
@@ -103,7 +101,6 @@ def _archive(output: Output) -> int:
     rows = [(round(made.bytes / 1e6), made.java, made.file)]
     show(
         made,
-        output,
         [
             Grid("archive of Spark's classes", ("MB", "Java", "file"), rows),
             Lines("for a spark-submit of yours", [f"export SPARK_SUBMIT_OPTS='{made.options}'"]),
@@ -112,7 +109,7 @@ def _archive(output: Output) -> int:
     return ExitCode.DONE
 
 
-def _report(seen: Seen | None, folder: Path, output: Output) -> int:
+def _report(seen: Seen | None, folder: Path) -> int:
     from twinlog.spark.server import log_of
 
     log = str(log_of(folder))
@@ -127,7 +124,7 @@ def _report(seen: Seen | None, folder: Path, output: Output) -> int:
         )
     columns = "state | address | pid | tasks run on: master | version: build | memory, MiB: memory | log"
     grid = Grid.of("warm Spark", columns, [found], memory=lambda it: it.memory_mib or None)
-    show(found, output, [grid])
+    show(found, [grid])
     if found.message:
         say(found.message)
     return ExitCode.DONE if found.state == "ready" else ExitCode.SAYS_NO

@@ -71,7 +71,6 @@ def takeover(
     topics: options.TopicsOption = None,
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there."""
     chosen, names = options.parse_topics(topics), (connector, offsets_topic, worker_group)
@@ -89,7 +88,7 @@ def takeover(
         return step.run(one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
 
     flows = load_flows(config, flow)
-    return _each(flows, (*names, source_group), depth, work, output)
+    return _each(flows, (*names, source_group), depth, work)
 
 
 def handover(
@@ -101,7 +100,6 @@ def handover(
     worker_group: WorkerGroupOption = "",
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
     names = connector, offsets_topic, worker_group
@@ -114,12 +112,10 @@ def handover(
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
 
     flows = load_flows(config, flow)
-    return _each(flows, names, depth, work, output)
+    return _each(flows, names, depth, work)
 
 
-def _each(
-    flows: tuple[FlowSettings, ...], names: tuple[str, ...], depth: int, work: Work, output: options.Output
-) -> int:
+def _each(flows: tuple[FlowSettings, ...], names: tuple[str, ...], depth: int, work: Work) -> int:
     if depth < 1:
         raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")
     if len(flows) > 1 and any(names):
@@ -133,7 +129,7 @@ def _each(
         lambda one, failure: {"flow": one.name, "state": "failed", "error": to_json(failure)},
     )
     reports = [it for it in done.results if "error" not in it]
-    show({"flows": list(done.results)}, output, (grid for it in reports for grid in _grids(it)))
+    show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     refused = any(it["state"] == "refused" for it in reports)
     return max(done.exit_code, int(ExitCode.SAYS_NO) if refused else 0)
 

@@ -84,7 +84,6 @@ def accept(
     ] = False,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Answer for going on although a check fails, or list who does; more than was accepted is not accepted."""
     from twinlog.gate import accepting
@@ -106,7 +105,7 @@ def accept(
             wanted = tuple(given or _wanted(chosen, clusters, ledger, asked))
             accepting.accept(chosen, clusters.target, wanted)
         ledger = read_ledger(chosen, clusters.target)
-    _show(chosen, ledger, now_ms, output)
+    _show(chosen, ledger, now_ms)
     return 0
 
 
@@ -243,11 +242,11 @@ def _moment(text: str) -> int:
         raise UsageError(error.message, hint="write 2026-01-31T12:00:00Z, or a span such as 4h") from None
 
 
-def _show(flow: FlowSettings, ledger: Ledger, now_ms: int, output: options.Output) -> None:
+def _show(flow: FlowSettings, ledger: Ledger, now_ms: int) -> None:
     from twinlog.gate.answer import waived_by
 
     shown = [waived_by(it, now_ms) for it in ledger.accepted]
-    show({"flow": flow.name, "accepted": to_json(shown)}, output, [grid(flow.name, shown, "none")])
+    show({"flow": flow.name, "accepted": to_json(shown)}, [grid(flow.name, shown, "none")])
 
 
 def grid(flow: str, accepted: Iterable[WaivedBy], empty: str = "") -> Grid:

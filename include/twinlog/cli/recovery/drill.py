@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption
 from twinlog.cli.recovery.gate import ModeOption
 from twinlog.cli.render import Grid, login, say, say_step, show, steps_grid
 from twinlog.gate.suites.suites import Mode
@@ -38,7 +38,6 @@ def drill(
     pattern: GroupsOption = ".*",
     mode: ModeOption = Mode.PLANNED,
     most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Clone groups on the target, really read with them there, and say whether each went on at the right record.
 
@@ -53,14 +52,14 @@ def drill(
 
     configuration, chosen = load_one_flow(config, flow)
     if what is What.HISTORY:
-        return _history(chosen, output)
+        return _history(chosen)
     request = drilling.Request(login(), NameFilter((pattern,)), most, source_dead=mode is Mode.SOURCE_DEAD)
     with clusters_with_ledger(chosen) as clusters:
         tools = drilling.Tools(
             reader(chosen.target), time.sleep, application(chosen), Seal.of(configuration, chosen), say_step
         )
         report = drilling.run(chosen, clusters, request, tools)
-    show(report.document, output, _grids(report))
+    show(report.document, _grids(report))
     say(f"{report.flow}: {report.state.value}: {report.message}; evidence {report.evidence}")
     if report.left:
         say(f"{report.flow}: not deleted on {chosen.target.alias}: {', '.join(report.left)}")
@@ -84,7 +83,7 @@ def _seconds(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.3f} s"
 
 
-def _history(flow: FlowSettings, output: Output) -> int:
+def _history(flow: FlowSettings) -> int:
     from twinlog.clock import iso
     from twinlog.state.ledger import read_ledger
 
@@ -96,7 +95,6 @@ def _history(flow: FlowSettings, output: Output) -> int:
     document = {"flow": flow.name, "runs": to_json(drills)}
     show(
         document,
-        output,
         [Grid.of(f"{flow.name}: drills", columns, drills, "none", began=lambda it: iso(it.started_ms))],
     )
     return 0

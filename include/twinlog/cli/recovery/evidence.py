@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.errors import FormatError, UsageError
 from twinlog.jsonable import to_json
@@ -17,7 +16,6 @@ def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The evidence, JSON.")],
     *,
     key: Annotated[Path, typer.Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Check the signature; exit 1 when it is not signed, by another key, or was changed."""
     from twinlog.gate.evidence import read_public_key
@@ -41,7 +39,6 @@ def verify(
     rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
     show(
         {"verified": True, **to_json(found)},
-        output,
         [Grid(f"{file.name}: verified", ("what", "value"), rows)],
     )
     return 0

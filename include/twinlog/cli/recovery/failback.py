@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_one_flow
-from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption
 from twinlog.cli.recovery.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
@@ -43,7 +43,6 @@ def failback(
     yes: YesOption = False,
     master: MasterOption = None,
     sign_with: SignOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Bring clients home after a failover, once the source is back; run again, it goes on where it stopped.
 
@@ -57,16 +56,16 @@ def failback(
     if save:
         if tail is not None:
             raise UsageError("--tail is about the way home", hint="leave out --save")
-        return _save(config, flow, sign_with, output, dry_run=dry_run)
+        return _save(config, flow, sign_with, dry_run=dry_run)
     if not (home or dry_run or yes or sys.stdin.isatty()):
         raise UsageError(
             "failback brings clients home since 0.3, and without a terminal nobody can approve that",
             hint="--save only counts and exports, as failback did before; --yes approves the way home beforehand",
         )
-    return _home(config, flow, tail, master, sign_with, output, dry_run=dry_run, yes=yes)
+    return _home(config, flow, tail, master, sign_with, dry_run=dry_run, yes=yes)
 
 
-def _save(config: Path, flow: str | None, sign_with: Path | None, output: Output, *, dry_run: bool) -> int:
+def _save(config: Path, flow: str | None, sign_with: Path | None, *, dry_run: bool) -> int:
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.one_sided.read import opened_logs
@@ -82,7 +81,7 @@ def _save(config: Path, flow: str | None, sign_with: Path | None, output: Output
     )
     with clusters_with_ledger(chosen) as clusters, opened_logs(chosen) as read:
         report = recovery.run(chosen, clusters, request, read)
-    show(report.document, output, _grids(report))
+    show(report.document, _grids(report))
     say(f"{report.flow}: {report.next}")
     return int(report.exit_code)
 
@@ -93,7 +92,6 @@ def _home(
     tail: Tail | None,
     master: str | None,
     sign_with: Path | None,
-    output: Output,
     *,
     dry_run: bool,
     yes: bool,
@@ -124,7 +122,7 @@ def _home(
             replace(tools, reverse=usual),
             read,
         )
-    show(report.document, output, _grids(report))
+    show(report.document, _grids(report))
     say(f"{report.flow}: {report.next}")
     return int(report.exit_code)
 

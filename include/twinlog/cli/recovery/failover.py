@@ -56,7 +56,6 @@ def failover(
     ] = "",
     sign_with: SignOption = None,
     master: MasterOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Promote the target of a flow, so that clients can work there; run again, it goes on where it stopped.
 
@@ -90,7 +89,7 @@ def failover(
             report = recovery.run(chosen, clusters, recovery.Request(mode, login(), dry_run), tools)
         if dry_run:
             report = approved.kept(chosen, clusters.target, report)
-    show(report.document, output, _grids(report))
+    show(report.document, _grids(report))
     for way in ways(report.flow, report.accept, report.seen):
         say(f"{report.flow}: to accept it: {way}")
     if report.seen:

@@ -10,7 +10,7 @@ import typer
 
 from twinlog.checks.check import NOT_APPLICABLE
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
@@ -56,7 +56,6 @@ def gate(
     sign_with: SignOption = None,
     evidence: EvidenceOption = None,
     everything: AllOption = False,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Say whether a failover may begin, and why not."""
     if mode is Mode.SOURCE_DEAD and (canary or still_writing):
@@ -82,7 +81,7 @@ def gate(
             answer,
             seal,
         )
-    show(document(answer.result, kept), output, _grids(answer.result, everything=everything))
+    show(document(answer.result, kept), _grids(answer.result, everything=everything))
     for way in ways(chosen.name, answer.result.amounts, kept.seen):
         say(f"{chosen.name}: to accept it: {way}")
     say(f"{chosen.name}: page {kept.page}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.recovery.failover import YesOption
 from twinlog.cli.render import Grid, confirm, login, notes_grid, say, show
 from twinlog.jsonable import to_json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinlog.recovery.history import RunStatus
 
 
-def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
+def status(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
     """Say where the flow's failover stands, what can be done now, and which failovers and failbacks there were."""
     from twinlog.recovery import history as step
     from twinlog.recovery.report import at_risk
@@ -29,7 +29,7 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOp
     title = f"{found.flow}: {found.state}" + (f", by {found.by}: {found.reason}" if found.by else "")
     run = () if found.run is None else _journal(title, found.run)
     under_way = run or [notes_grid((), title, empty="no failover is under way")]
-    show({**to_json(found), "runs": to_json(runs)}, output, [*under_way, _earlier(found.flow, runs)])
+    show({**to_json(found), "runs": to_json(runs)}, [*under_way, _earlier(found.flow, runs)])
     if found.left_on_source is not None:
         left = at_risk(found.left_on_source)
         unseen = f"; {left.doubt}" if left.doubt else ""
@@ -46,7 +46,6 @@ def abort(
     config: ConfigOption,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
     flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Roll the failover back that is under way: the flow is as before. A way home leaves clients where they are.
 
@@ -62,7 +61,7 @@ def abort(
         done = step.turn_back(chosen, clusters, reverse, by=login(), reason=reason)
         if done is None:
             done = step.run(chosen, clusters, by=login(), reason=reason)
-    return _shown(done, output)
+    return _shown(done)
 
 
 def follow(
@@ -71,7 +70,6 @@ def follow(
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
     flow: OneFlowOption = None,
     yes: YesOption = False,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Let a promoted flow follow again, after a failback by hand: its clients are on the source again.
 
@@ -90,16 +88,16 @@ def follow(
         )
     with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
         done = step.follow(chosen, clusters, reverse, by=login(), reason=reason)
-    return _shown(done, output)
+    return _shown(done)
 
 
-def _shown(done: AbortResult, output: Output) -> int:
+def _shown(done: AbortResult) -> int:
     now = f"is still {done.suspended}" if done.suspended else "follows again"
     title = {
         "promoted": f"{done.flow} is promoted as before",
         "failing-over": f"{done.flow} copies home as before; its target is not promoted",
     }.get(done.state, f"{done.flow} {now}; {done.run} {done.state}")
-    show(to_json(done), output, [notes_grid(done.left, title, "left to do", "nothing")])
+    show(to_json(done), [notes_grid(done.left, title, "left to do", "nothing")])
     return int(done.exit_code)
 
 

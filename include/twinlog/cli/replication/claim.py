@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, ReasonOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, ReasonOption
 from twinlog.cli.render import Grid, login, say, show, warn
 from twinlog.errors import TerminalError
 
@@ -21,7 +21,6 @@ def claim(
     config: ConfigOption,
     reason: ReasonOption,
     flow: OneFlowOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Take over progress, map and ledger under this flow's name, between the clusters that answer now."""
     from twinlog.cluster.api import open_clusters
@@ -38,7 +37,7 @@ def claim(
         )
     for ledger in done.forgotten:
         warn(f"{ledger} is gone: what that flow wrote to {one.source.alias} comes back as new records")
-    show(done, output, _grids(done))
+    show(done, _grids(done))
     return 0
 
 

@@ -21,7 +21,6 @@ def forget(
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete the state of a topic that was deleted on both clusters.
 
@@ -38,5 +37,5 @@ def forget(
                 confirm(step.told(done))
             done = step.run(one, clusters, topic)
     title = f"{done.flow}: {done.topic} {'would be' if done.dry_run else 'is'} forgotten"
-    show(done, output, [Grid(title, ("what", "records"), [*done.dropped.items()], "none")])
+    show(done, [Grid(title, ("what", "records"), [*done.dropped.items()], "none")])
     return int(ExitCode.DONE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from twinlog import clock
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.render import Grid, show
 from twinlog.jsonable import to_json
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
 
 
-def gaps(*, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE) -> int:
+def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
     """List records that will never be copied: deleted by the source, or left out; expired and accepted gaps too."""
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = _gaps(chosen, clusters)
-    _show(chosen, found, output)
+    _show(chosen, found)
     return 0
 
 
@@ -47,5 +47,5 @@ def grid(flow: str, gaps: Sequence[GapReport], empty: str = "") -> Grid:
     )
 
 
-def _show(flow: FlowSettings, gaps: Sequence[GapReport], output: Output) -> None:
-    show({"flow": flow.name, "gaps": to_json(gaps)}, output, [grid(flow.name, gaps, "none")])
+def _show(flow: FlowSettings, gaps: Sequence[GapReport]) -> None:
+    show({"flow": flow.name, "gaps": to_json(gaps)}, [grid(flow.name, gaps, "none")])

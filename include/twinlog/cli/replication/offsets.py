@@ -42,7 +42,6 @@ def offsets(
     execute: options.ExecuteOption = False,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Show where the copy of each partition stands: next upstream offset, the source's log, what holds it up.
 
@@ -52,7 +51,7 @@ def offsets(
     if to:
         if not topic or partition is None:
             raise UsageError("--to moves one partition", hint="add --topic and --partition")
-        return _move(chosen, topic, partition, to.strip(), reason, output, execute=execute)
+        return _move(chosen, topic, partition, to.strip(), reason, execute=execute)
     if execute or reason:
         raise UsageError("nothing is moved without --to", hint="add --to OFFSET, or leave these out")
     from twinlog.lifecycle import positions
@@ -64,7 +63,7 @@ def offsets(
         it for it in found.partitions if topic in {"", it.topic} and partition in {None, it.partition}
     )
     rows = [{**to_json(it), "lag": it.lag} for it in wanted]
-    show({**to_json(found), "partitions": rows}, output, _positions(replace(found, partitions=wanted)))
+    show({**to_json(found), "partitions": rows}, _positions(replace(found, partitions=wanted)))
     return int(ExitCode.DONE)
 
 
@@ -74,7 +73,6 @@ def _move(
     partition: int,
     to: str,
     reason: str,
-    output: options.Output,
     *,
     execute: bool,
 ) -> int:
@@ -88,7 +86,7 @@ def _move(
         warn(f"{flow.name} may copy {topic} now: {done.before}")
     elif not execute and done.move.direction is not done.move.direction.NOWHERE:
         say("nothing was changed: --execute does it")
-    show({**to_json(done), "dry_run": not execute}, output, _moved(done))
+    show({**to_json(done), "dry_run": not execute}, _moved(done))
     return int(ExitCode.DONE)
 
 

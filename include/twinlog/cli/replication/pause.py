@@ -10,7 +10,7 @@ import typer
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, TopicsOption, parse_topics
+from twinlog.cli.options import ConfigOption, FlowOption, TopicsOption, parse_topics
 from twinlog.cli.render import Grid, login, say, show
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ def pause(
     reason: ReasonOption,
     flow: FlowOption = None,
     topic: TopicsOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
     flows = load_flows(config, flow)
-    return _each(flows, lambda one: _changed(one, topic, reason, resume=False), output)
+    return _each(flows, lambda one: _changed(one, topic, reason, resume=False))
 
 
 def resume(
@@ -50,11 +49,10 @@ def resume(
     reason: ReasonOption = "",
     flow: FlowOption = None,
     topic: TopicsOption = None,
-    output: OutputOption = Output.TABLE,
 ) -> int:
     """Let paused flows, or some topics of them, go on from where they are."""
     flows = load_flows(config, flow)
-    return _each(flows, lambda one: _changed(one, topic, reason, resume=True), output)
+    return _each(flows, lambda one: _changed(one, topic, reason, resume=True))
 
 
 def _changed(flow: FlowSettings, named: Sequence[str] | None, reason: str, *, resume: bool) -> PauseOf:
@@ -71,9 +69,9 @@ def _changed(flow: FlowSettings, named: Sequence[str] | None, reason: str, *, re
     return PauseOf(flow.name, done)
 
 
-def _each(flows: Iterable[FlowSettings], work: Callable[[FlowSettings], PauseOf], output: Output) -> int:
+def _each(flows: Iterable[FlowSettings], work: Callable[[FlowSettings], PauseOf]) -> int:
     done = each_flow(flows, work, lambda one, failure: PauseOf(one.name, error=failure))
-    show({"flows": done.results}, output, (grid for it in done.results for grid in _grids(it)))
+    show({"flows": done.results}, (grid for it in done.results for grid in _grids(it)))
     return done.exit_code
 
 

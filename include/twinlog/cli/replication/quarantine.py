@@ -13,7 +13,6 @@ def quarantine(
     *,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """List what the copies lack because it was written aside: from where, why, since when, where its bytes are."""
     from twinlog.gate.record import moment
@@ -31,5 +30,5 @@ def quarantine(
         since=lambda it: moment(it.at_ms) if it.at_ms is not None else "",
         state=lambda it: it.state.value,
     )
-    show({"flow": chosen.name, "records": to_json(found)}, output, [grid])
+    show({"flow": chosen.name, "records": to_json(found)}, [grid])
     return int(ExitCode.DONE)

@@ -28,7 +28,6 @@ def rebuild(
     reason: options.ReasonOption = "by hand",
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
     from twinlog.lifecycle import rebuild as step
@@ -41,7 +40,7 @@ def rebuild(
         for note in todo.notes:
             warn(note)
         if dry_run:
-            show(todo, output, _plan_grids(todo))
+            show(todo, _plan_grids(todo))
             return int(ExitCode.SAYS_NO if todo.active_groups or todo.other_writers else ExitCode.DONE)
         if not yes and todo.phase != "deleting":
             confirm(_question(todo))
@@ -50,7 +49,7 @@ def rebuild(
         )
     for note in done.notes:
         say(note)
-    show(done, output, _result_grids(done))
+    show(done, _result_grids(done))
     return int(ExitCode.DONE)
 
 

@@ -61,7 +61,6 @@ def run(
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
     master: MasterOption = None,
-    output: options.OutputOption = options.Output.TABLE,
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow.
 
@@ -89,7 +88,6 @@ def run(
         )
     show(
         {"flows": [it.document for it in done.results]},
-        output,
         (g for it in done.results for g in _grids(it)),
     )
     for it in done.results:
