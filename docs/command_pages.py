@@ -17,8 +17,8 @@ HEAD = """# Commands
 
 Every command of `twinlog`. Four options may stand anywhere on the line: `--output json` (or `-o json`) writes one
 document to stdout instead of tables, `--debug` shows tracebacks, `--lenient` only warns of keys that nobody knows,
-`--strict` fails on everything the file would otherwise be warned about. The environment variable `TWINLOG_CONFIG` replaces `--config`. [Quick start](quick-start.md) has the order in which one uses
-them, and the exit codes.
+`--strict` fails on everything the file would otherwise be warned about. The environment variable `TWINLOG_CONFIG`
+replaces `--config`. [Quick start](quick-start.md) has the order in which one uses them, and the exit codes.
 """
 
 
