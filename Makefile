@@ -28,7 +28,7 @@ WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 ON_MACHINERY = $(WITH_JAVA) JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
 # Sixteen gigabytes of memory are enough for it; without, the disk is part of what is measured.
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
-PERFORMANCE = --out docs/performance --page docs/performance.md
+PERFORMANCE = --out docs/performance
 
 .PHONY: bench bench-full chaos docs help setup ready demo test test-all test-unit test-rest machinery lint format lock clean reference release
 
@@ -85,7 +85,7 @@ docs: $(DEV) ## Write the pages as a site into site/, which works from that fold
 bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine, in under five minutes
 	$(WITH_JAVA) $(BIN)/python -m bench
 
-bench-full: setup ## Measure everything, several times over, and renew the tables of docs/performance.md
+bench-full: setup ## Measure everything, several times over, into docs/performance
 	$(WITH_JAVA) $(BIN)/python -m bench --full $(LOGS_IN_MEMORY) $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.transforms $(LOGS_IN_MEMORY) $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.latency $(PERFORMANCE)
@@ -96,9 +96,9 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench.cycle $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.spark_task $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.hold $(PERFORMANCE)
-	$(WITH_JAVA) $(BIN)/python -m bench.failover --out docs/performance --page docs/failover.md
-	$(WITH_JAVA) $(BIN)/python -m bench.year --out docs/performance --page docs/operations.md
-	$(WITH_JAVA) $(BIN)/python -m bench.audit all --out docs/performance --page docs/audit.md
+	$(WITH_JAVA) $(BIN)/python -m bench.failover $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.year $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.audit all $(PERFORMANCE)
 
 # The bill names what `pip install 'twinlog[airflow]'` brings, at the versions that are tested; developers' tools are not in it.
 release: $(DEV) ## Write wheel, sdist, bill of materials (CycloneDX) and checksums into dist/

@@ -1,10 +1,10 @@
 """Side by side with MirrorMaker 2: the same kinds of topics, the same machine, one after the other.
 
     make bench         the short form, under five minutes
-    make bench-full    everything, several times over, and all else that is measured; renews docs/performance.md
+    make bench-full    everything, several times over, and all else that is measured, into docs/performance
 
 Or `python -m bench [--full] [--with-peers] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER]
-[--out FOLDER] [--page FILE]`.
+[--out FOLDER]`.
 
 The CPU time covers the replicating processes with all of their children (Spark's JVM included), but not the brokers
 and the loader of the topics.  The start is reported separately.  Results: results.json, results.md, results.png.
@@ -22,7 +22,6 @@ import psutil
 
 from bench import memory, pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
-from bench.peers import table
 from bench.peers.contenders import relays
 from bench.topics import BROKER, TARGET
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -46,16 +45,6 @@ def main() -> None:
             document["plain_relay"][size] = max(rate, document["plain_relay"][size])
     finally:  # results measured before a failure are worth reading
         print("\n" + report.write(document, given.out))
-    if given.page:
-        renew(given.page, document, every_kind=not given.kind)
-
-
-def renew(page: Path, document: dict[str, Any], *, every_kind: bool) -> None:
-    """Renew the page's tables: that of the relays if they were there, and the others after a run of every kind."""
-    if every_kind:
-        pages.put_into(page, "bench", report.markdown(document))
-    if beside := list(table.lines(document["copies"])):
-        pages.put_into(page, "peers", "\n".join([document["machine"], "", *beside, ""]))
 
 
 def measure(
@@ -98,9 +87,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, help="of the volumes; default: 0.6, or 2 for --full")
     parser.add_argument("--logs", type=Path, help="folder for the brokers' logs, /dev/shm for instance")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of the results")
-    parser.add_argument(
-        "--page", type=Path, help="page whose tables are to be renewed; with --kind only the relays'"
-    )
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
 """Measure the audit beside MirrorMaker 2: records compared per CPU-second, and records of that kind MM2 copies.
 
-    python -m bench.audit ["1 KB" ... | all] [--profile] [--records N] [--out FOLDER] [--page FILE]
+    python -m bench.audit ["1 KB" ... | all] [--profile] [--records N] [--out FOLDER]
 
 The audit is a full one of a good copy, one lane in this process without Spark, in the same run as MM2's copy.  The CPU
 time is that of this process, including reading the state and remembering the outcome.

@@ -1,6 +1,6 @@
 """Measure catching up after an outage beside what is live, with two tiers in one lane that follows.
 
-    python -m bench.catch_up [--repetitions 3] [--scale 1.0] [--logs /dev/shm] [--page FILE]
+    python -m bench.catch_up [--repetitions 3] [--scale 1.0] [--logs /dev/shm]
 
 Each tier has a topic with a backlog and a topic with a few live records a second.  The flow is followed at rest,
 stopped, and followed again when the backlog is there.  The reader uses read_committed.  The lane runs in one process

@@ -3,7 +3,7 @@
 The reader uses read_committed.  MM2 runs with its defaults, with which it may lose and double records, and with its
 exactly-once support.
 
-    python -m bench.latency [--minutes 5] [--only twinlog] [--parts] [--page docs/performance.md]
+    python -m bench.latency [--minutes 5] [--only twinlog] [--parts]
 
 The replicators run in turn over the same brokers.  Each record carries the time at which it was produced.  Halfway a
 topic is created, for which twinlog opens one more lane.  MM2, which looks for topics every ten minutes, does

@@ -1,4 +1,4 @@
-"""Write a measurement to a JSON and a Markdown file in a folder, and to its own place in a page."""
+"""Write a measurement to a JSON and a Markdown file in a folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ Row = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--out` and `--page`."""
+    """Add `--out`."""
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of the results")
-    parser.add_argument("--page", type=Path, help="page whose table is to be renewed")
 
 
 def write(name: str, rows: Sequence[Row], text: str, given: argparse.Namespace) -> None:
-    """Print the table, write `name`.json and `name`.md, and renew the page's table of that name."""
+    """Print the table, and write `name`.json and `name`.md."""
     text = f"{machine()}\n\n{text}"
     print(f"\n{text}", flush=True)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -31,18 +30,6 @@ def write(name: str, rows: Sequence[Row], text: str, given: argparse.Namespace) 
         json.dumps({"machine": machine(), "rows": list(rows)}, indent=1) + "\n"
     )
     (given.out / f"{name}.md").write_text(text)
-    if given.page:
-        put_into(given.page, name, text)
-
-
-def put_into(page: Path, name: str, text: str) -> None:
-    """Replace the text between the marks `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, found, rest = page.read_text().partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise SystemExit(f"{page} has no place for {name}: it needs the marks {begin} and {end}")
-    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
 
 
 def machine() -> str:

@@ -1,4 +1,4 @@
-"""Show rows of measurements as a table, as JSON, as a plot, and in docs/performance.md."""
+"""Show rows of measurements as a table, as JSON and as a plot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measure transforms in MirrorMaker 2 and in twinlog: a filter by a header, headers that are dropped, a masked field.
 
-    python -m bench.transforms [--only TEXT] [--scale X] [--repetitions N] [--logs FOLDER] [--out FOLDER] [--page FILE]
+    python -m bench.transforms [--only TEXT] [--scale X] [--repetitions N] [--logs FOLDER] [--out FOLDER]
 
 Each record has three headers.  The filter looks for a fourth and drops none, so that as many records arrive as were
 written; in another row one of the three is dropped, so that every record is written anew.  A field of JSON cannot be
@@ -107,8 +107,7 @@ def main() -> None:
     (given.out / "transforms.json").write_text(json.dumps(document, indent=1) + "\n")
     text = "\n".join([machine, "", *table(rows), ""])
     print(text)
-    if given.page:
-        pages.put_into(given.page, "transforms", text)
+    (given.out / "transforms.md").write_text(text)
 
 
 def with_chain(contender: Contender, lines: str, number: int) -> Contender:
@@ -151,7 +150,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only transforms with this in their name")
     parser.add_argument("--logs", type=Path, help="where both brokers write; default: the temporary folder")
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
-    parser.add_argument("--page", type=Path, help="a page with a place for the table")
     return parser.parse_args()
 
 
