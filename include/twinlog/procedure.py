@@ -45,13 +45,16 @@ class StepName(StrEnum):
     READ = "read"
     AT_RISK = "at-risk"
     CLEAN_UP = "clean-up"
+    STOPPED = "stopped"
+    WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a step, and what it says of the state of the whole.
 
-    `refused` says that the gate or a person said no, `transient` that the trouble may go away by itself.
+    `refused` says that the gate or a person said no, `transient` that the trouble may go away by itself;
+    `error` is what ended it.
     """
 
     state: StepState
@@ -59,6 +62,7 @@ class Outcome:
     refused: bool = False
     exit_code: ExitCode = ExitCode.SAYS_NO
     transient: bool = False
+    error: TwinlogError | None = None
 
     @property
     def ends(self) -> bool:
@@ -89,7 +93,7 @@ def failed(message: str, *, refused: bool = False) -> Outcome:
 def failed_by(error: TwinlogError) -> Outcome:
     """Return the outcome of a step that ended with an error."""
     transient = isinstance(error, TransientError)
-    return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient)
+    return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient, error=error)
 
 
 World = TypeVar("World")

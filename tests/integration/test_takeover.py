@@ -127,7 +127,7 @@ def test_from_mirror_maker_and_back(
     assert (0, "done") == (code, done["state"]), done
     [partition] = done["partitions"]
     assert ("proved", 0, 370) == (partition["state"], partition["duplicates"], partition["compared"])
-    assert partition["beyond"] == 150 and partition["wrong_syncs"] == 0 and partition["syncs"] > 0
+    assert 150 == partition["beyond"]
     assert partition == {**dry["partitions"][0], "position": partition["position"]}
 
     assert "nothing" == cycle(flow).state, "everything was copied already"

@@ -16,7 +16,7 @@ from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageErr
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.spec import FenceMark, StateTopics
@@ -71,6 +71,9 @@ def test_a_dry_run_says_it_all_and_writes_nothing(orders: Any) -> None:
     )
     assert before == records(orders.target)
     assert [] == orders.target.calls
+    expected = {"stopped": "done", "begin": "planned", "compare": "done", "write": "planned"}
+    assert expected == {it.name.value: it.state.value for it in report.steps}
+    assert "would map 6 record(s)" == report.steps[-1].message
 
 
 def test_what_the_audit_will_call_extra_is_said_beforehand(orders: Any) -> None:
@@ -105,45 +108,6 @@ def test_a_map_that_cannot_be_read_is_named_and_given_nothing(orders: Any) -> No
         "the offset map of orders-0 cannot be read" in it and "twinlog topics rebuild" in it
         for it in report.notes
     )
-
-
-def test_syncs_that_were_withdrawn_are_not_judged(orders: Any) -> None:
-    """A step back upstream, as of a copy made anew, is where MM2's store forgets what came before."""
-    syncs = orders.flow.policy.offset_syncs_topic("B")
-    orders.source.add_topic(syncs)
-    for sync in (OffsetSync("orders", 0, 4, 3), OffsetSync("orders", 0, 0, 0)):
-        orders.source.append(TopicPartition(syncs, 0), key=sync.key(), value=sync.value())
-    [row] = dry(orders).partitions
-    assert (1, 0) == (row.syncs, row.wrong_syncs)
-
-
-def test_syncs_and_checkpoints_are_held_against_the_records(orders: Any) -> None:
-    """Right ones are counted, wrong ones named; a checkpoint that lies early costs that many records."""
-    syncs = orders.flow.policy.offset_syncs_topic("B")
-    orders.source.add_topic(syncs)
-    for sync in (OffsetSync("orders", 0, 0, 0), OffsetSync("orders", 0, 4, 3), OffsetSync("other", 0, 1, 1)):
-        orders.source.append(TopicPartition(syncs, 0), key=sync.key(), value=sync.value())
-    orders.source.append(TopicPartition(syncs, 0), key=b"?", value=b"?")
-    topic = orders.flow.policy.checkpoints_topic("A")
-    orders.target.add_topic(topic)
-    for group, upstream, downstream in [("g,1:/é", 4, 4), ("early", 5, 1), ("far", 6, 7), ("out", 90, 3)]:
-        it = Checkpoint(group, "A.orders", 0, upstream, downstream)
-        orders.target.append(TopicPartition(topic, 0), key=it.key(), value=it.value())
-    report = dry(orders)
-    [row] = report.partitions
-    assert (2, 1) == (row.syncs, row.wrong_syncs)
-    assert "4 -> 3 of orders-0" in row.message
-    review = report.checkpoints
-    assert (4, 4, 1, 1, 4, 1, 1) == (
-        review.groups,
-        review.partitions,
-        review.exact,
-        review.early,
-        review.most_early,
-        review.beyond,
-        review.not_compared,
-    )
-    assert any("1 record(s) of mm2-offset-syncs.B.internal on A" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(

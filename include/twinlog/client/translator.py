@@ -95,7 +95,7 @@ class FlowTranslator:
         """Return MM2's syncs; none if they are on a source that is gone."""
         if self.flow.offset_syncs_topic_location == "source" and not self.source_reachable:
             return OffsetSyncStore({})
-        return OffsetSyncStore.of(read_syncs(self.flow, self._clusters).records)
+        return OffsetSyncStore.of(read_syncs(self.flow, self._clusters))
 
     def _answers(self, asks: Sequence[Ask], *, back: bool) -> tuple[Answer, ...]:
         by_partition = grouped((it.topic_partition, number) for number, it in enumerate(asks))

@@ -73,6 +73,6 @@ def _filled(flow: FlowSettings, topic: DiscoveredTopic) -> list[tuple[TopicParti
 
 def _synced(flow: FlowSettings, clusters: Clusters) -> frozenset[TopicPartition]:
     try:
-        return frozenset(TopicPartition(it.topic, it.partition) for it in read_syncs(flow, clusters).records)
+        return frozenset(TopicPartition(it.topic, it.partition) for it in read_syncs(flow, clusters))
     except ClusterRefused:
         return frozenset()

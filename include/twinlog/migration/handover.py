@@ -7,8 +7,9 @@ cycle of twinlog copies beside MM2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
@@ -16,35 +17,32 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset_key
-from twinlog.groups import checkpoints as checkpoints_step
+from twinlog.groups import checkpoints
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import noted
-from twinlog.migration.copier import Origin, require_stopped
-from twinlog.migration.places import discover_all, places
-from twinlog.migration.takeover import DEPTH, Proved, copies_of, prove_all, report_of, require_phase, taken
+from twinlog.migration import steps
+from twinlog.migration.copier import Origin
+from twinlog.migration.steps import Migration, Positions
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
 from twinlog.offset_sync import emit
+from twinlog.procedure import Outcome, Step, StepName, done
 from twinlog.state.ledger import latest_or_empty
-from twinlog.state.mm2_topics import read_checkpoints
 from twinlog.state.progress import read_progress
 
 
 def run(
-    flow: FlowSettings,
-    clusters: Clusters,
-    origin: Origin,
-    *,
-    run_id: str,
-    depth: int = DEPTH,
-    dry_run: bool = False,
-    watch_seconds: float | None = None,
+    flow: FlowSettings, clusters: Clusters, origin: Origin, *, run_id: str, **options: Any
 ) -> TakeoverReport:
-    """Migrate the flow to `origin`; with `dry_run` only say what would be done.
+    """Migrate the flow to `origin`; `options` are those of `Migration`.
 
     Raises TerminalError `mm2-running`, `nothing-to-hand-over` or `phase`, and what clusters refuse.
     """
-    require_phase(flow, clusters, {FlowPhase.ACTIVE, FlowPhase.PAUSED})
+    read = partial(_progress, flow, clusters)
+    return steps.run(Migration(flow, clusters, origin, read, run_id, **options), "to-mirror-maker", STEPS)
+
+
+def _progress(flow: FlowSettings, clusters: Clusters) -> Positions:
     progress = read_progress(flow, clusters.target)
     if not progress:
         raise TerminalError(
@@ -53,33 +51,12 @@ def run(
             code="nothing-to-hand-over",
             flow=flow.name,
         )
-    discovery = discover_all(flow, clusters, progress)
-    require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
-    if not dry_run:
-        owned = taken(flow, clusters, "handover", run_id)
-        progress = read_progress(flow, clusters.target)
-        discovery = discover_all(flow, clusters, progress)
-    began = origin.began_at_start(flow)
-    wanted, refused = places(flow, clusters, discovery, progress, began_at_start=began)
-    proved = prove_all(clusters, wanted, depth)
-    checkpoints = read_checkpoints(flow, clusters.target)
-    rows = [*(_strictly(proof_of(it.place, it.found)) for it in proved), *refused]
-    report = report_of(flow, "to-mirror-maker", run_id, origin, rows, checkpoints, proved)
-    if report.refused or dry_run:
-        return report if report.refused else replace(report, state="dry-run")
-    # Before the pause: a paused flow writes neither, and MM2 reads both when it starts.
-    syncs = emit.run(flow, clusters)
-    followed = checkpoints_step.run(flow, clusters) if flow.emit_checkpoints else None
-    positions = _positions(flow, clusters, origin, owned.state, proved)
-    owned.write([*positions, _pause(owned.state, origin)])
-    notes = [f"{syncs.syncs} offset-sync(s) written to {syncs.topic} on {syncs.cluster}"]
-    notes += [syncs.warning] if syncs.warning else []
-    notes += (
-        [f"{followed.checkpoints} checkpoint(s) written to {checkpoints.topic}"]
-        if followed is not None
-        else []
-    )
-    return replace(report, state="done", positions_written=len(positions), notes=tuple(notes))
+    return progress
+
+
+def _compare(work: Migration) -> Outcome:
+    work.prove()
+    return work.judged(_strictly(proof_of(it.place, it.found)) for it in work.proved)
 
 
 def _strictly(proof: PartitionProof) -> PartitionProof:
@@ -98,31 +75,74 @@ def _strictly(proof: PartitionProof) -> PartitionProof:
     )
 
 
-def _positions(
-    flow: FlowSettings, clusters: Clusters, origin: Origin, state: StateTopics, proved: Sequence[Proved]
-) -> list[StateRecord]:
+def _pass_on(work: Migration) -> Outcome:
+    """Write what MM2 reads when it starts, before the pause: a paused flow writes neither."""
+    flow, clusters = work.flow, work.clusters
+    syncs = emit.run(flow, clusters)
+    work.notes.append(f"{syncs.syncs} offset-sync(s) written to {syncs.topic} on {syncs.cluster}")
+    work.notes += [syncs.warning] if syncs.warning else []
+    written = checkpoints.run(flow, clusters).checkpoints if flow.emit_checkpoints else 0
+    return done(f"{syncs.syncs:,} offset-sync(s) and {written:,} checkpoint(s) written")
+
+
+def _write(work: Migration) -> Outcome:
+    """Write positions and the pause in one transaction, so that no cycle of twinlog begins to copy meanwhile."""
+    origin, state = work.copier, work.owned.state
+    positions = _positions(work, state)
+    reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog migrate takeover` takes it back"
+    pause = FlowState(FlowPhase.PAUSED, clock.now_ms(), HANDOVER, reason)
+    work.owned.write([*positions, noted(state, pause)])
+    work.written = len(positions)
+    return done(f"{len(positions):,} position(s) written, {work.flow.name} is paused")
+
+
+def _positions(work: Migration, state: StateTopics) -> list[StateRecord]:
     """Return positions under MM2's name, if that is not ours and they differ from what is stored."""
+    origin, target = work.copier, work.clusters.target
     if origin.keeps_progress_as(state):
         return []
-    described = clusters.target.describe_topics([origin.offsets_topic]).require()
+    described = target.describe_topics([origin.offsets_topic]).require()
     theirs = replace(
         state,
         connector_name=origin.connector,
         offsets_topic=origin.offsets_topic,
         offsets_partitions=len(described[origin.offsets_topic].partitions),
     )
-    stored = latest_or_empty(clusters.target, origin.offsets_topic)
+    stored = latest_or_empty(target, origin.offsets_topic)
     records = []
-    for it in proved:
+    for it in work.proved:
         (topic, partition), last = it.place.source, it.found.last_upstream
-        key = source_offset_key(origin.connector, flow.source.alias, partition, topic)
+        key = source_offset_key(origin.connector, work.flow.source.alias, partition, topic)
         if last >= 0 and parse_offset_value(stored.get(key)) != last:
             records.append(progress_record(theirs, topic, partition, last))
     return records
 
 
-def _pause(state: StateTopics, origin: Origin) -> StateRecord:
-    """Pause the flow in the same transaction, so that no cycle of twinlog begins to copy meanwhile."""
-    now = clock.now_ms()
-    reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog migrate takeover` takes it back"
-    return noted(state, FlowState(FlowPhase.PAUSED, now, HANDOVER, reason))
+STEPS: tuple[Step[Migration], ...] = (
+    steps.STOPPED,
+    steps.BEGIN,
+    Step(
+        StepName.COMPARE,
+        "compares the ends of both logs, record by record",
+        "every copy ends where progress says",
+        "each partition that is refused says why, and what to do; then nothing is written",
+        _compare,
+    ),
+    Step(
+        StepName.GROUPS,
+        "writes current offset-syncs and checkpoints",
+        "MM2 and its clients translate as twinlog does",
+        "run it again: the flow is still twinlog's",
+        _pass_on,
+        lambda _: "",
+    ),
+    Step(
+        StepName.WRITE,
+        "writes progress under MM2's names where these differ, and pauses the flow, in one transaction",
+        "start MM2: it goes on behind the last record",
+        "the flow is still twinlog's: run it again",
+        _write,
+        lambda _: "",
+    ),
+)
+"""The steps of a hand-over."""

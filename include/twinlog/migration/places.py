@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog.cluster.api import Clusters
-from twinlog.cluster.values import ConfigValue, value_of
+from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.grouped import grouped
@@ -18,16 +18,14 @@ from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
     Discovery,
-    Problem,
     ProblemCode,
     remote_name,
 )
 from twinlog.topics.discovery_rules import decide
 from twinlog.topics.snapshot import read_source, read_target
 
-Configs = Mapping[str, ConfigValue]
-
 TRY_AGAIN = "wait until it has a leader that answers, and try again"
+OTHER_TOPIC = "exclude the topic, or give the new one another name"
 NOT_THERE = (
     "compare replication.policy.class and replication.policy.separator with MirrorMaker's: they name the copies; if"
     " they are right, it was deleted: exclude the topic, or copy it anew"
@@ -73,116 +71,84 @@ def places(
     source = clusters.source.topic_configs(it.topic for it in chosen).found
     target = clusters.target.topic_configs(it.remote_topic for it in chosen if it.remote is not None).found
     by_topic = grouped((at.topic, (at.partition, last)) for at, last in positions.items())
-    said = {topic: dict(pairs) for topic, pairs in by_topic.items()}
+    said_of = {topic: dict(pairs) for topic, pairs in by_topic.items()}
     blocking = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
-    found = [
-        it
-        for topic in chosen
-        for it in _sorted(
-            flow,
-            topic,
-            blocking.get(topic.topic),
-            said.get(topic.topic, {}),
-            source.get(topic.topic, {}),
-            target.get(topic.remote_topic, {}),
-        )
-    ]
-    wanted = [replace(it, began_at_start=began_at_start) for it in found if isinstance(it, Place)]
-    refused = [it for it in found if isinstance(it, PartitionProof)]
-    for problem in hidden:
-        if topics is None or problem.topic in topics:
-            refused += _hidden(flow, problem, said.get(problem.topic, {}))
+    wanted: list[Place] = []
+    refused: list[PartitionProof] = []
+    for topic in chosen:
+        problem, its = blocking.get(topic.topic), said_of.get(topic.topic, {})
+        configs = source.get(topic.topic, {}), target.get(topic.remote_topic, {})
+        read = {it.partition: it for it in topic.partitions}
+        for number in sorted({*range(topic.partition_count), *its}):
+            it, said = read.get(number), its.get(number)
+            against = _against(flow, topic, number, it, said)
+            why = (problem.message, problem.hint) if problem else next(against, None)
+            if why is not None:
+                refused.append(refusal_of(topic.topic, topic.remote_topic, number, said, *why))
+            elif it is not None and it.target is not None:
+                wanted.append(
+                    Place(
+                        source=topic.at_source(number),
+                        target=topic.at_target(number),
+                        topic_id=topic.topic_id,
+                        source_offsets=it.source,
+                        target_offsets=it.target,
+                        said=said,
+                        compacted=any(
+                            "compact" in (value_of(each, "cleanup.policy") or "") for each in configs
+                        ),
+                        timestamps=value_of(configs[1], "message.timestamp.type") != "LogAppendTime",
+                        began_at_start=began_at_start,
+                    )
+                )
+    for one in hidden:
+        its = said_of.get(one.topic, {})
+        for number in sorted(its) or [0]:  # partition 0 if none is known
+            if topics is None or one.topic in topics:
+                why = one.message, one.hint or TRY_AGAIN
+                refused.append(
+                    refusal_of(one.topic, remote_name(flow, one.topic), number, its.get(number), *why)
+                )
     return wanted, refused
 
 
-def _hidden(flow: FlowSettings, problem: Problem, said: Mapping[int, int]) -> Iterator[PartitionProof]:
-    """Refuse the known partitions of a topic the source does not describe; partition 0 if none is known."""
-    for number in sorted(said) or [0]:
-        remote = remote_name(flow, problem.topic)
-        yield refusal_of(
-            problem.topic, remote, number, said.get(number), problem.message, problem.hint or TRY_AGAIN
+def _against(
+    flow: FlowSettings, topic: DiscoveredTopic, number: int, it: DiscoveredPartition | None, said: int | None
+) -> Iterator[tuple[str, str]]:
+    """Yield what keeps a partition from being compared at all: message and hint; nothing if nothing does."""
+    name, copy = f"{topic.topic}-{number}", f"{topic.remote_topic}-{number}"
+    if it is None and number < topic.partition_count:
+        yield f"the offsets of {name} cannot be read on the source", TRY_AGAIN
+    elif it is None:
+        yield (
+            f"{name} has a position, and the topic only {topic.partition_count} partition(s): it was recreated since it"
+            " was copied",
+            OTHER_TOPIC,
         )
-
-
-def _sorted(
-    flow: FlowSettings,
-    topic: DiscoveredTopic,
-    problem: Problem | None,
-    said_of: Mapping[int, int],
-    source: Configs,
-    target: Configs,
-) -> Iterator[Place | PartitionProof]:
-    compacted = any("compact" in (value_of(configs, "cleanup.policy") or "") for configs in (source, target))
-    for it in topic.partitions:
-        said = said_of.get(it.partition)
-        reason = (problem.message, problem.hint) if problem else _against(topic, it, said)
-        reason = reason or _transformed(flow, topic, it, said)
-        if reason is not None:
-            yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
-        elif it.target is not None:
-            yield Place(
-                source=topic.at_source(it.partition),
-                target=topic.at_target(it.partition),
-                topic_id=topic.topic_id,
-                source_offsets=it.source,
-                target_offsets=it.target,
-                said=said,
-                compacted=compacted,
-                timestamps=value_of(target, "message.timestamp.type") != "LogAppendTime",
-            )
-    seen = {it.partition for it in topic.partitions}
-    for number in sorted({*range(topic.partition_count), *said_of} - seen):
-        reason = (problem.message, problem.hint) if problem else _unseen(topic, number)
-        yield refusal_of(topic.topic, topic.remote_topic, number, said_of.get(number), *reason)
-
-
-def _transformed(
-    flow: FlowSettings, topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None
-) -> tuple[str, str] | None:
-    """Return that a copy went through transforms: the proof compares the records of both sides as they are."""
-    copied = said is not None or (it.target is not None and it.target.end > 0)
-    if not copied or not flow.chain_of(topic.topic, topic.remote_topic):
-        return None
-    return (
-        f"{topic.remote_topic}-{it.partition} is copied through transforms: it cannot be proved record by record where"
-        " it ends",
-        "copy the topic anew under another name, or exclude it",
-    )
-
-
-def _unseen(topic: DiscoveredTopic, number: int) -> tuple[str, str]:
-    """Return why a partition has no offsets on the source: message and hint."""
-    if number < topic.partition_count:
-        return f"the offsets of {topic.topic}-{number} cannot be read on the source", TRY_AGAIN
-    return (
-        f"{topic.topic}-{number} has a position, and the topic only {topic.partition_count} partition(s): it was"
-        " recreated since it was copied",
-        "exclude the topic, or give the new one another name",
-    )
-
-
-def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) -> tuple[str, str] | None:
-    """Return what keeps a partition from being compared at all: message and hint; None if nothing does."""
-    name = f"{topic.topic}-{it.partition}"
-    copy = f"{topic.remote_topic}-{it.partition}"
-    if it.target is None and topic.remote is not None and it.partition < topic.remote.partitions:
-        return f"the offsets of {copy}, the copy of {name}, cannot be read", TRY_AGAIN
-    if it.target is None:
-        return None if said is None else (f"{copy}, the copy of {name}, is not there", NOT_THERE)
-    if said is not None and said >= it.source.end:
-        return (
+    elif it.target is None and topic.remote is not None and number < topic.remote.partitions:
+        yield f"the offsets of {copy}, the copy of {name}, cannot be read", TRY_AGAIN
+    elif it.target is None and said is not None:
+        yield f"{copy}, the copy of {name}, is not there", NOT_THERE
+    elif it.target is None:
+        return
+    elif said is not None and said >= it.source.end:
+        yield (
             f"{name} ends at upstream offset {it.source.end}, before the position {said}: the topic was recreated or"
             " truncated since it was copied",
-            "exclude the topic, or give the new one another name",
+            OTHER_TOPIC,
         )
-    if said is not None and it.target.end == 0:
-        return (
+    elif said is not None and it.target.end == 0:
+        yield (
             f"{copy} has never held a record, though {name} was copied up to upstream offset {said}",
             "the copy was deleted and created again: exclude the topic, or copy it anew",
         )
-    if it.target.stable_end < it.target.end:
-        return (
+    elif it.target.stable_end < it.target.end:
+        yield (
             f"{copy}: a transaction is open behind downstream offset {it.target.stable_end}",
             "wait until it has ended (a killed MirrorMaker's ends after transaction.timeout.ms), and try again",
         )
-    return None
+    elif (said is not None or it.target.end) and flow.chain_of(topic.topic, topic.remote_topic):
+        yield (
+            f"{copy} is copied through transforms: it cannot be proved record by record where it ends",
+            "copy the topic anew under another name, or exclude it",
+        )

@@ -9,209 +9,128 @@ transaction, behind the fence. Unless every partition is proved, nothing is writ
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ownership import Ownership
-from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
-from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.records import begun_anew, map_cut, noted, piece
-from twinlog.migration.alignment import Alignment
-from twinlog.migration.continuation import Continuation, continued
-from twinlog.migration.copier import Copier, read_positions, require_stopped, require_unmoved, traces
-from twinlog.migration.places import discover_all, places
-from twinlog.migration.proof import Place, prove
-from twinlog.migration.takeover_report import (
-    PartitionProof,
-    ProofState,
-    TakeoverReport,
-    proof_of,
-    review_checkpoints,
-    review_syncs,
-    syncs_by_partition,
-)
-from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
-from twinlog.state.mm2_topics import Checkpoints, Syncs, read_checkpoints, read_syncs
+from twinlog.migration import steps
+from twinlog.migration.continuation import continued
+from twinlog.migration.copier import Copier, read_positions, require_unmoved, traces
+from twinlog.migration.steps import Continued, Known, Migration, Proved
+from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
+from twinlog.procedure import Outcome, Step, StepName, done
+from twinlog.state.ledger import Ledger, read_behind_fence
 from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.pauses import why_suspended
 from twinlog.visible import listed
 
-DEPTH = 10_000
-"""Records compared before the position. Must be more than MM2 copies of one partition between two flushes (60 s)."""
-
-PARTITIONS_AT_ONCE = 4
-
-Known = Mapping[SourceIncarnation, PackedMap]
-Continued = Mapping[Place, Continuation]
-"""How the map of each partition goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proved:
-    """A place and the result of its comparison."""
-
-    place: Place
-    found: Alignment
-
 
 def run(
-    flow: FlowSettings,
-    clusters: Clusters,
-    copier: Copier,
-    *,
-    run_id: str,
-    depth: int = DEPTH,
-    topics: Collection[str] | None = None,
-    dry_run: bool = False,
-    watch_seconds: float | None = None,
+    flow: FlowSettings, clusters: Clusters, copier: Copier, *, run_id: str, **options: Any
 ) -> TakeoverReport:
-    """Migrate the flow from what copied it until now; with `dry_run` only say what would be done.
+    """Migrate the flow from what copied it until now; `options` are those of `Migration`.
 
     Raises TerminalError `mm2-running`, `no-positions`, `no-internal-topic` or `phase`, FencedError if another twinlog
-    runs the flow, UsageError for a depth below 1, and what clusters refuse. Nothing is written then.
+    runs the flow, UsageError for a topic that the flow does not replicate, and what clusters refuse. Nothing is written
+    then.
     """
-    require_phase(flow, clusters, {FlowPhase.ACTIVE, FlowPhase.PAUSED})
-    positions = read_positions(flow, clusters, copier)
-    discovery = discover_all(flow, clusters, positions)
-    seen = require_stopped(flow, clusters, copier, copies_of(discovery), watch_seconds)
-    began = copier.began_at_start(flow)
-    wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
-    owned = None if dry_run or refused else taken(flow, clusters, "takeover", run_id)
-    if owned is not None:
-        positions = read_positions(flow, clusters, copier)
-        discovery = discover_all(flow, clusters, positions)  # copies of new topics exist now
-        wanted, refused = places(flow, clusters, discovery, positions, topics, began_at_start=began)
-    proved = prove_all(clusters, wanted, depth)
-    syncs = read_syncs(flow, clusters)
-    checkpoints = read_checkpoints(flow, clusters.target)
-    known, unreadable = _readable(read_packed(flow, clusters.target), proved)
-    maps = {
-        it.place: continued(known.get(it.place.life), it.found)
-        for it in proved
+    read = partial(read_positions, flow, clusters, copier)
+    return steps.run(Migration(flow, clusters, copier, read, run_id, **options), "from-mirror-maker", STEPS)
+
+
+def _compare(work: Migration) -> Outcome:
+    work.prove()
+    work.known, unreadable = _readable(read_packed(work.flow, work.clusters.target), work.proved)
+    work.maps = {
+        it.place: continued(work.known.get(it.place.life), it.found)
+        for it in work.proved
         if it.place.life not in unreadable
     }
-    rows = [*_unfit(_reviewed(proved, syncs.records), maps), *refused]
-    report = report_of(flow, "from-mirror-maker", run_id, copier, rows, checkpoints, proved)
-    notes = (*_notes(copier, discovery, positions, syncs, topics), *_extra(flow, proved))
-    report = replace(report, notes=(*notes, *map(str, unreadable.values())))
-    if report.refused:
-        return report
-    report = _with_map(report, maps)
-    if owned is None:
-        return replace(report, state="dry-run")
-    require_unmoved(flow, seen, traces(flow, clusters, copier, copies_of(discovery)))
-    state, progress = owned.state, owned.grant.progress
+    work.notes += [*_notes(work), *_extra(work.flow, work.proved), *map(str, unreadable.values())]
+    outcome = work.judged(_unfit((proof_of(it.place, it.found) for it in work.proved), work.maps))
+    if not outcome.ends:
+        mapped = {
+            place.source: sum(run.length for piece in it.segments for run in piece.runs)
+            for place, it in work.maps.items()
+        }
+        work.rows = tuple(replace(it, mapped=mapped.get(it.topic_partition, 0)) for it in work.rows)
+    return outcome
+
+
+def _write(work: Migration) -> Outcome:
+    """Write positions, the map, and that the flow is active, in one transaction."""
+    flow, clusters, proved, owned = work.flow, work.clusters, work.proved, work.owned
+    require_unmoved(flow, work.seen, traces(flow, clusters, work.copier, work.copies))
+    state, stored, positions, topics = owned.state, owned.grant.progress, work.positions, work.topics
+    ends = {it.place.source: it.found.last_upstream for it in proved}
     moved = [
-        *_progress(state, progress, proved),
-        *left_as_they_are(state, progress, copier, positions, topics),
+        *(
+            progress_record(state, *at, last)
+            for at, last in ends.items()
+            if last >= 0 and stored.get(at) != last
+        ),
+        *left_as_they_are(state, stored, work.copier, positions, topics),
     ]
-    left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
-    left |= {it.place.source: it.found.last_upstream for it in proved}
+    left = {at: it for at, it in positions.items() if topics is not None and at.topic not in topics} | ends
     ledger = read_behind_fence(flow, clusters.target)
-    kept = [noted(state, it) for it in _taken_over(known, ledger.taken_over, discovery, proved)]
-    kept += [noted(state, it) for it in left_unmapped(known, maps, left, clock.now_ms())]
+    kept: tuple[TakenOver | MapHole, ...] = (
+        *_taken_over(work.known, ledger.taken_over, work.discovery, proved),
+        *left_unmapped(work.known, work.maps, left, clock.now_ms()),
+    )
     active = active_again(state, ledger)
-    owned.write([*moved, *_map_records(state, known, maps, ledger), *kept, *active])
-    paused = () if active else (f"it is still {why_suspended(ledger)}; `twinlog resume` lets it copy",)
-    return replace(report, state="done", positions_written=len(moved), notes=(*report.notes, *paused))
-
-
-def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[FlowPhase]) -> None:
-    """Raise TerminalError `phase` for a flow that was failed over: such a flow does not change who copies."""
-    phase = read_ledger(flow, clusters.target).phase
-    if phase not in allowed:
-        raise TerminalError(
-            f"flow {flow.name} is {phase.value}",
-            hint="`twinlog recovery status` says what can be done",
-            code="phase",
-        )
-
-
-def copies_of(discovery: Discovery) -> list[TopicPartition]:
-    """Return every copy partition that exists."""
-    return [
-        topic.at_target(it.partition)
-        for topic in discovery.topics
-        for it in topic.partitions
-        if it.target is not None
-    ]
-
-
-def taken(flow: FlowSettings, clusters: Clusters, why: str, run_id: str) -> Ownership:
-    """Make sure that the flow's own topics exist, and take the flow: another driver of twinlog stops here."""
-    if read_ledger(flow, clusters.target).phase is FlowPhase.ACTIVE:
-        sync_topics.run(flow, clusters)
-    return Ownership.taken(flow, clusters, why, run_id)
-
-
-def prove_all(clusters: Clusters, wanted: Sequence[Place], depth: int) -> list[Proved]:
-    """Prove each place, a few at a time."""
-    with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
-        found = pool.map(lambda place: prove(clusters, place, depth), wanted)
-        return [Proved(*it) for it in zip(wanted, found, strict=True)]
-
-
-def report_of(
-    flow: FlowSettings,
-    direction: str,
-    run_id: str,
-    copier: Copier,
-    rows: Iterable[PartitionProof],
-    checkpoints: Checkpoints,
-    proved: Iterable[Proved],
-) -> TakeoverReport:
-    """Return the report of what was found, in state "refused": nothing is written yet."""
-    return TakeoverReport(
-        flow=flow.name,
-        direction=direction,
-        state="refused",
-        run_id=run_id,
-        connector=copier.connector,
-        offsets_topic=copier.offsets_topic,
-        source_group=copier.source_group,
-        partitions=tuple(sorted(rows, key=lambda it: it.topic_partition)),
-        checkpoints=review_checkpoints(checkpoints, {it.place.target: it.found for it in proved}),
+    segments = _map_records(state, work.known, work.maps, ledger)
+    owned.write([*moved, *segments, *(noted(state, it) for it in kept), *active])
+    work.written = len(moved)
+    if not active:
+        work.notes.append(f"it is still {why_suspended(ledger)}; `twinlog resume` lets it copy")
+    return done(
+        f"{len(moved):,} position(s) written, {sum(it.mapped for it in work.rows):,} record(s) mapped"
     )
 
 
-def _reviewed(proved: Sequence[Proved], syncs: Sequence[OffsetSync]) -> Iterator[PartitionProof]:
-    of = syncs_by_partition(syncs)
-    return (
-        review_syncs(proof_of(it.place, it.found), it.found, of.get(it.place.source, ())) for it in proved
-    )
+STEPS: tuple[Step[Migration], ...] = (
+    steps.STOPPED,
+    steps.BEGIN,
+    Step(
+        StepName.COMPARE,
+        "compares the ends of both logs, record by record",
+        "it is proved of every partition where its copy ends",
+        "each partition that is refused says why, and what to do; then nothing is written",
+        _compare,
+    ),
+    Step(
+        StepName.WRITE,
+        "writes positions and the first part of the offset map, and lets the flow copy, in one transaction",
+        "the next cycle copies what is missing, once",
+        "nothing was written: run it again",
+        _write,
+        lambda work: f"would map {sum(it.mapped for it in work.rows):,} record(s)",
+    ),
+)
+"""The steps of a take-over."""
 
 
-def _notes(
-    copier: Copier,
-    discovery: Discovery,
-    positions: Mapping[TopicPartition, int],
-    syncs: Syncs,
-    topics: Collection[str] | None,
-) -> Iterator[str]:
-    known = {it.topic for it in discovery.topics}
-    others = sorted({it.topic for it in positions} - known)
+def _notes(work: Migration) -> Iterator[str]:
+    known = {it.topic for it in work.discovery.topics}
+    others = sorted({it.topic for it in work.positions} - known)
     if others:
         yield f"positions of topics this flow does not replicate are left alone: {', '.join(others)}"
-    if topics is not None and known - set(topics):
+    if work.topics is not None and (rest := known - set(work.topics)):
         yield (
-            f"{len(known - set(topics))} topic(s) were not looked at: their positions stand as MM2 left them, or where"
-            " twinlog was before if that is further"
+            f"{len(rest)} topic(s) were not looked at: their positions stand as MM2 left them, or where twinlog was"
+            " before if that is further"
         )
-    if not (syncs.records or copier.source_group):
-        yield f"{syncs.topic} on {syncs.cluster} holds no offset-syncs"
-    if syncs.unreadable:
-        yield f"{syncs.unreadable} record(s) of {syncs.topic} on {syncs.cluster} are no offset-syncs"
 
 
 def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
@@ -260,25 +179,6 @@ def _unfit(rows: Iterable[PartitionProof], maps: Continued) -> Iterator[Partitio
             yield replace(row, state=ProofState.REFUSED, message=message, hint=hint)
         else:
             yield row
-
-
-def _with_map(report: TakeoverReport, maps: Continued) -> TakeoverReport:
-    mapped = {
-        place.source: sum(run.length for piece in it.segments for run in piece.runs)
-        for place, it in maps.items()
-    }
-    rows = tuple(replace(it, mapped=mapped.get(it.topic_partition, 0)) for it in report.partitions)
-    return replace(report, partitions=rows, records_mapped=sum(mapped.values()))
-
-
-def _progress(
-    state: StateTopics, progress: Mapping[TopicPartition, int], proved: Sequence[Proved]
-) -> Iterator[StateRecord]:
-    """Yield positions that differ from the stored ones."""
-    for it in proved:
-        last = it.found.last_upstream
-        if last >= 0 and progress.get(it.place.source) != last:
-            yield progress_record(state, *it.place.source, last)
 
 
 def left_as_they_are(

@@ -1,21 +1,14 @@
-"""Say what a migration from MirrorMaker, or to MM2, found: plain values by partition, and the words for them. Pure.
-
-MM2's offset-syncs and checkpoints are compared with what was proved.
-"""
+"""Say what a migration from MirrorMaker, or to MM2, found: plain values by partition, and the words for them. Pure."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.formats.mm2.records import Checkpoint, OffsetSync
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfPartition
 from twinlog.migration.alignment import Alignment, Verdict
 from twinlog.migration.proof import Place
-from twinlog.state.mm2_topics import Checkpoints
+from twinlog.procedure import StepReport
 
 
 class ProofState(StrEnum):
@@ -42,7 +35,6 @@ class PartitionProof(OfPartition):
     - `compared` counts records found equal; `duplicates` those among them that are in the copy more than once,
       `beyond` those copied after the position was written.
     - `mapped` counts records the offset map was given.
-    - `syncs` counts MM2's offset-syncs in the part that was compared, `wrong_syncs` those that name another record.
     - `message` and `hint` say why a partition is refused, or what else is noteworthy.
     """
 
@@ -56,38 +48,16 @@ class PartitionProof(OfPartition):
     duplicates: int = 0
     beyond: int = 0
     mapped: int = 0
-    syncs: int = 0
-    wrong_syncs: int = 0
     message: str = ""
     hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointReview:
-    """MM2's checkpoints, compared with what was proved.
-
-    Of `partitions` positions of `groups` groups, `exact` name the first record not yet read. `early` ones would make
-    groups read records again, at most `most_early`. `beyond` ones would make them miss records. `not_compared` lie
-    outside of what was compared.
-    """
-
-    topic: str
-    groups: int = 0
-    partitions: int = 0
-    exact: int = 0
-    early: int = 0
-    most_early: int = 0
-    beyond: int = 0
-    not_compared: int = 0
-    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TakeoverReport:
     """The findings and the result of `twinlog migrate takeover` or `twinlog migrate handover`.
 
-    `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` and `records_mapped`
-    count what was written; `notes` are lines for people.
+    `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` counts what was written;
+    `notes` are lines for people.
     """
 
     flow: str
@@ -96,11 +66,10 @@ class TakeoverReport:
     run_id: str
     connector: str
     offsets_topic: str
+    source_group: str
+    steps: tuple[StepReport, ...]
     partitions: tuple[PartitionProof, ...]
-    checkpoints: CheckpointReview
-    source_group: str = ""
     positions_written: int = 0
-    records_mapped: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -117,6 +86,11 @@ class TakeoverReport:
     def beyond(self) -> int:
         """Records that were copied after positions were written, and would have been copied again."""
         return sum(it.beyond for it in self.partitions)
+
+    @property
+    def records_mapped(self) -> int:
+        """Records that the offset map was given."""
+        return sum(it.mapped for it in self.partitions)
 
 
 def proof_of(place: Place, found: Alignment) -> PartitionProof:
@@ -193,87 +167,3 @@ def _words(place: Place, found: Alignment) -> tuple[str, str]:
             "the next cycle says what becomes of them",
         )
     return "", ""
-
-
-@dataclass(slots=True)
-class _Pairs:
-    """The compared records of one partition, each with its copies."""
-
-    alignment: Alignment
-    copies: dict[int, set[int]] = field(default_factory=dict)
-    firsts: list[tuple[int, int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for upstream, downstream in self.alignment.pairs:
-            self.copies.setdefault(upstream, set()).add(downstream)
-        self.firsts = sorted((upstream, min(found)) for upstream, found in self.copies.items())
-
-    def knows(self, upstream: int) -> bool:
-        """Say whether the record at `upstream`, or the next one, was compared."""
-        return bool(self.firsts) and self.firsts[0][0] <= upstream <= self.alignment.last_upstream + 1
-
-    def next_copy(self, upstream: int) -> int:
-        """Return where a group that has read everything before `upstream` goes on."""
-        at = bisect_left(self.firsts, (upstream, -1))
-        return self.firsts[at][1] if at < len(self.firsts) else max(d for _, d in self.alignment.pairs) + 1
-
-
-def review_syncs(proof: PartitionProof, found: Alignment, syncs: Iterable[OffsetSync]) -> PartitionProof:
-    """Count the partition's syncs that lie in what was compared, and those that name another record."""
-    pairs = _Pairs(found)
-    known = [it for it in syncs if it.upstream_offset in pairs.copies]
-    wrong = [it for it in known if it.downstream_offset not in pairs.copies[it.upstream_offset]]
-    if not wrong:
-        return replace(proof, syncs=len(known))
-    message = (
-        f"offset-sync {wrong[-1].upstream_offset} -> {wrong[-1].downstream_offset} of {proof.topic}-{proof.partition}"
-        " names another record"
-    )
-    return replace(
-        proof,
-        syncs=len(known),
-        wrong_syncs=len(wrong),
-        message="; ".join(filter(None, (proof.message, message))),
-    )
-
-
-def syncs_by_partition(syncs: Iterable[OffsetSync]) -> Mapping[TopicPartition, list[OffsetSync]]:
-    """Sort syncs by source partition, in their order; those before a step back upstream are dropped.
-
-    MM2's store forgets them (OffsetSyncStore.updateSyncArray): they are of an earlier incarnation, or of a copy made
-    anew.
-    """
-    result: defaultdict[TopicPartition, list[OffsetSync]] = defaultdict(list)
-    for sync in syncs:
-        found = result[sync.topic_partition]
-        if found and sync.upstream_offset < found[-1].upstream_offset:
-            found.clear()
-        found.append(sync)
-    return result
-
-
-def review_checkpoints(
-    checkpoints: Checkpoints, proofs: Mapping[TopicPartition, Alignment]
-) -> CheckpointReview:
-    """Compare each checkpoint with the record the group would have to read next; `proofs` by the copy's partition."""
-    pairs = {it: _Pairs(found) for it, found in proofs.items() if found.pairs}
-    distances = [_distance(it, pairs.get(it.topic_partition)) for it in checkpoints.records]
-    known = [it for it in distances if it is not None]
-    return CheckpointReview(
-        topic=checkpoints.topic,
-        groups=len({it.group for it in checkpoints.records}),
-        partitions=len(checkpoints.records),
-        exact=sum(it == 0 for it in known),
-        early=sum(it > 0 for it in known),
-        most_early=max((it for it in known if it > 0), default=0),
-        beyond=sum(it < 0 for it in known),
-        not_compared=len(distances) - len(known),
-        unreadable=checkpoints.unreadable,
-    )
-
-
-def _distance(checkpoint: Checkpoint, pairs: _Pairs | None) -> int | None:
-    """Return how many downstream offsets the checkpoint lies before the right one; None if that was not compared."""
-    if pairs is None or not pairs.knows(checkpoint.upstream_offset):
-        return None
-    return pairs.next_copy(checkpoint.upstream_offset) - checkpoint.downstream_offset

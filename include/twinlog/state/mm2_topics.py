@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.cluster.admin.groups import GroupPartition
@@ -12,28 +13,9 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.records import Checkpoint, OffsetSync
 from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
+from twinlog.state.ledger import latest_records_or_empty
 
 RECORDS_AT_ONCE = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Syncs:
-    """The records of the offset-syncs topic in their order; `unreadable` counts those that are not syncs."""
-
-    topic: str
-    cluster: str
-    records: tuple[OffsetSync, ...] = ()
-    unreadable: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """The newest checkpoint of each group and partition; `unreadable` counts records that are not checkpoints."""
-
-    topic: str
-    records: tuple[Checkpoint, ...] = ()
-    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +27,14 @@ class DatedCheckpoint:
     offset: int = -1
 
 
-def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
-    """Read the flow's offset-syncs from where `offset-syncs.topic.location` puts them; none without a topic.
+def read_syncs(flow: FlowSettings, clusters: Clusters) -> Iterator[OffsetSync]:
+    """Read the flow's offset-syncs, in their order, from where `offset-syncs.topic.location` puts them; none without.
 
     Raises the refusal of a cluster that does not let this user read them.
     """
-    cluster, topic = syncs_place(flow, clusters)
-    records, unreadable = [], 0
-    for record in read_in_order(cluster, topic):
-        try:
-            records.append(OffsetSync.parse(record.key or b"", record.value or b""))
-        except FormatError:
-            unreadable += 1
-    return Syncs(topic, cluster.alias, tuple(records), unreadable)
+    for record in read_in_order(*syncs_place(flow, clusters)):
+        with suppress(FormatError):
+            yield OffsetSync.parse(record.key or b"", record.value or b"")
 
 
 def syncs_place(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, str]:
@@ -65,22 +42,6 @@ def syncs_place(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, str]:
     on_source = flow.offset_syncs_topic_location == "source"
     host, other = (clusters.source, flow.target) if on_source else (clusters.target, flow.source)
     return host, flow.policy.offset_syncs_topic(other.alias)
-
-
-def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
-    """Read the flow's checkpoints on the target; none without a topic.
-
-    Raises the target's refusal.
-    """
-    topic = flow.policy.checkpoints_topic(flow.state_alias)
-    records, unreadable = [], 0
-    for key, value in latest_or_empty(target, topic).items():
-        try:
-            records.append(Checkpoint.parse(key, value or b""))
-        except FormatError:
-            unreadable += 1
-    records.sort(key=lambda it: (it.group, it.topic, it.partition))
-    return Checkpoints(topic, tuple(records), unreadable)
 
 
 def newest_checkpoints(

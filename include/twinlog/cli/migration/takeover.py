@@ -10,7 +10,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.render import Grid, notes_grid, show
+from twinlog.cli.render import Grid, notes_grid, say_step, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
@@ -85,7 +85,9 @@ def takeover(
         from twinlog.migration.copier import Origin, SourceGroup
 
         copier = SourceGroup(source_group) if source_group else Origin.of(one, *names)
-        return step.run(one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
+        return step.run(
+            one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run, told=say_step
+        )
 
     flows = load_flows(config, flow)
     return _each(flows, (*names, source_group), depth, work)
@@ -109,7 +111,7 @@ def handover(
         from twinlog.migration.copier import Origin
 
         origin = Origin.of(one, *names)
-        return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
+        return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run, told=say_step)
 
     flows = load_flows(config, flow)
     return _each(flows, names, depth, work)
@@ -142,7 +144,11 @@ def _one(flow: FlowSettings, work: Work) -> TakeoverReport:
 
 
 def _document(report: TakeoverReport) -> dict[str, Any]:
-    totals = {"duplicates": report.duplicates, "beyond": report.beyond}
+    totals = {
+        "records_mapped": report.records_mapped,
+        "duplicates": report.duplicates,
+        "beyond": report.beyond,
+    }
     document: dict[str, Any] = {**to_json(report), **totals}
     return document
 
@@ -155,10 +161,6 @@ def _grids(report: dict[str, Any]) -> Iterator[Grid]:
     yield Grid.of(_title(report), columns, report["partitions"], "nothing is replicated")
     columns = "topic | partition | what: message | what to do: hint"
     yield Grid.of("to look at", columns, (it for it in report["partitions"] if it["message"]))
-    review = report["checkpoints"]
-    if review["partitions"]:
-        columns = "positions: partitions | groups | exact | early | most records early: most_early | beyond"
-        yield Grid.of(f"checkpoints in {review['topic']}", f"{columns} | not_compared", [review])
     yield notes_grid(report["notes"])
 
 
