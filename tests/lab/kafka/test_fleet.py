@@ -108,6 +108,9 @@ def test_clusters_outlive_their_starter_and_are_stopped_by_another_process(tmp_p
             assert 1 == len(admin.list_topics(timeout=10).brokers)
         again = start_clusters(folder, ["A"])
         assert found.clusters[0] == again.clusters[0]
+        stop_clusters(folder, ["A"])
+        later = start_clusters(folder, ["A"]).clusters[0]
+        assert found.clusters[0].bootstrap_servers == later.bootstrap_servers, "files that name it stay right"
     finally:
         stopped = stop_clusters(folder)
     assert [("A", False), ("B", False)] == [(each.name, each.running) for each in stopped.clusters]

@@ -126,3 +126,11 @@ class TestLoss:
             "2 records are known to be lost, about 5 in all if clients wrote until now; at most the last 12 s;"
             " as of then" == found.told
         )
+
+    def test_a_guess_of_nothing_is_no_number(self):
+        """Nothing was written in the minute before: that says nothing of what came since."""
+        still = (TopicAtRisk("orders", "A.orders", (PartitionAtRisk(0, 9, 9, 0, 0),)),)
+        assert (
+            "0 records are known to be lost, what came since is not known"
+            == Loss(still, 1_000, 12.4, "").cost
+        )

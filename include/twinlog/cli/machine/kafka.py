@@ -43,7 +43,8 @@ FirstPortOption = Annotated[
         "--first-port",
         min=0,
         max=65_000,
-        help="Fixed ports: the first cluster's, then two more for each further one. Default: free ones.",
+        help="The first cluster's port, then two more for each further one. Default: those they had, or free ones.",
+        show_default=False,
     ),
 ]
 

@@ -16,6 +16,7 @@ import platformdirs
 
 from twinlog.errors import UsageError
 from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.ports import is_free
 from twinlog.lab.kafka.state import ClusterState, read_state
 from twinlog.process_id import stop_pid
 
@@ -63,7 +64,7 @@ def start_clusters(folder: Path, names: Sequence[str], first_port: int = 0) -> F
         EmbeddedKafka(
             name,
             folder / name,
-            port=first_port and first_port + index * _PORTS_PER_CLUSTER,
+            port=first_port + index * _PORTS_PER_CLUSTER if first_port else _port_before(folder / name),
             outlives_us=True,
         )
         for index, name in enumerate(names)
@@ -72,6 +73,15 @@ def start_clusters(folder: Path, names: Sequence[str], first_port: int = 0) -> F
     if clusters:
         _start_side_by_side(clusters)
     return fleet_status(folder, names)
+
+
+def _port_before(folder: Path) -> int:
+    """Return the first port of the cluster that a folder holds, so that its clients find it again; 0 for none."""
+    state = read_state(folder)
+    if state is None:
+        return 0
+    port = int(state.bootstrap_servers.partition(",")[0].rpartition(":")[2])
+    return port if all(is_free(port + more) for more in range(_PORTS_PER_CLUSTER * state.nodes)) else 0
 
 
 def _start_side_by_side(clusters: Sequence[EmbeddedKafka]) -> None:

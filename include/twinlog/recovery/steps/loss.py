@@ -52,12 +52,12 @@ class Loss:
     @property
     def cost(self) -> str:
         """Say in a clause how many records are lost."""
-        guess = estimated(self.topics)
-        about = f", about {guess:,} in all if clients wrote until now" if guess is not None else ""
+        guess, least = estimated(self.topics), at_risk(self.topics).least
         if self.at_ms is None:
-            return f"how many records are lost is not known{about}"
+            return "how many records are lost is not known"
+        about = f", about {guess:,} in all if clients wrote until now" if guess and guess > least else ""
         more = f", and what {self.unread} had besides is not known" if self.unread else ""
-        return f"{at_risk(self.topics).least:,} records are known to be lost{about}{more}"
+        return f"{least:,} records are known to be lost{about or ', what came since is not known'}{more}"
 
     @property
     def told(self) -> str:
@@ -86,15 +86,17 @@ def loss_of(snapshot: FlowSnapshot, facts: FlowFacts) -> Loss:
         rate = rate_before(newest.get(TopicPartition(topic.remote_topic, part.partition), NONE), until_ms)
         return replace(part, estimated_records=part.known + round(rate * silent))
 
+    topics = tuple(
+        replace(it, partitions=tuple(estimated_for(part, it) for part in it.partitions))
+        for it in partitions_at_risk(facts)
+        if it.partitions
+    )
+    written = (estimated(topics) or 0) > at_risk(topics).least
     return Loss(
-        topics=tuple(
-            replace(it, partitions=tuple(estimated_for(part, it) for part in it.partitions))
-            for it in partitions_at_risk(facts)
-            if it.partitions
-        ),
+        topics=topics,
         at_ms=at_ms,
         seconds=facts.rpo_seconds,
-        estimate=_estimate(flow, at_ms, until_ms, silent),
+        estimate=_estimate(flow, at_ms, until_ms, silent, written=written),
         unread=f"{sum(unread.values()):,} partition(s) of {listed(sorted(unread))}" if unread else "",
     )
 
@@ -167,11 +169,16 @@ def rate_before(newest: Newest, at_ms: int) -> float:
     return len(times) * 1000 / span_ms
 
 
-def _estimate(flow: FlowSettings, at_ms: int | None, until_ms: int | None, silent: float | None) -> str:
+def _estimate(
+    flow: FlowSettings, at_ms: int | None, until_ms: int | None, silent: float | None, *, written: bool
+) -> str:
+    """Say what the numbers rest on; `written` says whether anything was, in the minute before the last moment."""
     if at_ms is None or until_ms is None or silent is None:
         return f"nothing is known of {flow.source.alias}: no cycle has reported"
     later = f", and its newest copied record is of {iso(until_ms)}" if until_ms > at_ms else ""
-    return (
-        f"{flow.source.alias} was last seen at {iso(at_ms)}{later}; what was written in the {silent:,.0f} s since is"
-        " estimated by the rate of the minute before"
+    since = (
+        f"what was written in the {silent:,.0f} s since is estimated by the rate of the minute before"
+        if written
+        else f"nothing was written in the minute before, and nobody knows of the {silent:,.0f} s since"
     )
+    return f"{flow.source.alias} was last seen at {iso(at_ms)}{later}; {since}"
