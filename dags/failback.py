@@ -28,7 +28,7 @@ TEXT = """\
 nothing else. With *Home* clients go home: the steps up to `gate` copy both ways, stop producers, place and prove; a yes
 lets `{flow}` follow again. A person is asked under *Required Actions*, with what was found. A run that waits for that
 holds up the next one: reject it first. If a task fails, its last line says what to do: clear it, and it goes on. If
-clients went home, that is an event of the asset `{asset}`. See docs/failover.md.
+clients went home, that is an event of the asset `{asset}`. See docs/failback.md.
 """
 
 

@@ -433,7 +433,7 @@ class TestAbort:
         world.fail_over()
         with pytest.raises(TerminalError, match="nothing is taken back") as caught:
             abort.run(world.flow, world.clusters, by="jo", reason="too late")
-        assert "docs/failover.md" in caught.value.hint
+        assert "docs/failback.md" in caught.value.hint
 
     def test_without_a_failover_there_is_nothing_to_abort(self, world: World):
         """And the state stays."""

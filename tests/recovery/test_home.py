@@ -381,7 +381,7 @@ class TestRefusals:
         """What was written to it would stay on B."""
         world.back = replace(world.back, topics=NameFilter(("invoices",)))
         error = self.require_refused(world, "no-way-home", "B->A does not bring it home to orders")
-        assert "docs/failover.md" in error.hint
+        assert "docs/failback.md" in error.hint
 
     @pytest.mark.parametrize("keeps_names", [True], indirect=True)
     def test_a_reverse_flow_that_has_never_run(self, world: BothWays):

@@ -54,7 +54,7 @@ class DrilledPosition:
 
 @dataclass(frozen=True, slots=True)
 class DrillReport(Documented):
-    """The contract of docs/failover.md: what was tried, and whether the standby kept its promise.
+    """The contract of docs/drills.md: what was tried, and whether the standby kept its promise.
 
     `rto_seconds` is what twinlog's part of a failover took: to place the groups, and to the slowest first record; None
     if no record was read.  `rpo_seconds` is the age of the oldest record that is not on the target, None if unknown.

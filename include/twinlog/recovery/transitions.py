@@ -417,7 +417,7 @@ def _promoted(flow: str, ledger: Ledger) -> TerminalError:
     since = f" by {state.by}" if state else ""
     return TerminalError(
         f"{flow} was failed over already{since}: {flow.partition('->')[2]} is promoted",
-        hint="nothing is left to do; `twinlog recovery status` tells of it, docs/failover.md how to go home",
+        hint="nothing is left to do; `twinlog recovery status` tells of it, docs/failback.md how to go home",
         code="promoted",
         flow=flow,
         step=StepName.PROMOTE.value,
@@ -429,7 +429,7 @@ def _too_late(flow: str, ledger: Ledger) -> TerminalError:
     target = flow.partition("->")[2]
     return TerminalError(
         f"{error.message}; clients may have written there, so nothing is taken back",
-        hint=f"to go home, bring what was written on {target} back first: docs/failover.md, failing back",
+        hint=f"to go home, bring what was written on {target} back first: docs/failback.md",
         code="promoted",
         flow=flow,
     )

@@ -44,11 +44,11 @@ class FailoverSettings:
     drill_schedule: str = setting(CRON_OR_NEVER, "twinlog.drill.schedule", "never")
     """cron expression of the Dag `drill__A__B`, in UTC; or `never`: only by hand"""
     drill_age_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.age.seconds", None)
-    """how long ago the last [drill](failover.md#drills) that passed may be; then an alarm is sent each day. Not given,
+    """how long ago the last [drill](drills.md) that passed may be; then an alarm is sent each day. Not given,
     nobody is told"""
     drill_clients: Path | None = setting(PATH, "twinlog.drill.clients", None)
     """folder with the logins of applications on the target, a Kafka properties file for each group: `GROUP.properties`;
-    a [drill](failover.md#as-the-application) then also reads with that login"""
+    a [drill](drills.md#as-the-application) then also reads with that login"""
 
 
 def refuse_two_hooks(read: Reader, settings: FailoverSettings) -> None:

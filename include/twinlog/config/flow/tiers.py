@@ -93,7 +93,7 @@ class Tier:
     _tier_audit_percent: ClassVar = Key("twinlog.tier.NAME.audit.percent", Kind.INT, None)
     """as `twinlog.audit.percent`, for the tier; default: that one"""
     drill_rto_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.rto.seconds", None)
-    """seconds that placing groups and reading a first record of a topic may take in a [drill](failover.md#drills): one
+    """seconds that placing groups and reading a first record of a topic may take in a [drill](drills.md): one
     that takes longer has failed; not given, it is only measured"""
     _tier_drill_rto_seconds: ClassVar = Key("twinlog.tier.NAME.drill.rto.seconds", Kind.LONG, None)
     """as `twinlog.drill.rto.seconds`, for the tier; default: that one"""

@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class FailbackReport(Documented):
-    """The contract of docs/failover.md: what is on one side alone, and where it was saved.
+    """The contract of docs/failback.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
     They are None if not everything could be looked at: then `topics` have what is known.  `cost` as of a failover.

@@ -122,7 +122,7 @@ def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[Discov
             raise TerminalError(
                 f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.name} does not bring it home"
                 f" to {it.topic}",
-                hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failover.md says how"
+                hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failback.md says how"
                 " clients go home by hand",
                 code="no-way-home",
                 flow=flow.name,
