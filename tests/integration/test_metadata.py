@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from least_privilege import Grant, grants
 
 from lab import Seen, ThreadRunner, commit_group, create_topic, cycle, grow_topic, produce, read
 from twinlog.audit import audit
@@ -28,7 +29,7 @@ from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.api import Clusters, open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.permissions.needs import Grant, Kind, Names, grants, needs
+from twinlog.cluster.permissions.needs import Kind, Names, needs
 from twinlog.config.flow.load import load
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings

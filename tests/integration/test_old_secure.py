@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from least_privilege import grants
 from test_takeover import run_cli
 from test_unreadable_state import administrator
 
 from lab import Seen, commit_group, committed, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.permissions.needs import Names, grants, needs
+from twinlog.cluster.permissions.needs import Names, needs
 from twinlog.config.flow.load import load
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.certificates import make_certificates

@@ -27,6 +27,36 @@ NOT_IN_A_CYCLE = {(SOURCE, "DescribeProducers"), (SOURCE, "ListTransactions"), (
 ENDING = {(SOURCE, "Fetch"), (TARGET, "EndTxn")}
 """One request of each side, and of each client: a lost connection is the same to all the others."""
 
+SAYS = {
+    (SOURCE, "Produce"): "no offset syncs on",
+    (SOURCE, "Fetch"): "to read topic",
+    (SOURCE, "Metadata"): "to describe topic",
+    (SOURCE, "OffsetFetch"): "positions of group",
+    (SOURCE, "FindCoordinator"): "positions of group",
+    (SOURCE, "CreateTopics"): "no offset syncs on",
+    (SOURCE, "InitProducerId"): "no offset syncs on",
+    (SOURCE, "DescribeAcls"): "ACLs of",
+    (SOURCE, "DescribeConfigs"): "read the configuration of topic",
+    (SOURCE, "DescribeClientQuotas"): "quotas of",
+    (TARGET, "Produce"): "to records of",
+    (TARGET, "Fetch"): "to read topic",
+    (TARGET, "ListOffsets"): "the question for offsets",
+    (TARGET, "Metadata"): "to see topic",
+    (TARGET, "OffsetCommit"): "commit offsets of",
+    (TARGET, "OffsetFetch"): "the offsets of",
+    (TARGET, "FindCoordinator"): "who coordinates",
+    (TARGET, "CreateTopics"): "to create topic",
+    (TARGET, "InitProducerId"): "to write to topic",
+    (TARGET, "DescribeAcls"): "ACLs of",
+    (TARGET, "CreateAcls"): "to create the ACL",
+    (TARGET, "DescribeConfigs"): "the configuration of topic",
+    (TARGET, "CreatePartitions"): "to add partitions",
+    (TARGET, "IncrementalAlterConfigs"): "topic_configs: ",
+    (TARGET, "DescribeClientQuotas"): "quotas of",
+    (TARGET, "AlterClientQuotas"): "quotas: ",
+}
+"""Words of a line about a request that does not name it."""
+
 RIGHTS = {3: "DESCRIBE", 10: "DESCRIBE", 22: "IDEMPOTENT_WRITE"}
 """Requests whose denial shows as a missing right."""
 
@@ -123,7 +153,7 @@ def tried(made: World, use: Use, how: How) -> Iterator[str]:
         yield f"the group is {'' if synced else 'not '}synced"
     if len(warned := [it for it in played.lines if it.startswith("warning")]) > FEATURES_AT_MOST:
         yield f"many lines: {warned}"
-    if cost not in UNSEEN and not played.says(use.name, *use.says):
+    if cost not in UNSEEN and not played.says(use.name, *filter(None, [SAYS.get((use.side, use.name))])):
         yield f"no line names it: {played.lines}"
     if cost is Cost.GUARDED or (how is How.DENIED and use.key not in ASKED):
         return

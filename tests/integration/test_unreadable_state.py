@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from least_privilege import Grant, grants
 
 from lab import Seen, commit_group, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
@@ -21,7 +22,7 @@ from twinlog.client import Ask, open_flow
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.api import open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.permissions.needs import Grant, Names, grants, needs
+from twinlog.cluster.permissions.needs import Names, needs
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from least_privilege import Grant, grants
+
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.permissions.needs import Grant, Kind, Names, Need, Resource, grants, needs
+from twinlog.cluster.permissions.needs import Kind, Names, Need, Resource, needs
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings
 from twinlog.config.flow.settings import FlowSettings

@@ -5,8 +5,8 @@ This module is pure: `needs` says what a flow needs, `twinlog.cluster.permission
 operation that a request needs is from Kafka's own table (Kafka documentation, "Authorization and ACLs", list of
 protocols).
 
-`grants` is the list that docs/security.md shows: the needs without those that others imply. Tests compare the two, and
-try on real brokers that the list is enough and that no entry can be left out.
+docs/security.md shows the needs without those that others imply.  Tests compare the two, and try on real brokers that
+the list is enough and that no entry can be left out (tests/support/least_privilege.py).
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class Need:
     required: bool = True
     prefix: str = ""
 
+
+BEFORE_2_8 = "IDEMPOTENT_WRITE"
+"""Since Kafka 2.8, WRITE on any topic allows idempotent producing as well (KIP-679)."""
 
 LONGEST_TOPIC = 249
 """Characters of a topic's name (org.apache.kafka.common.internals.Topic)."""
@@ -330,58 +333,3 @@ def _acl_line(
     if pattern == "prefixed":
         words += ["--resource-pattern-type", pattern]
     return shlex.join(words)
-
-
-IMPLIED_BY: Mapping[str, frozenset[str]] = {
-    "DESCRIBE": frozenset({"READ", "WRITE", "DELETE", "ALTER"}),
-    "DESCRIBE_CONFIGS": frozenset({"ALTER_CONFIGS"}),
-}
-"""Operations that imply another one (org.apache.kafka.server.authorizer, `AclEntry`)."""
-
-BEFORE_2_8 = "IDEMPOTENT_WRITE"
-"""Since Kafka 2.8, WRITE on any topic allows idempotent producing as well (KIP-679)."""
-
-CLUSTER_NAME = "kafka-cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """One ALLOW that a flow needs on a cluster, and its reason; `prefixed` covers later topics."""
-
-    cluster: str
-    kind: Kind
-    name: str
-    prefixed: bool
-    operation: str
-    why: str
-    required: bool
-
-    def binding(self, principal: str) -> AclBinding:
-        """Return the ACL that grants it."""
-        return AclBinding(
-            self.kind.value.upper().replace("-", "_"),
-            "PREFIXED" if self.prefixed else "LITERAL",
-            self.name,
-            principal,
-            "*",
-            self.operation,
-            "ALLOW",
-        )
-
-
-def grants(needs: Iterable[Need]) -> tuple[Grant, ...]:
-    """Return the grants that serve all needs, in their order, each once."""
-    wanted: dict[tuple[str, Kind, str, bool], dict[str, Need]] = {}
-    for need in needs:
-        name = CLUSTER_NAME if need.resource.kind is Kind.CLUSTER else need.prefix or need.resource.name
-        by_operation = wanted.setdefault((need.cluster, need.resource.kind, name, bool(need.prefix)), {})
-        for operation in need.operations:
-            known = by_operation.get(operation)
-            if operation != BEFORE_2_8 and (known is None or (need.required and not known.required)):
-                by_operation[operation] = need
-    return tuple(
-        Grant(cluster, kind, name, prefixed, operation, need.why, need.required)
-        for (cluster, kind, name, prefixed), by_operation in wanted.items()
-        for operation, need in by_operation.items()
-        if not IMPLIED_BY.get(operation, frozenset()) & by_operation.keys()
-    )

@@ -67,7 +67,7 @@ DOES: Mapping[Cost, Callable[[FlowSettings], bool]] = {
 class Use:
     """One request to one side of a flow: what it is needed to, and the cost of doing without.
 
-    `says` are words of a line about it that does not name it.  `only` says when it is sent, "" for every cycle.
+    `only` says when it is sent, "" for every cycle.
     """
 
     key: int
@@ -75,7 +75,6 @@ class Use:
     side: str
     needed_to: str
     cost: Cost
-    says: tuple[str, ...] = ()
     only: str = ""
 
 
@@ -88,12 +87,12 @@ _NEW_LEADER = "after a restart, or with a new leader"
 _ELSEWHERE = "`status`, the gate"
 
 USES: tuple[Use, ...] = (
-    Use(0, "Produce", SOURCE, _WRITE, Cost.SYNCS_AND_BEATS, ("no offset syncs on",)),
-    Use(1, "Fetch", SOURCE, "read records", Cost.NOTHING, ("to read topic",)),
+    Use(0, "Produce", SOURCE, _WRITE, Cost.SYNCS_AND_BEATS),
+    Use(1, "Fetch", SOURCE, "read records", Cost.NOTHING),
     Use(2, "ListOffsets", SOURCE, "know where logs begin and end", Cost.NOTHING),
-    Use(3, "Metadata", SOURCE, "know topics and their leaders", Cost.NOTHING, ("to describe topic",)),
-    Use(9, "OffsetFetch", SOURCE, _POSITIONS, Cost.GROUPS, ("positions of group",)),
-    Use(10, "FindCoordinator", SOURCE, _POSITIONS, Cost.GROUPS, ("positions of group",)),
+    Use(3, "Metadata", SOURCE, "know topics and their leaders", Cost.NOTHING),
+    Use(9, "OffsetFetch", SOURCE, _POSITIONS, Cost.GROUPS),
+    Use(10, "FindCoordinator", SOURCE, _POSITIONS, Cost.GROUPS),
     Use(16, "ListGroups", SOURCE, "know the groups", Cost.GROUPS),
     Use(
         19,
@@ -101,10 +100,9 @@ USES: tuple[Use, ...] = (
         SOURCE,
         "create the topics of offset syncs and heartbeats",
         Cost.SYNCS_AND_BEATS,
-        ("no offset syncs on",),
-        only="until they exist",
+        "until they exist",
     ),
-    Use(22, "InitProducerId", SOURCE, _WRITE, Cost.SYNCS_AND_BEATS, ("no offset syncs on",)),
+    Use(22, "InitProducerId", SOURCE, _WRITE, Cost.SYNCS_AND_BEATS),
     Use(
         23,
         "OffsetForLeaderEpoch",
@@ -112,24 +110,23 @@ USES: tuple[Use, ...] = (
         "notice that the source lost records which were copied",
         Cost.SEEN_IF_SHORTER,
     ),
-    Use(29, "DescribeAcls", SOURCE, "sync ACLs", Cost.ACLS, ("ACLs of",)),
+    Use(29, "DescribeAcls", SOURCE, "sync ACLs", Cost.ACLS),
     Use(
         32,
         "DescribeConfigs",
         SOURCE,
         "make copies with their topics' settings, and sync these",
         Cost.NEW_TOPICS,
-        ("read the configuration of topic",),
     ),
     Use(35, "DescribeLogDirs", SOURCE, "assign lanes by the bytes of logs", Cost.LANES),
-    Use(48, "DescribeClientQuotas", SOURCE, "sync client quotas", Cost.QUOTAS, ("quotas of",)),
+    Use(48, "DescribeClientQuotas", SOURCE, "sync client quotas", Cost.QUOTAS),
     Use(
         61,
         "DescribeProducers",
         SOURCE,
         "name the producer of a transaction that stays open",
         Cost.OWNER,
-        only=_ELSEWHERE,
+        _ELSEWHERE,
     ),
     Use(
         66,
@@ -137,88 +134,36 @@ USES: tuple[Use, ...] = (
         SOURCE,
         "name the application of a transaction that stays open",
         Cost.APPLICATION,
-        only=_ELSEWHERE,
+        _ELSEWHERE,
     ),
-    Use(0, "Produce", TARGET, "write copies and state", Cost.NOTHING, ("to records of",)),
-    Use(1, "Fetch", TARGET, "read state", Cost.NOTHING, ("to read topic",)),
-    Use(
-        2,
-        "ListOffsets",
-        TARGET,
-        "know where copies and state end",
-        Cost.NOTHING,
-        ("the question for offsets",),
-    ),
-    Use(3, "Metadata", TARGET, "know topics and their leaders", Cost.NOTHING, ("to see topic",)),
-    Use(8, "OffsetCommit", TARGET, _PLACE, Cost.GROUPS, ("commit offsets of",), "if a group moved"),
-    Use(9, "OffsetFetch", TARGET, _PLACE, Cost.GROUPS, ("the offsets of",)),
-    Use(
-        10, "FindCoordinator", TARGET, f"write in transactions, {_PLACE}", Cost.NOTHING, ("who coordinates",)
-    ),
+    Use(0, "Produce", TARGET, "write copies and state", Cost.NOTHING),
+    Use(1, "Fetch", TARGET, "read state", Cost.NOTHING),
+    Use(2, "ListOffsets", TARGET, "know where copies and state end", Cost.NOTHING),
+    Use(3, "Metadata", TARGET, "know topics and their leaders", Cost.NOTHING),
+    Use(8, "OffsetCommit", TARGET, _PLACE, Cost.GROUPS, "if a group moved"),
+    Use(9, "OffsetFetch", TARGET, _PLACE, Cost.GROUPS),
+    Use(10, "FindCoordinator", TARGET, f"write in transactions, {_PLACE}", Cost.NOTHING),
     Use(16, "ListGroups", TARGET, "see which groups are in use there", Cost.GUARDED),
+    Use(19, "CreateTopics", TARGET, "create copies and twinlog's topics", Cost.NEW_TOPICS, "for new topics"),
+    Use(22, "InitProducerId", TARGET, "write in transactions, and state", Cost.NOTHING),
     Use(
-        19,
-        "CreateTopics",
-        TARGET,
-        "create copies and twinlog's topics",
-        Cost.NEW_TOPICS,
-        ("to create topic",),
-        "for new topics",
-    ),
-    Use(
-        22, "InitProducerId", TARGET, "write in transactions, and state", Cost.NOTHING, ("to write to topic",)
-    ),
-    Use(
-        23,
-        "OffsetForLeaderEpoch",
-        TARGET,
-        "read only what is new of its state",
-        Cost.STATE_ANEW,
-        only=_NEW_LEADER,
+        23, "OffsetForLeaderEpoch", TARGET, "read only what is new of its state", Cost.STATE_ANEW, _NEW_LEADER
     ),
     Use(24, "AddPartitionsToTxn", TARGET, "write in transactions", Cost.NOTHING),
     Use(26, "EndTxn", TARGET, "write in transactions", Cost.NOTHING),
-    Use(29, "DescribeAcls", TARGET, "sync ACLs", Cost.ACLS, ("ACLs of",)),
-    Use(30, "CreateAcls", TARGET, "sync ACLs", Cost.ACLS, ("to create the ACL",), "for new ACLs"),
-    Use(
-        32,
-        "DescribeConfigs",
-        TARGET,
-        "sync settings, and see that state is kept",
-        Cost.CONFIGS,
-        ("the configuration of topic",),
-    ),
-    Use(35, "DescribeLogDirs", TARGET, "see how full disks are", Cost.DISKS, only="the gate"),
+    Use(29, "DescribeAcls", TARGET, "sync ACLs", Cost.ACLS),
+    Use(30, "CreateAcls", TARGET, "sync ACLs", Cost.ACLS, "for new ACLs"),
+    Use(32, "DescribeConfigs", TARGET, "sync settings, and see that state is kept", Cost.CONFIGS),
+    Use(35, "DescribeLogDirs", TARGET, "see how full disks are", Cost.DISKS, "the gate"),
     Use(
         37,
         "CreatePartitions",
         TARGET,
         "add partitions when the source does",
         Cost.NEW_PARTITIONS,
-        ("to add partitions",),
         "for new partitions",
     ),
-    Use(
-        44,
-        "IncrementalAlterConfigs",
-        TARGET,
-        "sync settings",
-        Cost.CONFIGS,
-        ("topic_configs: ",),
-        "for other settings",
-    ),
-    Use(48, "DescribeClientQuotas", TARGET, "sync client quotas", Cost.QUOTAS, ("quotas of",)),
-    Use(
-        49, "AlterClientQuotas", TARGET, "sync client quotas", Cost.QUOTAS, ("quotas: ",), "for other quotas"
-    ),
+    Use(44, "IncrementalAlterConfigs", TARGET, "sync settings", Cost.CONFIGS, "for other settings"),
+    Use(48, "DescribeClientQuotas", TARGET, "sync client quotas", Cost.QUOTAS),
+    Use(49, "AlterClientQuotas", TARGET, "sync client quotas", Cost.QUOTAS, "for other quotas"),
 )
-
-
-def table() -> str:
-    """Return the table of docs/refused-requests.md."""
-    head = ["| cluster | request | sent | needed to | without it |", "|---|---|---|---|---|"]
-    rows = [
-        f"| {it.side} | {it.name} | {it.only or 'in every cycle'} | {it.needed_to} | {it.cost.value} |"
-        for it in USES
-    ]
-    return "\n".join([*head, *rows, ""])
