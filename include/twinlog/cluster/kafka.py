@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from twinlog.cluster import offsets as log_offsets
+from twinlog.cluster import prints
 from twinlog.cluster import records as record_io
 from twinlog.cluster.admin import acls, configs, group_offsets, quotas, scram
 from twinlog.cluster.admin import groups as group_admin
@@ -14,13 +15,12 @@ from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
 from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.permissions.rights import find_rights
-from twinlog.cluster.prints import Fingerprint, read_fingerprints
 from twinlog.cluster.session import Session, client_properties, describe_cluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.protocol import leader_epochs as log_epochs
 from twinlog.protocol.brokers import Brokers, KeptBrokers
-from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, epoch_ends
 
 if TYPE_CHECKING:
     from twinlog.logs.log_reader import StateReader
@@ -122,23 +122,18 @@ class KafkaCluster:
     describe_scram_users = _by_requests(scram.describe_scram_users)
     upsert_scram_users = _by_requests(scram.upsert_scram_users)
 
-    def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
-        return find_rights(self.session, self.connection, needs)
+    epoch_ends = _by_requests(log_epochs.epoch_ends)
+    record_prints = _by_requests(prints.read_fingerprints)
 
-    def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
-        if not read:
-            return {}
+    def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
         with self.brokers.lent() as connected:
-            return epoch_ends(connected, read)
+            return find_rights(self.session, connected, needs)
 
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
         properties = client_properties(self._settings, "consumer")
         return record_io.read_records(self.session, properties, starts, limit, read_committed=read_committed)
-
-    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[Fingerprint, ...]:
-        return read_fingerprints(self.connection, *it, start, limit)
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         return self._state_reader.latest(topic)

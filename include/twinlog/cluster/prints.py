@@ -13,7 +13,6 @@ from hashlib import blake2b
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.record import Record, key_and_value, read_records
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
@@ -46,37 +45,35 @@ class Fingerprint:
 
 
 def read_fingerprints(
-    connection: ConnectionSettings, topic: str, partition: int, start: int, limit: int
+    brokers: Brokers, it: TopicPartition, start: int, limit: int
 ) -> tuple[Fingerprint, ...]:
     """Read up to `limit` records from offset `start` on, up to the present last stable offset; markers are left out.
 
     A start below the log start reads from there. Raises TransientError if the cluster does not serve the partition,
     FormatError if its log is damaged, and the cluster's refusal if it may not be read.
     """
-    with Brokers(connection) as brokers:
-        it = TopicPartition(topic, partition)
-        position = max(start, brokers.offsets([it], EARLIEST)[it])
-        end = brokers.offsets([it], LATEST, read_committed=True)[it]
-        size = _FEW_BYTES if limit <= _FEW else _FETCH_BYTES
-        fetcher = Fetcher(brokers, max_bytes=size, partition_max_bytes=size, read_committed=True)
-        found: list[Fingerprint] = []
-        stalls = 0
-        while position < end and len(found) < limit:
-            for error in fetcher.request({it: position}).values():
-                raise error
-            behind = position
-            for answer in fetcher.answers():
-                for fetched in answer:
-                    behind = _take(brokers, fetched, position, found)
-            stalls = 0 if behind > position else stalls + 1
-            if stalls > _MAX_STALLS:
-                raise TransientError(
-                    f"cluster {connection.alias} does not serve {topic}-{partition} to its end",
-                    code="unsettled",
-                    cluster=connection.alias,
-                )
-            position = behind
-    return tuple(it for it in found[:limit] if it.offset < end)
+    position = max(start, brokers.offsets([it], EARLIEST)[it])
+    end = brokers.offsets([it], LATEST, read_committed=True)[it]
+    size = _FEW_BYTES if limit <= _FEW else _FETCH_BYTES
+    fetcher = Fetcher(brokers, max_bytes=size, partition_max_bytes=size, read_committed=True)
+    found: list[Fingerprint] = []
+    stalls = 0
+    while position < end and len(found) < limit:
+        for error in fetcher.request({it: position}).values():
+            raise error
+        behind = position
+        for answer in fetcher.answers():
+            for fetched in answer:
+                behind = _take(brokers, fetched, position, found)
+        stalls = 0 if behind > position else stalls + 1
+        if stalls > _MAX_STALLS:
+            raise TransientError(
+                f"cluster {brokers.settings.alias} does not serve {it.topic}-{it.partition} to its end",
+                code="unsettled",
+                cluster=brokers.settings.alias,
+            )
+        position = behind
+    return tuple(one for one in found[:limit] if one.offset < end)
 
 
 def fingerprint_of(record: Record, *, aborted: bool = False) -> Fingerprint:

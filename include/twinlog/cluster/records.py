@@ -57,7 +57,7 @@ class RecordWriter:
             try:
                 producer.list_topics(topic, timeout=REQUEST_SECONDS)
             except KafkaException as failure:
-                raise refusal(failure.args[0], _asked_to_write(self._session, topic)) from failure
+                raise refusal(failure.args[0], _asked(self._session, "write to", topic, "WRITE")) from failure
         _write(self._session, producer, topic, records)
         self._producer = producer
 
@@ -82,7 +82,7 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
         failures.append(_reason(error))
     if failures:
         told = next((it for it in failures if it.code() not in _NO_REASON), failures[0])
-        raise refusal(told, _asked_to_write(session, topic))
+        raise refusal(told, _asked(session, "write to", topic, "WRITE"))
     if unsent:
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
 
@@ -164,7 +164,7 @@ def _fill(
             if message.error() is None:
                 read[it].append(_record(message))
             elif message.error().code() != KafkaError._PARTITION_EOF:
-                raise refusal(message.error(), _asked(session, it.topic))
+                raise refusal(message.error(), _asked(session, "read", it.topic, "READ"))
             if message.error() is not None or len(read[it]) >= limit:
                 waiting.discard(it)
                 consumer.incremental_unassign([ClientPartition(*it)])
@@ -207,9 +207,5 @@ def _consumer_properties(properties: Properties, *, read_committed: bool) -> dic
     }
 
 
-def _asked(session: Session, topic: str) -> Asked:
-    return Asked(session.alias, "read", f"topic {topic}", f"READ on topic {topic}")
-
-
-def _asked_to_write(session: Session, topic: str) -> Asked:
-    return Asked(session.alias, "write to", f"topic {topic}", f"WRITE on topic {topic}")
+def _asked(session: Session, deed: str, topic: str, operation: str) -> Asked:
+    return Asked.about(session.alias, deed, f"topic {topic}", operation)

@@ -74,6 +74,11 @@ class Asked:
     resource: str
     acl: str
 
+    @classmethod
+    def about(cls, alias: str, deed: str, resource: str, operation: str) -> Asked:
+        """Make a question that needs this operation on the resource that it is about, such as `topic orders`."""
+        return cls(alias, deed, resource, f"{operation} on {resource}")
+
 
 def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
     """Turn a broker's or the client library's error into ours, naming cluster, resource and missing ACL."""
@@ -290,6 +295,14 @@ def requests(
         total += size
     if request:
         yield request
+
+
+def rounds(changes: Mapping[K, Mapping[str, V]]) -> Iterator[dict[K, dict[str, V]]]:
+    """Spread changes over requests with one key of each item: a broker answers once an item.  Pure."""
+    waiting = {item: list(values.items()) for item, values in changes.items()}
+    while part := {item: dict(values[:1]) for item, values in waiting.items() if values}:
+        yield part
+        waiting = {item: values[1:] for item, values in waiting.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import pytest
 
 from lab import assert_soon
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential, ScramUser
-from twinlog.cluster.admin.quotas import rounds
 from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.session import rounds
 from twinlog.cluster.values import ConfigSource, NewTopic
 from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import (
@@ -103,7 +103,7 @@ def test_quotas_are_set_and_removed_one_by_one(cluster: KafkaCluster) -> None:
 def test_a_request_has_one_key_of_an_entity() -> None:
     """Brokers answer once per entity; nothing is lost."""
     one, other = QuotaEntity.of({"user": "a"}), QuotaEntity.of({"user": "b"})
-    assert [{(one, "x"): 1.0, (other, "x"): None}, {(one, "y"): 2.0}] == list(
+    assert [{one: {"x": 1.0}, other: {"x": None}}, {one: {"y": 2.0}}] == list(
         rounds({one: {"x": 1.0, "y": 2.0}, other: {"x": None}})
     )
 

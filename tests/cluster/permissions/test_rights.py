@@ -22,6 +22,7 @@ from twinlog.config.security.connection import (
 )
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import class_path, tools_jars
+from twinlog.protocol.brokers import Brokers
 
 pytestmark = pytest.mark.integration
 
@@ -76,7 +77,8 @@ def _findings(flow: FlowSettings) -> tuple[Finding, ...]:
     wanted = _wanted(flow)
     rights = {}
     for settings in (flow.source, flow.target):
-        rights |= find_rights(_session(settings), settings.connection, wanted)
+        with Brokers(settings.connection) as brokers:
+            rights |= find_rights(_session(settings), brokers, wanted)
     return judge(wanted, rights)
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.cluster.asking import RefusedUse
     from twinlog.cluster.permissions.needs import Finding, Names
-    from twinlog.cluster.session import Session
     from twinlog.config.flow.settings import FlowSettings
 
 
@@ -122,23 +121,24 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
     from twinlog.cluster.api import open_clusters
+    from twinlog.cluster.kafka import KafkaCluster
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
-    from twinlog.cluster.permissions.rights import find_rights
-    from twinlog.cluster.session import Session, client_properties, describe_cluster
     from twinlog.lane.fence.fence import transactional_prefix
     from twinlog.topics.discovery_rules import idle_rules, nothing_selected, same_cluster
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
-    source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
-    described = [describe_cluster(session) for session in (source, target)]
-    source_id, target_id = (it.cluster_id for it in described)
-    if source_id and source_id == target_id:
-        raise same_cluster(flow, source_id)
-    others.refuse(flow, target_id)
-    names, hidden = find_names(flow, source, target)
     with open_clusters(flow) as clusters:
+        sides = clusters.source, clusters.target
+        seen = tuple(ClusterSeen(it.alias, it.cluster_id(), it.broker_count()) for it in sides)
+        source_id, target_id = (it.cluster_id for it in seen)
+        if source_id and source_id == target_id:
+            raise same_cluster(flow, source_id)
+        others.refuse(flow, target_id)
+        names, hidden = find_names(flow, clusters)
         refused = tuple(_refused(flow, clusters, names, hidden))
         whose = (*_whose(flow, clusters, names, source_id, target_id), *_state_writers(flow, clusters))
+        wanted = (*needs(flow, names, transactional_prefix(flow.name)), *recovery_needs(flow, names))
+        rights = {key: right for it in sides for key, right in it.rights(wanted).items()}
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
@@ -152,17 +152,12 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
-    wanted = (*needs(flow, names, transactional_prefix(flow.name)), *recovery_needs(flow, names))
-    rights = find_rights(source, flow.source.connection, wanted) | find_rights(
-        target, flow.target.connection, wanted
-    )
     by_alias = {flow.source.alias: flow.source, flow.target.alias: flow.target}
     for pair in flow.other_heartbeats:
         if pair.target.alias not in by_alias:
             by_alias[pair.target.alias] = pair.target
             try:
-                session = Session(pair.target.alias, client_properties(pair.target))
-                rights |= find_rights(session, pair.target.connection, wanted)
+                rights |= KafkaCluster(pair.target).rights(wanted)
             except TwinlogError as error:
                 notes += (f"{pair.target.alias} gets no heartbeats of {pair.name}: {error}",)
                 warn(f"{flow.name}: {notes[-1]}")
@@ -176,10 +171,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         and not any(finding.missing and finding.need.required for finding in findings)
         and not any(it.use.cost.stops for _, it in refused),
         topics=len(names.topics),
-        clusters=tuple(
-            ClusterSeen(session.alias, it.cluster_id, it.brokers)
-            for session, it in zip((source, target), described, strict=True)
-        ),
+        clusters=seen,
         permissions=tuple(_permission(finding) for finding in findings),
         acls=acl_lines((it for it in findings if it.need.required), by_alias),
         optional_acls=acl_lines((it for it in findings if not it.need.required), by_alias),
@@ -208,28 +200,19 @@ def _registries(flow: FlowSettings) -> tuple[str, ...]:
     return sync.why_not_usable(flow)
 
 
-def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Names, tuple[str, ...]]:
+def find_names(flow: FlowSettings, clusters: Clusters) -> tuple[Names, tuple[str, ...]]:
     """Return the names that the flow needs, and separately the topics it names but cannot see."""
-    from twinlog.cluster.admin.topics import topic_names
     from twinlog.cluster.permissions.needs import Names
+    from twinlog.topics.snapshot import copied_names
 
-    seen = [name for name in topic_names(source) if flow.why_left_out(name) is None]
+    seen = copied_names(flow, clusters.source)
     named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
     hidden = tuple(name for name in named if name not in seen and flow.why_left_out(name) is None)
-    return Names((*seen, *hidden), _groups(flow, source), frozenset(topic_names(target))), hidden
-
-
-def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
-    from twinlog.cluster.session import REQUEST_SECONDS, Asked
-
-    try:
-        listed = source.answer(
-            lambda admin: admin.list_consumer_groups(request_timeout=REQUEST_SECONDS),
-            Asked(source.alias, "list", "groups", "DESCRIBE on groups"),
-        )
-    except ClusterRefused:  # `_refused` tells of it, and the flow copies without
-        return ()
-    return tuple(sorted(group.group_id for group in listed.valid if flow.follows_group(group.group_id)))
+    groups: tuple[str, ...] = ()
+    with suppress(ClusterRefused):  # `_refused` tells of it, and the flow copies without
+        found = (it for it in clusters.source.groups() if it.type.commits_offsets)
+        groups = tuple(it.group for it in found if flow.follows_group(it.group))
+    return Names((*seen, *hidden), groups, frozenset(clusters.target.topic_names())), hidden
 
 
 def _whose(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import admin as kafka_admin
 
-from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, requests
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, requests, rounds
 from twinlog.cluster.values import Answers, ConfigSource, ConfigValue
 from twinlog.errors import TwinlogError
 
@@ -35,7 +35,9 @@ def topic_configs(session: Session, names: Iterable[str]) -> Answers[str, Mappin
         lambda admin: _by_name(
             resources, admin.describe_configs(list(resources), request_timeout=REQUEST_SECONDS)
         ),
-        lambda name: _asked(session, name),
+        lambda name: Asked.about(
+            session.alias, "read the configuration of", f"topic {name}", "DESCRIBE_CONFIGS"
+        ),
     )
     return Answers({name: parse_configs(entries) for name, entries in answers.found.items()}, answers.refused)
 
@@ -52,7 +54,7 @@ def alter_topic_configs(
     doubtful = {name: changes[name] for name, _ in first.refused if len(changes[name]) > 1}
     found = dict(first.found)
     refused = {item: error for item, error in first.refused.items() if item[0] not in doubtful}
-    for part in _one_by_one(doubtful):
+    for part in rounds(doubtful):
         answers = _alter(session, part)
         found |= answers.found
         refused |= answers.refused
@@ -78,7 +80,9 @@ def _alter_at_once(
         lambda admin: _by_name(
             resources, admin.incremental_alter_configs(list(resources), request_timeout=REQUEST_SECONDS)
         ),
-        lambda name: _asked_to_alter(session, name, changes[name]),
+        lambda name: Asked.about(
+            session.alias, f"set {', '.join(changes[name])} of", f"topic {name}", "ALTER_CONFIGS"
+        ),
         changes=True,
     )
     return Answers(
@@ -91,16 +95,6 @@ def _by_name(
     names: Mapping[kafka_admin.ConfigResource, str], futures: Mapping[kafka_admin.ConfigResource, Any]
 ) -> dict[str, Any]:
     return {names[resource]: future for resource, future in futures.items()}
-
-
-def _one_by_one(
-    changes: Mapping[str, Mapping[str, str | None]],
-) -> Iterator[dict[str, dict[str, str | None]]]:
-    """Spread changes over requests with one config of a topic in each."""
-    waiting = {name: list(values.items()) for name, values in changes.items()}
-    while part := {name: dict(items[:1]) for name, items in waiting.items() if items}:
-        yield part
-        waiting = {name: items[1:] for name, items in waiting.items()}
 
 
 def _alteration(name: str, values: Mapping[str, str | None]) -> kafka_admin.ConfigResource:
@@ -116,12 +110,6 @@ def _alteration(name: str, values: Mapping[str, str | None]) -> kafka_admin.Conf
     )
 
 
-def _asked_to_alter(session: Session, name: str, values: Mapping[str, str | None]) -> Asked:
-    return Asked(
-        session.alias, f"set {', '.join(values)} of", f"topic {name}", f"ALTER_CONFIGS on topic {name}"
-    )
-
-
 def parse_configs(entries: Mapping[str, kafka_admin.ConfigEntry]) -> Mapping[str, ConfigValue]:
     """Turn the client library's entries into ours; the source comes as a plain number."""
     return {
@@ -134,9 +122,3 @@ def parse_configs(entries: Mapping[str, kafka_admin.ConfigEntry]) -> Mapping[str
         )
         for name, entry in entries.items()
     }
-
-
-def _asked(session: Session, name: str) -> Asked:
-    return Asked(
-        session.alias, "read the configuration of", f"topic {name}", f"DESCRIBE_CONFIGS on topic {name}"
-    )

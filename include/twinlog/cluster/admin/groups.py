@@ -137,14 +137,10 @@ def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
         answer = connection.call(kafka_python.LIST_GROUPS, states_filter=[], types_filter=[])
         if answer.error_code:
             raise error_for(answer.error_code, "the question for its groups", brokers.settings.alias)
-        found |= {it.group_id: _listing(it) for it in answer.groups}
+        for it in answer.groups:
+            kind = _type(getattr(it, "group_type", None), it.protocol_type)
+            found[it.group_id] = GroupListing(it.group_id, kind, _state(getattr(it, "group_state", None)))
     return tuple(found[name] for name in sorted(found))
-
-
-def _listing(it: Any) -> GroupListing:
-    kind = _type(getattr(it, "group_type", None), it.protocol_type)
-    state = _state(getattr(it, "group_state", None))
-    return GroupListing(it.group_id, kind, state)
 
 
 def _type(group_type: str | None, protocol: str) -> GroupType:
@@ -172,7 +168,7 @@ def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, Grou
         return Answers({})
     answers = session.answers(
         lambda admin: admin.describe_consumer_groups(wanted, request_timeout=REQUEST_SECONDS),
-        lambda name: _asked(session.alias, name),
+        lambda name: Asked.about(session.alias, "describe", f"group {name}", "DESCRIBE"),
     )
     missing = {
         name
@@ -184,10 +180,6 @@ def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, Grou
         {name: _description(it) for name, it in answers.found.items()} | absent,
         {name: error for name, error in answers.refused.items() if name not in missing},
     )
-
-
-def _asked(alias: str, name: str) -> Asked:
-    return Asked(alias, "describe", f"group {name}", f"DESCRIBE on group {name}")
 
 
 _DESCRIBED_STATES = {

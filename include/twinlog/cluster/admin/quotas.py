@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
-from twinlog.cluster.session import Asked, refused_by
+from twinlog.cluster.session import Asked, refused_by, rounds
 from twinlog.cluster.values import Answers
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
@@ -37,26 +37,20 @@ def alter_quotas(
     """Set quotas, or remove them (None); each is accepted or refused by itself."""
     refused: dict[QuotaItem, TwinlogError] = {}
     for part in rounds(changes):
-        entries = [_entry(entity, key, value) for (entity, key), value in part.items()]
+        entries = [_entry(entity, *one) for entity, quotas in part.items() for one in quotas.items()]
         answer = brokers.any_broker().call(
             kafka_python.ALTER_CLIENT_QUOTAS, entries=entries, validate_only=False
         )
         for result in answer.entries:
             if result.error_code:
-                item = next(item for item in part if item[0] == _entity(result.entity))
-                refused[item] = refused_by(result, _asked(brokers.settings.alias, item))
+                entity = _entity(result.entity)
+                (key,) = part[entity]
+                asked = Asked(
+                    brokers.settings.alias, "set", f"quota {key} of {entity}", "ALTER_CONFIGS on the cluster"
+                )
+                refused[entity, key] = refused_by(result, asked)
     items = [(entity, key) for entity, quotas in changes.items() for key in quotas]
     return Answers({item: None for item in items if item not in refused}, refused)
-
-
-def rounds(
-    changes: Mapping[QuotaEntity, Mapping[str, float | None]],
-) -> Iterator[dict[QuotaItem, float | None]]:
-    """Spread changes over requests with one key of an entity in each: a broker answers once per entity."""
-    waiting = {entity: list(quotas.items()) for entity, quotas in changes.items()}
-    while part := {(entity, items[0][0]): items[0][1] for entity, items in waiting.items() if items}:
-        yield part
-        waiting = {entity: items[1:] for entity, items in waiting.items()}
 
 
 def _entity(data: Any) -> QuotaEntity:
@@ -69,8 +63,3 @@ def _entry(entity: QuotaEntity, key: str, value: float | None) -> Any:
         entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.parts],
         ops=[entry.OpData(key=key, value=value or 0.0, remove=value is None)],
     )
-
-
-def _asked(alias: str, item: QuotaItem) -> Asked:
-    entity, key = item
-    return Asked(alias, "set", f"quota {key} of {entity}", "ALTER_CONFIGS on the cluster")

@@ -175,7 +175,7 @@ def _grown_already(
     session: Session, refused: Mapping[str, TwinlogError], counts: Mapping[str, int]
 ) -> frozenset[str]:
     """Return the topics that would not grow and have that many partitions by now."""
-    doubtful = [name for name, it in refused.items() if it.data.get("kafka_error") == "INVALID_PARTITIONS"]
+    doubtful = [name for name, it in refused.items() if _says(it, "INVALID_PARTITIONS")]
     found = describe_topics(session, doubtful).found if doubtful else {}
     return frozenset(name for name, it in found.items() if len(it.partitions) >= counts[name])
 
@@ -273,7 +273,7 @@ def _new_topic(topic: NewTopic) -> kafka_admin.NewTopic:
 
 
 def _asked(session: Session, deed: str, name: str, operation: str) -> Asked:
-    return Asked(session.alias, deed, f"topic {name}", f"{operation} on topic {name}")
+    return Asked.about(session.alias, deed, f"topic {name}", operation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import admin as kafka_admin
@@ -28,7 +27,6 @@ from twinlog.cluster.admin.topics import describe_topics
 from twinlog.cluster.permissions.needs import Kind, Need, Resource, Rights
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
 from twinlog.cluster.values import NO_SUCH_TOPIC
-from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -48,49 +46,36 @@ IDEMPOTENT_WRITE = frozenset({"IDEMPOTENT_WRITE"})
 Found = dict[Resource, Rights]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteProbe:
-    """The subjects of the probe: unused transactional ids, and topics that do not exist, or are hidden."""
-
-    transactional_ids: tuple[str, ...]
-    missing_topics: tuple[str, ...]
-
-
-def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Found:
-    """Find out which of these topics the user may read.
-
-    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked.
-    """
+def _may_read(brokers: Brokers, missing_topics: Sequence[str]) -> Found:
+    """Find out which of these topics the user may read."""
     if not missing_topics:
         return {}
     positions = [FetchPosition(name, 0, 0, 1) for name in missing_topics]
-    with Brokers(settings) as brokers:
-        connection = brokers.any_broker()
-        version = min(FETCH_VERSION, connection.offers(FETCH))
-        how: Any = {"max_bytes": 1, "max_wait_ms": 0, "read_committed": False, "version": version}
-        connection.send(FETCH, version, [fetch_request(positions, **how)])
-        *_, answers = fetch_response(connection.receive(fresh_buffer), version)
+    connection = brokers.any_broker()
+    version = min(FETCH_VERSION, connection.offers(FETCH))
+    how: Any = {"max_bytes": 1, "max_wait_ms": 0, "read_committed": False, "version": version}
+    connection.send(FETCH, version, [fetch_request(positions, **how)])
+    *_, answers = fetch_response(connection.receive(fresh_buffer), version)
     return {
         Resource(Kind.TOPIC, it.topic): _answer(READ, denied=it.error == Code.TOPIC_AUTHORIZATION_FAILED)
         for it in answers
     }
 
 
-def may_write(settings: ConnectionSettings, probe: WriteProbe) -> Found:
+def _may_write(brokers: Brokers, transactional_ids: Iterable[str], missing_topics: Sequence[str]) -> Found:
     """Find out what the user may write; what brokers do not offer counts as denied.
 
-    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked.
+    The ids are unused ones, the topics do not exist, or are hidden.
     """
-    with Brokers(settings) as brokers:
-        connection = brokers.any_broker()
-        if connection.offers(kafka_python.INIT_PRODUCER_ID.request.API_KEY) < 0:
-            return {Resource(Kind.CLUSTER): Rights(denied=IDEMPOTENT_WRITE)}
-        code = _init(connection, None).error_code
-        denied = code == Code.CLUSTER_AUTHORIZATION_FAILED
-        answers = {Resource(Kind.CLUSTER): _answer(IDEMPOTENT_WRITE, denied=denied)}
-        for transactional_id in probe.transactional_ids:
-            answers.update(_transactional(brokers, transactional_id, probe.missing_topics))
-        return answers
+    connection = brokers.any_broker()
+    if connection.offers(kafka_python.INIT_PRODUCER_ID.request.API_KEY) < 0:
+        return {Resource(Kind.CLUSTER): Rights(denied=IDEMPOTENT_WRITE)}
+    code = _init(connection, None).error_code
+    denied = code == Code.CLUSTER_AUTHORIZATION_FAILED
+    answers = {Resource(Kind.CLUSTER): _answer(IDEMPOTENT_WRITE, denied=denied)}
+    for transactional_id in transactional_ids:
+        answers.update(_transactional(brokers, transactional_id, missing_topics))
+    return answers
 
 
 def _answer(operations: frozenset[str], *, denied: bool) -> Rights:
@@ -166,7 +151,7 @@ IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
 
 
 def find_rights(
-    session: Session, connection: ConnectionSettings, needs: Iterable[Need]
+    session: Session, brokers: Brokers, needs: Iterable[Need]
 ) -> dict[tuple[str, Resource], Rights]:
     """Find out the user's rights on every resource that `needs` of this cluster names.
 
@@ -174,30 +159,21 @@ def find_rights(
     """
     ours = [need for need in needs if need.cluster == session.alias]
     wanted = {need.resource for need in ours}
-    told = _tells_operations(connection)
+    # Brokers before 2.3 do not list what the user may do (KIP-430).
+    told = brokers.any_broker().offers(kafka_python.METADATA.request.API_KEY) >= _LISTS_OPERATIONS
     rights, missing = _described_topics(session, _names(wanted, Kind.TOPIC), told=told)
     rights |= _groups(session, _names(wanted, Kind.GROUP), told=told)
     if Resource(Kind.CLUSTER) in wanted and told:
         rights[Resource(Kind.CLUSTER)] = _cluster(session)
     operations = {operation for need in ours for operation in need.operations}
-    unread = [name for name in missing if "READ" in _operations_on(ours, name)]
-    parts = [_missing_topics(session, missing, operations), may_read(connection, unread)]
+    read = {need.resource.name for need in ours if "READ" in need.operations}
+    unread = [name for name in missing if name in read]
+    parts = [_missing_topics(session, missing, operations), _may_read(brokers, unread)]
     if "IDEMPOTENT_WRITE" in operations:
-        parts.append(may_write(connection, WriteProbe(_names(wanted, Kind.TRANSACTIONAL_ID), missing)))
+        parts.append(_may_write(brokers, _names(wanted, Kind.TRANSACTIONAL_ID), missing))
     for resource, more in (item for part in parts for item in part.items()):
         rights[resource] = _both(rights.get(resource, Rights()), more)
     return {(session.alias, resource): right for resource, right in rights.items() if resource in wanted}
-
-
-def _tells_operations(connection: ConnectionSettings) -> bool:
-    """Say whether brokers list what the user may do; those before 2.3 do not (KIP-430)."""
-    with Brokers(connection) as brokers:
-        return brokers.any_broker().offers(kafka_python.METADATA.request.API_KEY) >= _LISTS_OPERATIONS
-
-
-def _operations_on(needs: Iterable[Need], topic: str) -> set[str]:
-    resource = Resource(Kind.TOPIC, topic)
-    return {operation for need in needs if need.resource == resource for operation in need.operations}
 
 
 def _names(wanted: Iterable[Resource], kind: Kind) -> tuple[str, ...]:
@@ -279,7 +255,7 @@ def _groups(session: Session, names: Sequence[str], *, told: bool) -> dict[Resou
         lambda admin: admin.describe_consumer_groups(
             list(names), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
         ),
-        lambda name: Asked(session.alias, "describe", f"group {name}", "DESCRIBE"),
+        lambda name: Asked.about(session.alias, "describe", f"group {name}", "DESCRIBE"),
     )
     both, rights = frozenset({"READ", "DESCRIBE"}), {}
     for name, found in answers.found.items():
