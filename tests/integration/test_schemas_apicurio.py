@@ -17,7 +17,7 @@ from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import TerminalError
 from twinlog.policy.selection import NameFilter
 from twinlog.schemas.apply import apply
-from twinlog.schemas.client import HttpRegistry
+from twinlog.schemas.client import Registry
 from twinlog.schemas.plan import SchemaPlan, make_plan
 from twinlog.schemas.sync import read_both
 
@@ -40,9 +40,9 @@ def add(url: str, subject: str, schema: str, **more: Any) -> int:
     return int(answer.json()["id"])
 
 
-def registry(alias: str, url: str) -> HttpRegistry:
+def registry(alias: str, url: str) -> Registry:
     """Return a client of a registry."""
-    return HttpRegistry(RegistrySettings(alias, (url,)))
+    return Registry(RegistrySettings(alias, (url,)))
 
 
 def plan_of(source: str, target: str, subjects: str = "orders-.*|common") -> SchemaPlan:

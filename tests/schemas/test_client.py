@@ -10,7 +10,7 @@ from fake_registry import FakeRegistry
 from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
-from twinlog.schemas.client import HttpRegistry
+from twinlog.schemas.client import Registry
 from twinlog.schemas.values import Reference, Schema, Version
 
 ONE = RegistrySettings("B", ("http://registry",))
@@ -44,14 +44,14 @@ def test_what_is_no_list_of_subjects_is_an_error(
 ) -> None:
     """A registry that cannot be asked is never one that holds nothing."""
     with pytest.raises(error) as caught:
-        HttpRegistry(ONE, Saying(status, answer).session()).subjects()
+        Registry(ONE, Saying(status, answer).session()).subjects()
     assert code == caught.value.code
 
 
 def test_a_registry_that_does_not_answer_is_named_without_its_address() -> None:
     """The address may be a secret."""
     settings = RegistrySettings("B", ("http://127.0.0.1:1", "http://127.0.0.1:2"))
-    with HttpRegistry(settings) as registry, pytest.raises(ClusterUnreachable) as caught:
+    with Registry(settings) as registry, pytest.raises(ClusterUnreachable) as caught:
         registry.subjects()
     assert "the schema registry of B does not answer: ConnectionError" == caught.value.message
 
@@ -62,7 +62,7 @@ def test_the_next_address_is_asked() -> None:
     fake.add("a", '"int"')
     with (
         fake.listening() as url,
-        HttpRegistry(RegistrySettings("B", ("http://127.0.0.1:1", url))) as registry,
+        Registry(RegistrySettings("B", ("http://127.0.0.1:1", url))) as registry,
     ):
         assert ("a",) == registry.subjects()
 
@@ -73,13 +73,13 @@ def test_every_subject_is_seen_of_a_registry_that_lists_some_at_a_time(most: int
     fake = FakeRegistry(most_subjects=most)
     for number in range(5):
         fake.add(f"s{number}", '"int"')
-    assert tuple(f"s{it}" for it in range(5)) == HttpRegistry(ONE, fake.session()).subjects()
+    assert tuple(f"s{it}" for it in range(5)) == Registry(ONE, fake.session()).subjects()
 
 
 def test_names_with_any_characters_and_all_of_a_schema_come_back() -> None:
     """References, types and data contracts too."""
     fake = FakeRegistry()
-    registry = HttpRegistry(ONE, fake.session())
+    registry = Registry(ONE, fake.session())
     common = Version(1, 7, Schema('"int"'))
     contract = '{"metadata": {"properties": {"owner": "us"}}}'
     schema = Schema('syntax = "proto3";', "PROTOBUF", (Reference("c.proto", "a/b c:%", 1),), contract)
@@ -110,5 +110,5 @@ def test_the_login_is_sent(settings: RegistrySettings, header: str, monkeypatch:
     monkeypatch.setattr(
         session, "send", lambda request, **more: seen.append(request) or send(request, **more)
     )
-    HttpRegistry(settings, session).subjects()
+    Registry(settings, session).subjects()
     assert header == seen[0].headers["Authorization"]

@@ -19,7 +19,7 @@ import requests
 from requests.adapters import BaseAdapter
 
 from twinlog.config.security.connection import RegistrySettings
-from twinlog.schemas.client import HttpRegistry
+from twinlog.schemas.client import Registry
 
 NOT_PERMITTED = 42205
 
@@ -221,7 +221,7 @@ class FakeRegistry:
         made.mount("http://", _Adapter(self))
         return made
 
-    def client(self, alias: str) -> HttpRegistry:
+    def client(self, alias: str) -> Registry:
         """Return a client that asks without HTTP: a thousandth of a second less for each question."""
         return _Direct(alias, self)
 
@@ -280,7 +280,7 @@ class _Adapter(BaseAdapter):
         """Close nothing."""
 
 
-class _Direct(HttpRegistry):
+class _Direct(Registry):
     def __init__(self, alias: str, registry: FakeRegistry) -> None:
         super().__init__(RegistrySettings(alias, ("http://registry",)))
         self._registry = registry

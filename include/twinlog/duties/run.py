@@ -209,12 +209,11 @@ def audit_outcome(result: AuditResult) -> Outcome:
             return Outcome(DutyState.FAILED, "; ".join([found, *reasons]))
 
 
-def schemas_outcome(result: SchemaSync) -> Outcome:
+def schemas_outcome(plan: SchemaSync) -> Outcome:
     """Return what a sync of schemas means for its duty: done is only what holds all of the source's.  Pure."""
-    plan = result.plan
     if plan.conflicts:
         first = plan.conflicts[0]
         told = f"{first.subject}: {first.message} ({first.code})"
         return Outcome(DutyState.FAILED, f"{told}{and_more(len(plan.conflicts))}; the others are copied")
     notes = f"; {plan.notes[0]}" if plan.notes else ""
-    return Outcome(DutyState.DONE, f"{plan.changes} changed, {result.subjects} subjects{notes}")
+    return Outcome(DutyState.DONE, f"{plan.changes} changed, {plan.subjects} subjects{notes}")

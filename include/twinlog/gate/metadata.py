@@ -116,6 +116,6 @@ def _by_api(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...] | None:
     if not flow.metadata.schemas.copied:
         return None
     try:
-        return schemas.look(flow, clusters).plan.differences
+        return schemas.look(flow, clusters).differences
     except TwinlogError as error:  # a registry is no cluster: the gate goes on, and says no
         return (error.message,)

@@ -211,7 +211,7 @@ def _schemas(flow: FlowSettings, clusters: Clusters) -> list[str]:
     if not flow.metadata.schemas.copied:
         return []
     try:
-        plan = schemas.return_home(flow, clusters).plan
+        plan = schemas.return_home(flow, clusters)
     except TwinlogError as error:
         return [
             f"subjects are READWRITE on the wrong side: {error.message}; docs/schema-registry.md says how to set them"

@@ -81,7 +81,7 @@ def _set_mode(target: Registry, name: str, mode: str) -> None:
 
 def _register(target: Registry, it: Registration, work: _Work) -> None:
     """Register a version, and see that it has its id and its number."""
-    wanted = it.version
+    wanted = it.what
     before = set(target.versions(it.subject, deleted=True))
     given = target.register(it.subject, wanted)
     found = target.version(it.subject, wanted.number) if given == wanted.id else None
@@ -121,7 +121,7 @@ def _take_back(target: Registry, it: Registration, given: int, before: set[int])
 
 def _is_it(target: Registry, it: Registration, number: int, given: int) -> bool:
     found = target.version(it.subject, number)
-    return found is not None and found.id == given and found.schema.same(it.version.schema)
+    return found is not None and found.id == given and found.schema.same(it.what.schema)
 
 
 def _copies(work: _Work) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from twinlog.config.file.providers import reveal
@@ -31,54 +31,13 @@ _MORE = ("metadata", "ruleSet")
 """Keys of what a registry may keep with a schema beside its text (data contracts); each is copied as it is."""
 
 
-class Registry(Protocol):
-    """A schema registry.
+class Registry:
+    """A schema registry by HTTP; a context manager.
 
     Every method raises ClusterUnreachable `schema-registry-unreachable` if no address answers, TransientError if it
     answers that it cannot now, ClusterRefused `schema-registry-refused` if it does not let us, and TerminalError
     `schema-registry-answer` for an answer that does not follow the API.
     """
-
-    @property
-    def name(self) -> str:
-        """Return how messages call it."""
-
-    def subjects(self) -> tuple[str, ...]:
-        """Return the names of all subjects, also of those whose versions are all soft-deleted."""
-
-    def versions(self, subject: str, *, deleted: bool) -> tuple[int, ...]:
-        """Return the numbers of a subject's versions, with or without the soft-deleted ones; none if it is unknown."""
-
-    def version(self, subject: str, number: int) -> Version | None:
-        """Return one version, also a soft-deleted one (`deleted` is not told here); None if there is none."""
-
-    def schema(self, schema_id: int) -> Schema | None:
-        """Return the schema with an id; None if the id is free."""
-
-    def level(self, subject: str = "") -> str | None:
-        """Return the compatibility level of a subject or the registry's own; None if the subject has none."""
-
-    def mode(self, subject: str = "") -> str | None:
-        """Return the mode of a subject or the registry's own; None if it has none, or modes are not known."""
-
-    def set_level(self, subject: str, level: str | None) -> None:
-        """Give a subject a compatibility level; None takes its own away."""
-
-    def set_mode(self, subject: str, mode: str | None) -> None:
-        """Give a subject a mode, also if it has versions (`force`); None takes its own away."""
-
-    def register(self, subject: str, version: Version) -> int:
-        """Register a version with its id and number, and return the id that the registry says it gave."""
-
-    def delete(self, subject: str, number: int, *, permanent: bool = False) -> None:
-        """Soft-delete a version; or delete a soft-deleted one for good."""
-
-    def delete_subject(self, subject: str) -> None:
-        """Delete a subject with all its versions for good."""
-
-
-class HttpRegistry:
-    """A schema registry by HTTP; a context manager.  See `Registry`."""
 
     def __init__(self, settings: RegistrySettings, session: requests.Session | None = None) -> None:
         import requests  # here: what copies no schemas does not pay for it
@@ -95,7 +54,7 @@ class HttpRegistry:
         if settings.certificate:
             self._session.cert = (settings.certificate, settings.key)
 
-    def __enter__(self) -> HttpRegistry:
+    def __enter__(self) -> Registry:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,9 +66,10 @@ class HttpRegistry:
         return self._settings.name
 
     def subjects(self) -> tuple[str, ...]:
-        """Return the names of all subjects: asked until an answer brings nothing new.
+        """Return the names of all subjects, also of those whose versions are all soft-deleted.
 
-        Apicurio lists 1000 at most at once; a registry that knows no `offset` answers with all of them each time.
+        They are asked for until an answer brings nothing new: Apicurio lists 1000 at most at once; a registry that
+        knows no `offset` answers with all of them each time.
         """
         found: dict[str, None] = {}
         while True:
@@ -123,7 +83,7 @@ class HttpRegistry:
             found.update(dict.fromkeys(new))
 
     def versions(self, subject: str, *, deleted: bool) -> tuple[int, ...]:
-        """Return the numbers of a subject's versions, upwards."""
+        """Return the numbers of a subject's versions, upwards, with or without the soft-deleted ones; () if unknown."""
         path = f"/subjects/{_in_path(subject)}/versions"
         answer = self._ask("GET", path, query={"deleted": "true"} if deleted else {}, missing=True)
         if answer is None:
@@ -133,7 +93,7 @@ class HttpRegistry:
         return tuple(sorted(answer))
 
     def version(self, subject: str, number: int) -> Version | None:
-        """Return one version."""
+        """Return one version, also a soft-deleted one (`deleted` is not told here); None if there is none."""
         path = f"/subjects/{_in_path(subject)}/versions/{number}"
         answer = self._ask("GET", path, query={"deleted": "true"}, missing=True)
         if answer is None:
@@ -143,48 +103,40 @@ class HttpRegistry:
         )
 
     def schema(self, schema_id: int) -> Schema | None:
-        """Return the schema with an id."""
+        """Return the schema with an id; None if the id is free."""
         path = f"/schemas/ids/{schema_id}"
         answer = self._ask("GET", path, missing=True)
         return None if answer is None else self._read(path, lambda: read_schema(answer))
 
     def level(self, subject: str = "") -> str | None:
-        """Return a compatibility level."""
-        return self._word(f"/config/{_in_path(subject)}" if subject else "/config", "compatibilityLevel")
+        """Return the compatibility level of a subject or the registry's own; None if the subject has none."""
+        return self._word(f"/config/{_in_path(subject)}".rstrip("/"), "compatibilityLevel")
 
     def mode(self, subject: str = "") -> str | None:
-        """Return a mode."""
-        return self._word(f"/mode/{_in_path(subject)}" if subject else "/mode", "mode")
+        """Return the mode of a subject or the registry's own; None if it has none, or modes are not known."""
+        return self._word(f"/mode/{_in_path(subject)}".rstrip("/"), "mode")
 
     def set_level(self, subject: str, level: str | None) -> None:
-        """Give a subject a compatibility level."""
-        path = f"/config/{_in_path(subject)}"
-        if level is None:
-            self._ask("DELETE", path, missing=True)
-        else:
-            self._ask("PUT", path, body={"compatibility": level})
+        """Give a subject a compatibility level; None takes its own away."""
+        self._give(f"/config/{_in_path(subject)}", "compatibility", level, {})
 
     def set_mode(self, subject: str, mode: str | None) -> None:
-        """Give a subject a mode."""
-        path = f"/mode/{_in_path(subject)}"
-        if mode is None:
-            self._ask("DELETE", path, missing=True)
-        else:
-            self._ask("PUT", path, query={"force": "true"}, body={"mode": mode})
+        """Give a subject a mode, also if it has versions (`force`); None takes its own away."""
+        self._give(f"/mode/{_in_path(subject)}", "mode", mode, {"force": "true"})
 
     def register(self, subject: str, version: Version) -> int:
-        """Register a version with its id and number."""
+        """Register a version with its id and number, and return the id that the registry says it gave."""
         path = f"/subjects/{_in_path(subject)}/versions"
         answer = self._ask("POST", path, body=written(version))
         return self._read(path, lambda: int(answer["id"]))
 
     def delete(self, subject: str, number: int, *, permanent: bool = False) -> None:
-        """Delete a version."""
+        """Soft-delete a version; or delete a soft-deleted one for good."""
         path = f"/subjects/{_in_path(subject)}/versions/{number}"
         self._ask("DELETE", path, query={"permanent": "true"} if permanent else {}, missing=True)
 
     def delete_subject(self, subject: str) -> None:
-        """Delete a subject: softly first, as the API wants it."""
+        """Delete a subject with all its versions for good: softly first, as the API wants it."""
         path = f"/subjects/{_in_path(subject)}"
         self._ask("DELETE", path, missing=True)
         self._ask("DELETE", path, query={"permanent": "true"}, missing=True)
@@ -192,9 +144,13 @@ class HttpRegistry:
     def _word(self, path: str, field: str) -> str | None:
         """Return a word of an answer; None if there is no answer, as of a registry that does not know the question."""
         answer = self._ask("GET", path, missing=True)
-        if answer is None:
-            return None
-        return self._read(path, lambda: str(answer[field]))
+        return None if answer is None else self._read(path, lambda: str(answer[field]))
+
+    def _give(self, path: str, field: str, word: str | None, query: Mapping[str, str]) -> None:
+        if word is None:
+            self._ask("DELETE", path, missing=True)
+        else:
+            self._ask("PUT", path, query=query, body={field: word})
 
     def _read(self, path: str, read: Callable[[], T]) -> T:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from twinlog.schemas.values import OTHER_CONTEXT, Holdings, Mode, Subject, Version
@@ -22,10 +22,18 @@ RELEASED = Mode.READWRITE.value
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A version that is to be registered with its id."""
+    """A version that is to be registered with its id, or was."""
 
     subject: str
-    version: Version
+    version: int
+    id: int
+    type: str
+    what: Version = field(repr=False)
+
+    @classmethod
+    def of(cls, subject: str, what: Version) -> Registration:
+        """Register `what` as a version of a subject."""
+        return cls(subject, what.number, what.id, what.schema.type, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +109,7 @@ class SchemaPlan:
         """Name each difference between the two registries in a line."""
         return (
             *(f"{it.subject}: {it.message}" for it in self.conflicts),
-            *(
-                f"{it.subject}: version {it.version.number} (id {it.version.id}) is missing"
-                for it in self.registrations
-            ),
+            *(f"{it.subject}: version {it.version} (id {it.id}) is missing" for it in self.registrations),
             *(f"{it.subject}: version {it.number} is deleted on the source only" for it in self.deletions),
             *(
                 f"{it.subject}: compatibility is {it.before or 'not set'}, {it.after or 'not set'} on the source"
@@ -135,7 +140,7 @@ def make_plan(
         held |= {it.subject for it in more}
     free = {name: it for name, it in wanted.items() if name not in held}
     missing = [
-        Registration(name, version)
+        Registration.of(name, version)
         for name, subject in free.items()
         for version in subject.versions.values()
         if version.number not in _versions(target, name)
@@ -276,7 +281,7 @@ def in_order(
 
     The second result is what refers to itself in a circle.  Pure.
     """
-    by_name = {(it.subject, it.version.number): it for it in missing}
+    by_name = {(it.subject, it.version): it for it in missing}
     numbers: dict[str, list[int]] = {}
     for subject, number in sorted(by_name):
         numbers.setdefault(subject, []).append(number)
@@ -287,14 +292,14 @@ def in_order(
     for key, it in by_name.items():
         waits[key] |= {
             (one.subject, one.version)
-            for one in it.version.schema.references
+            for one in it.what.schema.references
             if (one.subject, one.version) in by_name
         }
     followers: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for key, before in waits.items():
         for one in before:
             followers.setdefault(one, []).append(key)
-    ready = [(by_name[key].version.id, key) for key, before in waits.items() if not before]
+    ready = [(by_name[key].id, key) for key, before in waits.items() if not before]
     heapq.heapify(ready)
     ordered: list[Registration] = []
     while ready:
@@ -303,7 +308,7 @@ def in_order(
         for one in followers.get(key, ()):
             waits[one].discard(key)
             if not waits[one]:
-                heapq.heappush(ready, (by_name[one].version.id, one))
+                heapq.heappush(ready, (by_name[one].id, one))
     return tuple(ordered), tuple(by_name.values())
 
 
@@ -311,7 +316,7 @@ def _deletions(
     free: Mapping[str, Subject], target: Holdings, ordered: Sequence[Registration]
 ) -> Iterator[Deletion]:
     """Yield what is to be soft-deleted: what refers to others first, as they were registered last."""
-    yield from (Deletion(it.subject, it.version.number) for it in reversed(ordered) if it.version.deleted)
+    yield from (Deletion(it.subject, it.version) for it in reversed(ordered) if it.what.deleted)
     there = [
         (version.id, name, version.number)
         for name, subject in free.items()

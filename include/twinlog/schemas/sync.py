@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from twinlog.cluster.api import Clusters
@@ -18,17 +18,8 @@ from twinlog.errors import TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.policy.selection import NameFilter
 from twinlog.schemas.apply import apply, release, to_release
-from twinlog.schemas.client import HttpRegistry, Registry
-from twinlog.schemas.plan import (
-    Conflict,
-    Deletion,
-    LeftOut,
-    LevelChange,
-    ModeChange,
-    SchemaPlan,
-    make_plan,
-    missing_ids,
-)
+from twinlog.schemas.client import Registry
+from twinlog.schemas.plan import ModeChange, SchemaPlan, make_plan, missing_ids
 from twinlog.schemas.values import Holdings, Subject, Version
 from twinlog.state.ledger import read_ledger
 from twinlog.visible import listed
@@ -108,63 +99,24 @@ def _each(ask: Callable[[K], T], keys: Sequence[K]) -> dict[K, T]:
         return dict(zip(keys, threads.map(ask, keys), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class NewVersion:
-    """A version that is to be registered, or was."""
-
-    subject: str
-    version: int
-    id: int
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaSync:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaSync(SchemaPlan):
     """Tell what is to be done, or was done, about the subjects of a flow.
 
     `subjects` and `versions` count those of the source.  `equal` says that there was nothing to do, and nothing in the
-    way.  `conflicts` hold back their subjects; `notes` are differences that a person removes.
+    way.
     """
 
     flow: str
     subjects: int
     versions: int
     equal: bool
-    registrations: tuple[NewVersion, ...]
-    deletions: tuple[Deletion, ...]
-    levels: tuple[LevelChange, ...]
-    modes: tuple[ModeChange, ...]
-    conflicts: tuple[Conflict, ...]
-    left_out: tuple[LeftOut, ...]
-    notes: tuple[str, ...]
-    plan: SchemaPlan = field(repr=False)
-
-
-def summed_up(flow: str, source: Holdings, plan: SchemaPlan) -> SchemaSync:
-    """Return what a plan for these holdings of the source means, without the schemas themselves.  Pure."""
-    return SchemaSync(
-        flow,
-        len(source.subjects),
-        sum(len(it.versions) for it in source.subjects.values()),
-        plan.equal,
-        tuple(
-            NewVersion(it.subject, it.version.number, it.version.id, it.version.schema.type)
-            for it in plan.registrations
-        ),
-        plan.deletions,
-        plan.levels,
-        plan.modes,
-        plan.conflicts,
-        plan.left_out,
-        plan.notes,
-        plan,
-    )
 
 
 @contextmanager
 def opened(registries: Registries) -> Iterator[tuple[Registry, Registry]]:
     """Open both registries, the source's first.  Nothing is asked yet."""
-    with HttpRegistry(registries.source) as source, HttpRegistry(registries.target) as target:
+    with Registry(registries.source) as source, Registry(registries.target) as target:
         yield source, target
 
 
@@ -194,7 +146,7 @@ def _run(flow: FlowSettings, clusters: Clusters, *, claims: bool) -> SchemaSync:
 
     with opened(_registries(flow)) as (source, target):
         found = _look(flow, source, target, claims=claims)
-        apply(found.plan, target, released)
+        apply(found, target, released)
         return found
 
 
@@ -223,13 +175,13 @@ def why_not_usable(flow: FlowSettings) -> tuple[str, ...]:
 
 def to_promote(flow: FlowSettings) -> tuple[ModeChange, ...]:
     """Return which subjects of the target clients may not register to.  Asks the target alone; changes nothing."""
-    with HttpRegistry(_registries(flow).target) as target:
+    with Registry(_registries(flow).target) as target:
         return to_release(target, flow.metadata.schemas.subjects)
 
 
 def promote(flow: FlowSettings) -> int:
     """Let clients register on the target, and return how many subjects were given a mode.  May be repeated."""
-    with HttpRegistry(_registries(flow).target) as target:
+    with Registry(_registries(flow).target) as target:
         changes = to_release(target, flow.metadata.schemas.subjects)
         release(target, changes)
         return len(changes)
@@ -240,7 +192,7 @@ def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
 
     May be repeated.  Raises what `run` raises.
     """
-    with HttpRegistry(_registries(flow).source) as source:
+    with Registry(_registries(flow).source) as source:
         release(source, to_release(source, flow.metadata.schemas.subjects))
     return _run(flow, clusters, claims=True)
 
@@ -254,7 +206,14 @@ def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: boo
             f"no subject of either registry matches twinlog.schemas.subjects ({patterns}): check the patterns"
         )
         plan = replace(plan, notes=(*plan.notes, nothing))
-    return summed_up(flow.name, both.source, plan)
+    subjects = both.source.subjects.values()
+    return SchemaSync(
+        **{it.name: getattr(plan, it.name) for it in fields(plan)},
+        flow=flow.name,
+        subjects=len(subjects),
+        versions=sum(len(it.versions) for it in subjects),
+        equal=plan.equal,
+    )
 
 
 def _registries(flow: FlowSettings) -> Registries:

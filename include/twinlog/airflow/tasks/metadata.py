@@ -116,14 +116,14 @@ def schemas(flow_name: str) -> Json:
     with _open(flow_name) as (flow, clusters):
         _skip_when_not_standing_by(flow, clusters, by_form=False)
         found = sync.look(flow, clusters) if context["params"].get("dry_run") else sync.run(flow, clusters)
-    for line in found.plan.differences[:MOST_LINES]:
+    for line in found.differences[:MOST_LINES]:
         log.info(visible(short(line, MOST_CHARACTERS)))
     document = shortened(to_json(found), "`twinlog metadata schemas`")
     context["ti"].xcom_push("return_value", document)
-    if found.plan.conflicts:
-        first = found.plan.conflicts[0]
+    if found.conflicts:
+        first = found.conflicts[0]
         raise TerminalError(
-            f"{first.subject}: {first.message}{and_more(len(found.plan.conflicts))}; the other subjects are copied",
+            f"{first.subject}: {first.message}{and_more(len(found.conflicts))}; the other subjects are copied",
             hint="docs/schema-registry.md says what each code means",
             code="schemas",
             flow=flow_name,

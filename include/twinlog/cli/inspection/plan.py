@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +12,9 @@ from twinlog.cli import options
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.inspection.explain import explain_file
-from twinlog.cli.inspection.schemas import rows
 from twinlog.cli.render import Grid, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
-from twinlog.errors import ExitCode, TerminalError, TwinlogError, UsageError
+from twinlog.errors import ExitCode, TerminalError, UsageError
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from twinlog.copying.ranges import StoppedPartition, UndecidedRange
     from twinlog.lane.spec import RangeSpec
     from twinlog.lifecycle.apply import LifecycleResult
-    from twinlog.schemas.sync import SchemaSync
     from twinlog.topics.discovery import Discovery, LeftOut, Orphan, Problem
     from twinlog.topics.plan import Change, Refusal
 
@@ -48,10 +46,8 @@ class FlowPlan:
     `changes` and `refused` concern topics on the target, `ranges` and `stopped` partitions.  `lanes` says which
     partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies before
     those end.  `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
-    which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `metadata` is
-    the answer of `twinlog metadata plan`, None if the flow is failed over; `schemas` that of `metadata schemas`,
-    None also if the flow copies no subjects of a registry.  `needs_person` says that something of it is
-    not copied before a person acts.
+    which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `needs_person`
+    says that something of it is not copied before a person acts.
     """
 
     flow: str
@@ -70,8 +66,6 @@ class FlowPlan:
     paused: tuple[str, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     lives: LifecycleResult | None = None
-    metadata: Mapping[str, Any] | None = None
-    schemas: SchemaSync | None = None
     error: Failure | None = None
     needs_person: bool = False
 
@@ -95,8 +89,8 @@ def plan(
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
 
-    Also shows what `twinlog metadata apply` would change; a cycle does not change it. Partitions are assigned to
-    lanes (transactional producers) as if Spark had two slots. Positions of groups and offset syncs are not planned.
+    Partitions are assigned to lanes (transactional producers) as if Spark had two slots. Positions of groups and offset
+    syncs are not planned. What is no part of a cycle, `twinlog metadata plan` and `metadata schemas` show.
     Exit code 1: a topic or a partition is not copied before a person acts.
 
     --explain judges the topics that are named, else all that the source shows; a source that cannot be reached is no
@@ -140,11 +134,9 @@ def plan_flow(
         refuse_unknown_topics(discovery, topics)
         metadata = sync_topics.run(flow, clusters, dry_run=True, snapshot=snapshot)
         ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics, snapshot=snapshot)
-        rights = _metadata(flow, clusters)
-        subjects, unknown = _schemas(flow, clusters) if rights is not None else (None, "")
         beaten_into = heartbeats.missing_on_source(flow, clusters.source)
         mirrored = _mirrored(flow, clusters, discovery)
-    notes = metadata.notes + tuple(filter(None, (unknown, mirrored)))
+    notes = metadata.notes + tuple(filter(None, [mirrored]))
     if beaten_into:
         notes += (f"{beaten_into} is to be made on {flow.source.alias} first, and copied",)
     for note in notes:
@@ -167,15 +159,8 @@ def plan_flow(
         paused=tuple(topic.topic for topic in discovery.paused_topics),
         orphans=discovery.orphans,
         lives=metadata.lives,
-        metadata=rights,
-        schemas=subjects,
         needs_person=bool(
-            waiting_for_a_person(flow, metadata.problems)
-            or metadata.refused
-            or ranges.stopped
-            or unknown
-            or mirrored
-            or (subjects is not None and subjects.plan.conflicts)
+            waiting_for_a_person(flow, metadata.problems) or metadata.refused or ranges.stopped or mirrored
         ),
     )
 
@@ -189,30 +174,6 @@ def _mirrored(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> s
     except TerminalError as error:
         return str(error)
     return ""
-
-
-def _metadata(flow: FlowSettings, clusters: Clusters) -> Mapping[str, Any] | None:
-    from twinlog.metadata import sync
-
-    try:
-        return sync.make_plan(flow, clusters).document
-    except TerminalError as error:
-        if error.code != "promoted":
-            raise
-        warn(f"{flow.name}: {error}")
-        return None
-
-
-def _schemas(flow: FlowSettings, clusters: Clusters) -> tuple[SchemaSync | None, str]:
-    """Return the plan for the schema registries, or why there is none although the flow copies subjects."""
-    from twinlog.schemas import sync
-
-    if not flow.metadata.schemas.copied:
-        return None, ""
-    try:
-        return sync.look(flow, clusters), ""
-    except TwinlogError as error:
-        return None, f"schemas are not compared: {error}"
 
 
 def _upcoming(
@@ -276,21 +237,9 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
             " | copied on: copied_past"
         )
         yield Grid.of(f"{plan.flow}: gaps to be noted", columns, plan.lives.gaps, "none")
-    if plan.metadata is not None:
-        title = f"{plan.flow}: metadata (see twinlog metadata plan)"
-        yield Grid.of(title, "resource | name | from | to", plan.metadata["changes"], "nothing to change")
-    conflicts = plan.schemas.plan.conflicts if plan.schemas is not None else ()
-    if plan.schemas is not None:
-        yield Grid(
-            f"{plan.flow}: schemas (see twinlog metadata schemas)",
-            ("subject", "what", "before", "after"),
-            list(rows(plan.schemas.plan)),
-            empty="nothing to change",
-        )
     trouble = [
         *((it.topic, None, it.message, it.hint) for it in plan.problems),
         *((it.name, None, it.message, it.hint) for it in plan.refused),
         *((it.topic, it.partition, it.message, it.hint) for it in plan.stopped),
-        *((it.subject, None, it.message, f"{it.code}: docs/schema-registry.md") for it in conflicts),
     ]
     yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)

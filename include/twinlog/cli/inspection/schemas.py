@@ -38,7 +38,7 @@ def schemas(
         say(f"{chosen.name}: {does} the schema registries of {chosen.source.alias} and {chosen.target.alias}")
         found = (sync.run if execute else sync.look)(chosen, clusters)
     show(found, grids(found, chosen))
-    return ExitCode.SAYS_NO if found.plan.conflicts or found.plan.notes else ExitCode.DONE
+    return ExitCode.SAYS_NO if found.conflicts or found.notes else ExitCode.DONE
 
 
 def _require_following(flow: FlowSettings, target: ClusterReader) -> None:
@@ -60,24 +60,24 @@ def grids(sync: SchemaSync, flow: FlowSettings) -> Iterator[Grid]:
     yield Grid(
         f"{sync.flow}: schemas, {sync.versions:,} versions of {sync.subjects:,} subjects on {flow.source.alias}",
         ("subject", "what", "before", "after"),
-        list(rows(sync.plan)),
+        list(rows(sync)),
         empty=f"nothing to change on {flow.target.alias}",
     )
     yield Grid(
         f"{sync.flow}: schemas in the way",
         ("subject", "code", "what"),
         [
-            *((it.subject, it.code, it.message) for it in sync.plan.conflicts),
-            *((None, None, note) for note in sync.plan.notes),
+            *((it.subject, it.code, it.message) for it in sync.conflicts),
+            *((None, None, note) for note in sync.notes),
         ],
     )
-    yield Grid.of(f"{sync.flow}: schemas left alone", "subject | why: reason", sync.plan.left_out)
+    yield Grid.of(f"{sync.flow}: schemas left alone", "subject | why: reason", sync.left_out)
 
 
 def rows(plan: SchemaPlan) -> Iterator[tuple[str, str, str | None, str | None]]:
     """Yield the changes of a plan in their order."""
     for it in plan.registrations:
-        yield it.subject, f"version {it.version.number}", None, f"id {it.version.id}"
+        yield it.subject, f"version {it.version}", None, f"id {it.id}"
     for gone in plan.deletions:
         yield gone.subject, f"version {gone.number}", None, "soft-deleted"
     for level in plan.levels:

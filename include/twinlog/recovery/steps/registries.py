@@ -23,7 +23,7 @@ def bring_rest(scene: Scene) -> str:
     if not scene.flow.metadata.schemas.copied:
         return ""
     try:
-        plan = sync.run(scene.flow, scene.clusters).plan
+        plan = sync.run(scene.flow, scene.clusters)
     except TwinlogError as error:
         return f"; schemas could not be copied: {error.message}"
     first = f", in the way: {plan.conflicts[0].subject}" if plan.conflicts else ""
@@ -67,7 +67,7 @@ def come_home(there: Scene, back: Scene) -> Outcome:
     text = f"clients register on {there.flow.source.alias}"
     if there.flow not in flows:
         return done(text)
-    plan = sync.return_home(there.flow, there.clusters).plan
+    plan = sync.return_home(there.flow, there.clusters)
     if plan.conflicts:
         first = plan.conflicts[0]
         there.notes.append(f"{first.subject}: {first.message}")
