@@ -3,8 +3,8 @@
     make bench         the short form, under five minutes
     make bench-full    everything, several times over, and all else that is measured, into docs/performance
 
-Or `python -m bench [--full] [--with-peers] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER]
-[--out FOLDER]`.
+Or `python -m bench [--full] [--with-peers] [--tls] [--kind NAME ...] [--repetitions N] [--scale X]
+[--logs FOLDER] [--out FOLDER]`.
 
 The CPU time covers the replicating processes with all of their children (Spark's JVM included), but not the brokers
 and the loader of the topics.  The start is reported separately.  Results: results.json, results.md, results.png.
@@ -15,13 +15,14 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench import memory, pages, plain_relay, report, side_by_side
-from bench.contenders import MM2, TUNED, TWINLOG, Contender
+from bench.contenders import LISTENERS, MM2, TUNED, TWINLOG, Contender
 from bench.peers.contenders import relays
 from bench.topics import BROKER, TARGET
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -34,7 +35,7 @@ def main() -> None:
     repetitions = given.repetitions or (3 if given.full else 1)
     scale = given.scale or (2.0 if given.full else 0.6)
     document: dict[str, Any] = {
-        "machine": f"{pages.machine()} {where(given.logs)}",
+        "machine": f"{pages.machine()} {where(given.logs)}" + "  TLS on both sides." * given.tls,
         "starts": [],
         "copies": [],
     }
@@ -58,13 +59,14 @@ def measure(
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         tempfile.TemporaryDirectory(prefix="twinlog-bench-", dir=given.logs) as logs,
-        EmbeddedKafka("A", Path(logs, "A"), settings=BROKER) as source,
-        EmbeddedKafka("B", Path(logs, "B"), settings=TARGET) as target,
+        EmbeddedKafka("A", Path(logs, "A"), settings=BROKER, listeners=LISTENERS[given.tls]) as source,
+        EmbeddedKafka("B", Path(logs, "B"), settings=TARGET, listeners=LISTENERS[given.tls]) as target,
     ):
         clusters = side_by_side.Clusters(source, target)
         kinds = side_by_side.kinds_named(given.kind)
         if given.full or given.with_peers:
             contenders = [*contenders, *relays(Path(folder, "relays"))]
+        contenders = [replace(it, tls=given.tls) for it in contenders]
         rows = side_by_side.run(
             clusters, contenders, kinds, repetitions=repetitions, scale=scale, folder=Path(folder)
         )
@@ -83,6 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kind", action="append", default=[], help="only this kind of topic (may be repeated)"
     )
+    parser.add_argument("--tls", action="store_true", help="let every contender read and write over TLS")
     parser.add_argument("--repetitions", type=int, help="default: 1, or 3 for --full")
     parser.add_argument("--scale", type=float, help="of the volumes; default: 0.6, or 2 for --full")
     parser.add_argument("--logs", type=Path, help="folder for the brokers' logs, /dev/shm for instance")

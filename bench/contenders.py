@@ -19,6 +19,7 @@ from bench.process_tree import ProcessTree
 from bench.topics import Kind
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.mirror_maker import MirrorMaker
+from twinlog.lab.kafka.server_properties import Listener
 
 CORES = 2
 WARM = "warm"
@@ -26,9 +27,7 @@ WARM = "warm"
 
 _COMMON = """
 clusters = {alias}, B
-{alias}.bootstrap.servers = {source}
-B.bootstrap.servers = {target}
-{alias}->B.enabled = true
+{access}{alias}->B.enabled = true
 {alias}->B.topics = {topics}
 B->{alias}.enabled = false
 emit.heartbeats.enabled = false
@@ -66,6 +65,24 @@ consumer.isolation.level = read_committed
 """
 
 
+LISTENERS: dict[bool, tuple[Listener, ...]] = {False: (), True: (Listener.SSL,)}
+"""Listeners of the brokers besides the plain one, without TLS and with it."""
+
+
+def address(cluster: EmbeddedKafka, *, tls: bool) -> str:
+    """Return the bootstrap servers that a contender gets."""
+    return cluster.address(Listener.SSL) if tls else cluster.bootstrap_servers
+
+
+def access(alias: str, cluster: EmbeddedKafka, *, tls: bool) -> str:
+    """Return the lines of a file that say how to reach a cluster."""
+    lines = [f"bootstrap.servers = {address(cluster, tls=tls)}"]
+    if tls:
+        trust = f"ssl.truststore.location = {cluster.certificates.ca}"
+        lines += ["security.protocol = SSL", "ssl.truststore.type = PEM", trust]
+    return "".join(f"{alias}.{line}\n" for line in lines)
+
+
 @dataclass(frozen=True)
 class Contender(ABC):
     """One replicator: its name in the tables, its alias of the source cluster, and more lines of its file."""
@@ -73,6 +90,7 @@ class Contender(ABC):
     name: str
     alias: str
     extra: str = ""
+    tls: bool = False
 
     creates_topics: ClassVar[bool] = True
     """Whether it creates its topics on the target; for others the benchmark does."""
@@ -88,7 +106,9 @@ class Contender(ABC):
     def properties(self, source: EmbeddedKafka, target: EmbeddedKafka, topics: str) -> str:
         """Return its mm2.properties for some topics (patterns, comma separated)."""
         return self.extra + _COMMON.format(
-            alias=self.alias, source=source.bootstrap_servers, target=target.bootstrap_servers, topics=topics
+            alias=self.alias,
+            access=access(self.alias, source, tls=self.tls) + access("B", target, tls=self.tls),
+            topics=topics,
         )
 
     @contextmanager

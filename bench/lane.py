@@ -1,6 +1,6 @@
 """Measure the relay alone: one lane in this process, without Spark, on real brokers.
 
-    python -m bench.lane ["1 KB" ...] [--profile] [--records N] [--compression zstd]
+    python -m bench.lane ["1 KB" ...] [--profile] [--records N] [--compression zstd] [--tls]
 
 Prints records and MB per CPU-second of this process for each kind of topic, commits included.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import load
+from bench.contenders import LISTENERS, access
 from bench.topics import BROKER, KINDS, MANY_PARTITIONS, Kind
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load as load_configuration
@@ -48,12 +49,14 @@ class InProcess:
         """Nothing: nobody cancels a measurement."""
 
 
-def flow_of(folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, topic: str) -> FlowSettings:
+def flow_of(
+    folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, topic: str, *, tls: bool = False
+) -> FlowSettings:
     """Return a flow of one topic."""
     path = folder / f"{topic}.properties"
     path.write_text(
-        f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap_servers}\n"
-        f"B.bootstrap.servers = {target.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+        f"clusters = A, B\n{access('A', source, tls=tls)}{access('B', target, tls=tls)}"
+        f"A->B.enabled = true\nA->B.topics = {topic}\n"
         "replication.factor = 1\noffset.storage.replication.factor = 1\n"
         "heartbeats.replication.enabled = false\n"
     )
@@ -66,17 +69,18 @@ def main() -> None:
     parser.add_argument("kinds", nargs="*", help="kinds of topics; default: all")
     parser.add_argument("--records", type=int, help="instead of each kind's own number")
     parser.add_argument("--compression", type=Compression, default=Compression.PRODUCER, help="on the way")
+    parser.add_argument("--tls", action="store_true", help="on both sides")
     parser.add_argument("--profile", action="store_true", help="print the functions that take most")
     given = parser.parse_args()
     kinds = [kind for kind in (*KINDS, MANY_PARTITIONS) if not given.kinds or kind.name in given.kinds]
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
-        EmbeddedKafka("A", settings=BROKER) as source,
-        EmbeddedKafka("B", settings=BROKER) as target,
+        EmbeddedKafka("A", settings=BROKER, listeners=LISTENERS[given.tls]) as source,
+        EmbeddedKafka("B", settings=BROKER, listeners=LISTENERS[given.tls]) as target,
     ):
         for kind in kinds:
             records = given.records or kind.twinlog_records
-            measure(kind, records, Path(folder), source, target, given.compression, profiled=given.profile)
+            measure(kind, records, Path(folder), source, target, given)
 
 
 def measure(
@@ -85,9 +89,7 @@ def measure(
     folder: Path,
     source: EmbeddedKafka,
     target: EmbeddedKafka,
-    compression: Compression,
-    *,
-    profiled: bool,
+    given: argparse.Namespace,
 ) -> None:
     """Copy one kind and print a line."""
     topic = f"{kind.slug}-{uuid.uuid4().hex[:6]}"
@@ -95,9 +97,9 @@ def measure(
     began = time.monotonic()
     count = load.fill(source.bootstrap_servers, kind, topic, records, data_folder(source))
     loading = time.monotonic() - began
-    found = flow_of(folder, source, target, topic)
-    flow = replace(found, copy=replace(found.copy, compression=compression))
-    runner = InProcess(profile=cProfile.Profile() if profiled else None)
+    found = flow_of(folder, source, target, topic, tls=given.tls)
+    flow = replace(found, copy=replace(found.copy, compression=given.compression))
+    runner = InProcess(profile=cProfile.Profile() if given.profile else None)
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)
         before = resource.getrusage(resource.RUSAGE_SELF)

@@ -65,9 +65,11 @@ def relay(given: argparse.Namespace) -> None:
     """Copy round by round until SIGTERM.  Raises KafkaException if a record cannot be read or written."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     refused: list[KafkaError] = []
-    consumer = Consumer(CONSUMER | {"bootstrap.servers": given.source, "group.id": given.group})
+    consumer = Consumer(CONSUMER | cluster(given.source, given.source_ca) | {"group.id": given.group})
     producer = Producer(
-        PRODUCER | {"bootstrap.servers": given.target, "on_delivery": lambda error, _: refused.append(error)}
+        PRODUCER
+        | cluster(given.target, given.target_ca)
+        | {"on_delivery": lambda error, _: refused.append(error)}
     )
     consumer.subscribe([given.topics])
     try:
@@ -82,6 +84,12 @@ def relay(given: argparse.Namespace) -> None:
             consumer.commit(asynchronous=True)
     finally:
         consumer.close()
+
+
+def cluster(servers: str, ca: str | None) -> dict[str, str]:
+    """Return the settings to reach a cluster, over TLS if there is a certificate to trust."""
+    found = {"bootstrap.servers": servers}
+    return found | {"security.protocol": "SSL", "ssl.ca.location": ca} if ca else found
 
 
 def pass_on(messages: list[Message], producer: Producer, prefix: str) -> None:
@@ -115,6 +123,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--source", required=True, help="bootstrap servers to read from")
     parser.add_argument("--target", required=True, help="bootstrap servers to write to")
+    parser.add_argument("--source-ca", help="PEM file to trust; the source is then read over TLS")
+    parser.add_argument("--target-ca", help="the same for the target")
     parser.add_argument("--topics", required=True, help="regular expression of the topics to copy, from ^")
     parser.add_argument("--prefix", required=True, help="what the names of the copies begin with")
     parser.add_argument("--group", required=True, help="consumer group that holds the progress")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
-from bench.contenders import CORES, Contender, command
+from bench.contenders import CORES, Contender, address, command
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
 FRANZ_GO = "franz-go"
@@ -41,12 +41,14 @@ class Relay(Contender):
         """Return its flags, one a line.  Its group is a new one: nobody waits for a member that was killed."""
         pattern = "|".join(it.strip() for it in topics.split(","))
         flags = {
-            "source": source.bootstrap_servers,
-            "target": target.bootstrap_servers,
+            "source": address(source, tls=self.tls),
+            "target": address(target, tls=self.tls),
             "topics": f"^({pattern})$",
             "prefix": self.remote(""),
             "group": f"bench-{uuid4().hex}",
         }
+        if self.tls:
+            flags |= {"source-ca": str(source.certificates.ca), "target-ca": str(target.certificates.ca)}
         return "\n".join(f"--{name}={value}" for name, value in flags.items())
 
     @contextmanager

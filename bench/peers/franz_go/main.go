@@ -7,9 +7,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"fmt"
 	"log"
+	"net"
+	"os"
 	"os/signal"
 	"runtime/debug"
 	"strings"
@@ -35,12 +39,14 @@ const (
 // The benchmark pauses the relay while it fills topics: that must be no reason to leave the group.
 const pause = 10 * time.Minute
 
-type flags struct{ source, target, topics, prefix, group string }
+type flags struct{ source, target, sourceCA, targetCA, topics, prefix, group string }
 
 func main() {
 	var given flags
 	flag.StringVar(&given.source, "source", "", "bootstrap servers to read from")
 	flag.StringVar(&given.target, "target", "", "bootstrap servers to write to")
+	flag.StringVar(&given.sourceCA, "source-ca", "", "PEM file to trust; the source is then read over TLS")
+	flag.StringVar(&given.targetCA, "target-ca", "", "the same for the target")
 	flag.StringVar(&given.topics, "topics", "", "regular expression of the topics to copy")
 	flag.StringVar(&given.prefix, "prefix", "", "what the names of the copies begin with")
 	flag.StringVar(&given.group, "group", "", "consumer group that holds the progress")
@@ -54,7 +60,16 @@ func main() {
 }
 
 func run(ctx context.Context, given flags) error {
+	fromSource, err := trusting(given.sourceCA)
+	if err != nil {
+		return err
+	}
+	toTarget, err := trusting(given.targetCA)
+	if err != nil {
+		return err
+	}
 	consumer, err := kgo.NewClient(
+		fromSource,
 		kgo.SeedBrokers(strings.Split(given.source, ",")...),
 		kgo.ConsumerGroup(given.group),
 		kgo.ConsumeTopics(given.topics),
@@ -73,6 +88,7 @@ func run(ctx context.Context, given flags) error {
 	}
 	defer consumer.Close() // commits what is marked, and leaves the group
 	producer, err := kgo.NewClient(
+		toTarget,
 		kgo.SeedBrokers(strings.Split(given.target, ",")...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -88,6 +104,20 @@ func run(ctx context.Context, given flags) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	return (&relay{consumer: consumer, producer: producer, prefix: given.prefix, stop: stop}).copy(ctx)
+}
+
+// trusting returns the option to reach a cluster whose certificate ca has signed; without ca, one without TLS.
+func trusting(ca string) (kgo.Opt, error) {
+	if ca == "" {
+		return kgo.Dialer((&net.Dialer{Timeout: 10 * time.Second}).DialContext), nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	return kgo.DialTLSConfig(&tls.Config{RootCAs: roots}), nil
 }
 
 type relay struct {

@@ -16,6 +16,7 @@ from test_receiving import pair
 
 from twinlog.lab.kafka.certificates import Certificates, make_certificates
 from twinlog.protocol.socket.connection import _block_for
+from twinlog.protocol.socket.encryption import Encryption
 from twinlog.protocol.socket.socket_io import LARGE, Receiver, Sender
 
 
@@ -90,12 +91,13 @@ def test_closing_ends_a_write_that_nobody_reads(encrypted: bool, tmp_path: Path)
     """Without waiting for the patience of the socket, however often it is tried."""
     context = server_context(make_certificates(tmp_path)) if encrypted else None
     for _ in range(10):
+        encryption = None
         here, there = pair()
         if context is not None:
-            here, there = over_tls(here, there, context)
+            encryption, there = over_tls(here, there, context)
         with closing(there):
-            here.settimeout(30)
-            sender = Sender(here, Receiver(here))
+            _block_for(here, 30_000)
+            sender = Sender(here, Receiver(here, encryption), encryption)
             before = set(threading.enumerate())
             sender.send([[bytes(32 * LARGE)]], write_behind=True)
             # Taken now: it may have ended before `close` returns.
@@ -117,10 +119,12 @@ def server_context(certificates: Certificates) -> ssl.SSLContext:
 
 def over_tls(
     here: socket.socket, there: socket.socket, context: ssl.SSLContext
-) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
-    """Both ends of a connection after the handshake."""
+) -> tuple[Encryption, ssl.SSLSocket]:
+    """Both ends of a connection after the handshake: ours, and theirs, which is Python's own."""
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     ours.check_hostname, ours.verify_mode = False, ssl.CERT_NONE
+    encryption = Encryption(ours, "localhost")
     with ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(context.wrap_socket, there, server_side=True)
-        return ours.wrap_socket(here), theirs.result()
+        encryption.shake_hands(here)
+        return encryption, theirs.result()

@@ -22,6 +22,7 @@ from twinlog.protocol import kafka_python
 from twinlog.protocol.errors import tls_failed, unreachable
 from twinlog.protocol.kafka_python import Api
 from twinlog.protocol.socket import login
+from twinlog.protocol.socket.encryption import Encryption
 from twinlog.protocol.socket.socket_io import Receiver, Sender
 from twinlog.protocol.wire import FETCH, PRODUCE, Buffer, framed
 
@@ -31,9 +32,6 @@ _MAX_ANSWER = 1 << 30
 _NEVER = -1, -1
 _NAMES = {PRODUCE: "Produce", FETCH: "Fetch"}
 """The requests that are sent without kafka-python."""
-
-_GONE = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-"""TLS errors for a peer that went away: it is shutting down, or the load balancer has no broker behind it."""
 
 _LOOK_SECONDS = 0.1
 """Seconds that a write may take before we check whether the broker waits for us to read."""
@@ -62,8 +60,13 @@ class Connection:
         self.muted_until = 0.0
         self._spans: dict[int, tuple[int, int]] = {}
         self._socket = self._connect(host, port)
-        self._receiver = Receiver(self._socket)
-        self._sender = Sender(self._socket, self._receiver)
+        try:
+            encryption = self._encrypted(host) if settings.protocol.tls else None
+        except BaseException:
+            self._socket.close()
+            raise
+        self._receiver = Receiver(self._socket, encryption)
+        self._sender = Sender(self._socket, self._receiver, encryption)
         try:
             self._login()
             if expected:
@@ -74,7 +77,7 @@ class Connection:
         except BaseException:
             self.close()
             raise
-        self._wait_up_to(settings.request_timeout_ms)
+        _block_for(self._socket, settings.request_timeout_ms)
 
     @property
     def address(self) -> str:
@@ -89,9 +92,7 @@ class Connection:
     @property
     def buffered(self) -> bool:
         """Say whether an answer, or (by TLS) part of one, was already taken from the socket."""
-        if self._early or self._receiver.early:
-            return True
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        return bool(self._early) or self._receiver.early
 
     @property
     def ended(self) -> bool:
@@ -207,28 +208,24 @@ class Connection:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's own clients do
         # Logging in counts as connecting: a host that accepts connections but stays silent is not a broker.
-        if not settings.protocol.tls:
-            _block_for(plain, settings.connect_timeout_ms)
-            return plain
+        _block_for(plain, settings.connect_timeout_ms)
+        return plain
+
+    def _encrypted(self, host: str) -> Encryption:
+        """Make the TLS handshake."""
+        encryption = Encryption(login.context(self._settings.tls), host)
         try:
-            return login.context(settings.tls).wrap_socket(plain, server_hostname=host)
-        except _GONE:
-            plain.close()
+            encryption.shake_hands(self._socket)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            # It is shutting down, or the load balancer has no broker behind it.
             raise self._unreachable(
                 "it ended the connection during the TLS handshake; is that a TLS listener?"
             ) from None
         except ssl.SSLError as error:
-            plain.close()
-            raise tls_failed(settings.alias, error.reason or str(error), self._address) from None
+            raise tls_failed(self._settings.alias, error.reason or str(error), self._address) from None
         except OSError as error:
-            plain.close()
             raise self._lost(error) from None
-
-    def _wait_up_to(self, timeout_ms: int) -> None:
-        if isinstance(self._socket, ssl.SSLSocket):
-            self._socket.settimeout(timeout_ms / 1000)
-        else:
-            _block_for(self._socket, timeout_ms)
+        return encryption
 
     def _login(self) -> None:
         """Learn the broker's versions, which may be asked before a login, then run the SASL exchange.
@@ -292,10 +289,10 @@ class Connection:
         """Wait until the kernel has taken everything sent, and read answers meanwhile.
 
         A broker reads nothing more from a connection until its answer has been taken, and an answer with an error for
-        each record can be larger than the socket's buffers.  Over TLS the sender reads instead.
+        each record can be larger than the socket's buffers.
         """
         while not self._sender.taken(_LOOK_SECONDS):
-            if not isinstance(self._socket, ssl.SSLSocket) and _readable([self], 0.0):
+            if _readable([self], 0.0):
                 self._early.append(self._read(fresh_buffer))
 
     def _receive(

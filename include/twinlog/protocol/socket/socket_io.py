@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import selectors
 import socket
-import ssl
 import struct
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from typing import Final
 
+from twinlog.protocol.socket.encryption import RECORD, Encryption
 from twinlog.protocol.wire import Buffer
 
 GATHERED: Final = 256 * 1024
@@ -22,51 +24,69 @@ GATHERED: Final = 256 * 1024
 The kernel doubles its receive buffer to hold them, and gathers fewer if its limits (tcp_rmem) are lower.
 """
 
+_AT_ONCE: Final = 1 << 20
+"""Bytes of encrypted data that are taken at once, if there are so many."""
+
 
 class Receiver:
-    """Read from a blocking socket: over TLS one TLS record at a time, over plain TCP everything asked for at once.
+    """Read from a blocking socket, over plain TCP everything asked for at once.
 
-    `early` holds bytes that were taken before anything asked for them.
+    What was taken before anything asked for it waits in `early`, or in `encryption`, which belongs to a TLS connection.
     """
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, encryption: Encryption | None = None) -> None:
         self._socket = connected
-        self.early = bytearray()
-        encrypted = isinstance(connected, ssl.SSLSocket)
-        self._flags = 0 if encrypted else socket.MSG_WAITALL
-        self._early_flags = 0 if encrypted else socket.MSG_DONTWAIT
-        self._gathers = not encrypted and self._wake_at(1)
+        self._early = bytearray()
+        self._encryption = encryption
+        self._gathers = self._wake_at(1)
+
+    @property
+    def early(self) -> bool:
+        """Say whether bytes were taken that nobody has asked for yet."""
+        return bool(self._early) or (self._encryption is not None and self._encryption.holds)
 
     def fill(self, target: memoryview) -> None:
         """Fill `target`, waiting as long as needed.  Raises OSError if the connection ends or times out."""
+        fill = self._fill if self._encryption is None else partial(self._decrypt, self._encryption)
         if self._gathers and len(target) > 2 * GATHERED:
-            # Not to the last byte: no data may follow it, and then nothing would wake us.
+            # Not to the last byte: no data may follow it, and then nothing would wake us.  Over TLS, a part of a record
+            # may have come already.
+            last = GATHERED + 2 * RECORD
             self._wake_at(GATHERED)
-            self._fill(target[:-GATHERED])
+            fill(target[:-last])
             self._wake_at(1)
-            target = target[-GATHERED:]
-        self._fill(target)
+            target = target[-last:]
+        fill(target)
 
     def _fill(self, target: memoryview) -> None:
-        at = min(len(target), len(self.early))
+        at = min(len(target), len(self._early))
         if at:
-            target[:at] = self.early[:at]
-            del self.early[:at]
+            target[:at] = self._early[:at]
+            del self._early[:at]
         while at < len(target):
-            got = self._socket.recv_into(target[at:], 0, self._flags)
+            got = self._socket.recv_into(target[at:], 0, socket.MSG_WAITALL)
             if not got:
                 raise ConnectionResetError("the broker closed the connection")
             at += got
 
-    def take_early(self) -> None:
-        """Take the bytes that have arrived, without waiting.  A TLS socket must be non-blocking during the call.
+    def _decrypt(self, encryption: Encryption, target: memoryview) -> None:
+        while (at := encryption.decrypt(target)) < len(target):
+            target = target[at:]
+            self._take(self._socket.recv(_AT_ONCE if len(target) > GATHERED else GATHERED))
 
-        Raises OSError if the connection has ended.
-        """
-        with suppress(ssl.SSLWantReadError, BlockingIOError):
-            while piece := self._socket.recv(GATHERED, self._early_flags):
-                self.early += piece
+    def take_early(self) -> None:
+        """Take the bytes that have arrived, without waiting.  Raises OSError if the connection has ended."""
+        with suppress(BlockingIOError):
+            while True:
+                self._take(self._socket.recv(GATHERED, socket.MSG_DONTWAIT))
+
+    def _take(self, piece: bytes) -> None:
+        if not piece:
             raise ConnectionResetError("the broker closed the connection")
+        if self._encryption is None:
+            self._early += piece
+        else:
+            self._encryption.received(piece)
 
     def _wake_at(self, size: int) -> bool:
         try:
@@ -92,14 +112,15 @@ class Sender:
     `flush` has returned.
 
     While a write waits, the broker's answers are taken here and kept by `receiver`: the broker reads nothing more from
-    us until they have been taken.  During a large write in the background over plain TCP, the caller takes them
-    instead.  Over TLS the writing thread takes them always: two threads may not use TLS at once.
+    us until they have been taken.  During a large write in the background, the caller takes them instead.
     """
 
-    def __init__(self, connected: socket.socket, receiver: Receiver) -> None:
+    def __init__(
+        self, connected: socket.socket, receiver: Receiver, encryption: Encryption | None = None
+    ) -> None:
         self._socket = connected
         self._receiver = receiver
-        self._encrypted = isinstance(connected, ssl.SSLSocket)
+        self._encryption = encryption
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
 
@@ -134,17 +155,19 @@ class Sender:
         """End a write that goes on in the background; its result no longer matters."""
         if self._under_way is not None:
             with suppress(OSError):  # the socket is no longer connected, so the thread is awake already
-                # This wakes the thread; closing would not.  TLS's own shutdown would first remove the encryption.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                self._socket.shutdown(socket.SHUT_RDWR)  # this wakes the thread; closing would not
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 
     def _send(self, requests: Sequence[Sequence[Buffer]], *, behind: bool = False) -> None:
-        if self._encrypted:
-            for request in requests:
-                self._send_encrypted(b"".join(request))
+        buffers = list(chain.from_iterable(requests))
+        if self._encryption is None:
+            self._write(buffers, behind=behind)
             return
-        buffers = [buffer for request in requests for buffer in request]
+        for encrypted in self._encryption.encrypt(buffers):
+            self._write([encrypted], behind=behind)
+
+    def _write(self, buffers: list[Buffer], *, behind: bool) -> None:
         # In the background the kernel may wait, which needs fewer calls for a large write.
         flags = 0 if behind else socket.MSG_DONTWAIT
         while buffers:
@@ -154,19 +177,6 @@ class Sender:
                 if behind:
                     raise
                 self._wait_to_write(_patience(self._socket))
-
-    def _send_encrypted(self, data: bytes) -> None:
-        """Write all of `data`.  Raises TimeoutError if nothing moves for as long as the socket's time-out."""
-        patience, left = self._socket.gettimeout(), memoryview(data)
-        self._socket.settimeout(0)
-        try:
-            while left:
-                try:
-                    left = left[self._socket.send(left) :]
-                except ssl.SSLWantWriteError:
-                    self._wait_to_write(patience)
-        finally:
-            self._socket.settimeout(patience)
 
     def _wait_to_write(self, patience: float | None) -> None:
         """Wait up to `patience` seconds until the kernel takes more or the broker answers; take the broker's bytes."""
