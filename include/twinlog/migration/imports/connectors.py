@@ -131,13 +131,11 @@ class EquivalentFile:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def equivalent_file(
-    connectors: Iterable[Connector], offset_storage_topic: str = "", *, enabled: bool = True
-) -> EquivalentFile:
+def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str = "") -> EquivalentFile:
     """Return the file for the connectors of one pair of clusters.
 
     `offset_storage_topic` is the `offset.storage.topic` of the Connect cluster they ran in: without it, replication
-    does not resume where the connector stopped.  Unless `enabled`, the flow is switched off.  Raises ConfigError if the
+    does not resume where the connector stopped, and the flow is switched off.  Raises ConfigError if the
     connectors belong to different pairs or contradict each other, or if there is no source connector.
     """
     by_kind = _by_kind(connectors)
@@ -146,7 +144,7 @@ def equivalent_file(
     working = _working(by_kind)
     lines = {"clusters": f"{source}, {target}"}
     lines |= _cluster_lines(merged, source, target)
-    lines[f"{source}->{target}.enabled"] = merged.get("enabled", "true") if enabled else "false"
+    lines[f"{source}->{target}.enabled"] = merged.get("enabled", "true") if offset_storage_topic else "false"
     if HEARTBEAT not in working:
         lines[f"{source}->{target}.emit.heartbeats.enabled"] = "false"
     if CHECKPOINT not in working:

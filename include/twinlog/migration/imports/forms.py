@@ -155,14 +155,14 @@ def _of_strimzi(
         for part in _parts(found)
         if not _is_resource(part)
     )
-    made = equivalent_file(read.connectors, topic, enabled=bool(topic))
+    made = equivalent_file(read.connectors, topic)
     secrets = f"{strimzi.SECRETS}/" in made.text
     mounted = (f"mount each secret that the file names, below {strimzi.SECRETS}, or change the path",)
     return Imported(made, (*beside, *(mounted if secrets else ()), *(() if topic else (NO_POSITIONS,))))
 
 
 def _of_connect(connectors: Iterable[Connector], offset_storage_topic: str) -> Imported:
-    made = equivalent_file(connectors, offset_storage_topic, enabled=bool(offset_storage_topic))
+    made = equivalent_file(connectors, offset_storage_topic)
     return Imported(made, () if offset_storage_topic else (NO_TOPIC,))
 
 
@@ -186,7 +186,7 @@ def _of_properties(
         for key in lines
     ]
     found = [it for path, lines in connectors.items() for it in connectors_in(dict(lines), path)]
-    made = equivalent_file(found, offset_storage_topic, enabled=bool(offset_storage_topic))
+    made = equivalent_file(found, offset_storage_topic)
     made = EquivalentFile(made.text, (*made.left_out, *left_out))
     return Imported(made, () if offset_storage_topic else (NO_POSITIONS,))
 

@@ -6,8 +6,8 @@ references to files in a folder: the resource has only the names of Kubernetes' 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.errors import ConfigError
@@ -34,9 +34,10 @@ _LOGIN = {
     "scram-sha-256": ("SCRAM-SHA-256", "scram.ScramLoginModule"),
     "scram-sha-512": ("SCRAM-SHA-512", "scram.ScramLoginModule"),
 }
-_WORKERS = ("config.storage.", "offset.storage.", "status.storage.")
+_WORKERS = ("config.storage.", "offset.storage.", "status.storage.", "group.id")
+_OF_WORKERS = ("groupId", "configStorageTopic", "statusStorageTopic")
 _NO_WORKERS = "belongs to the Connect workers, and there are none"
-_READ = frozenset({"clusters", "target", "mirrors", "connectCluster"})
+_UNKNOWN = "is unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,235 +48,243 @@ class Resource:
     offset_storage_topic: str
 
 
-def read_resource(document: Mapping[str, Any], file: str, flow: str = "") -> Resource:
-    """Read the mirror of a flow; `flow` may be empty if there is only one.  Raises ConfigError."""
-    return _Reading(document, file).resource(flow)
+@dataclass(slots=True)
+class _Part:
+    """A mapping of the resource, as far as it was not taken; `dropped` collects what has no place, with the reason."""
 
+    file: str
+    dropped: dict[str, str]
+    where: str
+    left: dict[str, Any] = field(default_factory=dict)
 
-class _Reading:
-    """One resource that is being read, and what of it has no place in the file."""
+    def take(self, key: str) -> str:
+        """Return a plain value, "" if there is none."""
+        value = self.left.pop(key, None)
+        return "" if value is None else str(value)
 
-    def __init__(self, document: Mapping[str, Any], file: str) -> None:
-        self.file = file
-        self.dropped: dict[str, str] = {}
-        self.spec = self.mapping(document, "spec")
-        for key in document.keys() - {"apiVersion", "kind", "metadata", "spec"}:
-            self.dropped[key] = "is no setting"
-        for key in self.mapping(document, "metadata").keys() - {"name", "namespace"}:
-            self.dropped[f"metadata.{key}"] = "belongs to Kubernetes"
-        for key in self.spec.keys() - _READ:
-            self.dropped[f"spec.{key}"] = _NO_WORKERS
-        self.clusters = {str(it.get("alias", "")): it for it in self.listed(self.spec, "clusters")}
-        self.target = self.mapping(self.spec, "target")
-        if self.target:
-            for key in self.spec.keys() & {"clusters", "connectCluster"}:
-                self.dropped[f"spec.{key}"] = "spec.target counts"
-            self.clusters = {}
-
-    def resource(self, flow: str) -> Resource:
-        mirror = self.chosen(flow)
-        source, target = self.ends(mirror)
-        positions = self.positions(mirror, target)
-        shared = {**self.cluster(source, "source"), **self.cluster(target, "target")}
-        patterns = {key: str(mirror[name]) for name, key in _PATTERNS.items() if mirror.get(name) is not None}
-        workers = self.producer(target, positions)
-        pair = f"{source.get('alias')}->{target.get('alias')}"
-        found = [
-            self.connector(mirror, name, kind, pair, shared, patterns, workers)
-            for name, kind in _CONNECTORS.items()
-            if mirror.get(name) is not None
-        ]
-        for key in mirror.keys() - _CONNECTORS.keys() - _PATTERNS.keys() - self.naming():
-            self.dropped[f"mirror.{key}"] = "is unknown"
-        for alias in self.clusters.keys() - {source.get("alias"), target.get("alias")}:
-            self.dropped[f"spec.clusters: {alias}"] = "is no part of this flow"
-        if found:
-            found[0] = Connector(found[0].kind, found[0].name, found[0].properties, self.file, self.dropped)
-        return Resource(tuple(found), positions)
-
-    def chosen(self, flow: str) -> Mapping[str, Any]:
-        pairs = {}
-        for number, mirror in enumerate(self.listed(self.spec, "mirrors")):
-            source, target = self.ends(mirror)
-            pairs[f"{source.get('alias')}->{target.get('alias')}"] = (number, mirror)
-        if flow not in pairs and not (flow == "" and len(pairs) == 1):
-            names = ", ".join(pairs) or "none"
-            raise self.refused(
-                f"the mirrors are {names}", f"choose one: --flow '{next(iter(pairs), 'A->B')}'"
-            )
-        for name, (number, _) in pairs.items():
-            if name != (flow or next(iter(pairs))):
-                self.dropped[f"spec.mirrors[{number}]"] = f"is another flow: import it by --flow '{name}'"
-        return pairs[flow or next(iter(pairs))][1]
-
-    def ends(self, mirror: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return source and target of a mirror."""
-        if self.target:
-            source, target = self.mapping(mirror, "source"), self.target
-        else:
-            names = str(mirror.get("sourceCluster", "")), str(mirror.get("targetCluster", ""))
-            unknown = [name for name in names if name not in self.clusters]
-            if unknown:
-                raise self.refused(f"spec.clusters has no alias {unknown[0]!r}", "write it there")
-            source, target = (self.clusters[name] for name in names)
-        if not (source.get("alias") and target.get("alias")):
-            raise self.refused("a mirror has no alias for its source or target", "write one")
-        return source, target
-
-    def naming(self) -> frozenset[str]:
-        """Return the keys by which a mirror names its clusters."""
-        return frozenset({"source"} if self.target else {"sourceCluster", "targetCluster"})
-
-    def positions(self, mirror: Mapping[str, Any], target: Mapping[str, Any]) -> str:
-        """Return the workers' offset.storage.topic, if it is on the target."""
-        if self.target:
-            return str(target.get("offsetStorageTopic", ""))
-        if self.spec.get("connectCluster") != mirror.get("targetCluster"):
-            self.dropped["spec.connectCluster"] = "the positions are not on the target, where twinlog looks"
-            return ""
-        return str(self.mapping(target, "config").get("offset.storage.topic", _DEFAULT_OFFSETS))
-
-    def cluster(self, cluster: Mapping[str, Any], side: str) -> dict[str, Any]:
-        """Return the properties by which the connectors reach a cluster."""
-        alias, prefix = cluster["alias"], f"{side}.cluster."
-        found = {"bootstrap.servers": cluster.get("bootstrapServers"), **self.security(cluster, alias)}
-        for key, value in self.mapping(cluster, "config").items():
-            if key.startswith(_WORKERS) or key == "group.id":
-                self.dropped[f"{alias}.config.{key}"] = _NO_WORKERS
-            elif not key.startswith("producer.") or side == "source":
-                found[key] = value
-        for key in ("groupId", "configStorageTopic", "statusStorageTopic"):
-            if key in cluster:
-                self.dropped[f"{alias}.{key}"] = _NO_WORKERS
-        for key in cluster.keys() - _CLUSTER:
-            self.dropped[f"{alias}.{key}"] = "is unknown"
-        return {f"{prefix}alias": alias} | {
-            f"{prefix}{key}": value for key, value in found.items() if value is not None
-        }
-
-    def producer(self, target: Mapping[str, Any], positions: str) -> dict[str, Any]:
-        """Return what the workers' config says of the producers of records, if the workers belong to the target."""
-        said = {
-            key: value for key, value in self.mapping(target, "config").items() if key.startswith("producer.")
-        }
-        if not positions:
-            self.dropped |= {f"{target['alias']}.config.{key}": _NO_WORKERS for key in said}
-            return {}
-        return {f"producer.override.{key.removeprefix('producer.')}": value for key, value in said.items()}
-
-    def security(self, cluster: Mapping[str, Any], alias: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        if "tls" in cluster:
-            found |= self.trust(self.mapping(cluster, "tls"), alias)
-        login = self.mapping(cluster, "authentication")
-        kind = str(login.get("type", ""))
-        sasl = False
-        if kind == "tls":
-            secret = self.mapping(login, "certificateAndKey")
-            found["ssl.keystore.certificate.chain"] = _reference(secret, "certificate")
-            found["ssl.keystore.key"] = _reference(secret, "key")
-            found["ssl.keystore.type"] = "PEM"
-            read = {"type", "certificateAndKey"}
-        elif kind in _LOGIN:
-            sasl = True
-            mechanism, module = _LOGIN[kind]
-            password = _reference(self.mapping(login, "passwordSecret"), "password")
-            found["sasl.mechanism"] = mechanism
-            found["sasl.jaas.config"] = (
-                f"org.apache.kafka.common.security.{module} required"
-                f' username="{_quoted(login.get("username", ""))}" password="{password}";'
-            )
-            read = {"type", "username", "passwordSecret"}
-        elif kind == "custom":
-            sasl = bool(login.get("sasl"))
-            found |= self.mapping(login, "config")
-            read = {"type", "sasl", "config"}
-        elif login:
-            raise self.refused(
-                f"authentication {kind!r} of {alias} has no translation",
-                "take it out of the resource, and write the client properties into the new file",
-            )
-        else:
-            read = set()
-        for key in login.keys() - read:
-            self.dropped[f"{alias}.authentication.{key}"] = "is unknown"
-        transport = "SSL" if "tls" in cluster else "PLAINTEXT"
-        return {"security.protocol": f"SASL_{transport}" if sasl else transport, **found}
-
-    def trust(self, tls: Mapping[str, Any], alias: str) -> dict[str, Any]:
-        references = []
-        for number, secret in enumerate(self.listed(tls, "trustedCertificates")):
-            if "certificate" in secret:
-                references.append(_reference(secret, "certificate"))
-            else:
-                self.dropped[f"{alias}.tls.trustedCertificates[{number}]"] = (
-                    "is no single file: write each certificate into ssl.truststore.certificates"
-                )
-        for key in tls.keys() - {"trustedCertificates"}:
-            self.dropped[f"{alias}.tls.{key}"] = "is unknown"
-        if not references:
-            return {}
-        return {"ssl.truststore.certificates": "\n".join(references), "ssl.truststore.type": "PEM"}
-
-    def connector(
-        self,
-        mirror: Mapping[str, Any],
-        name: str,
-        kind: str,
-        pair: str,
-        shared: Mapping[str, Any],
-        patterns: Mapping[str, str],
-        workers: Mapping[str, Any],
-    ) -> Connector:
-        written = self.mapping(mirror, name)
-        config = self.mapping(written, "config")
-        for key in config.keys() & patterns.keys():
-            self.dropped[f"{name}.config.{key}"] = "a pattern of the mirror counts"
-        for key in written.keys() - {"config", "tasksMax"}:
-            self.dropped[f"{name}.{key}"] = (
-                "Connect's; `twinlog pause` and `twinlog migrate takeover` do what it did"
-            )
-        tasks = {"tasks.max": written["tasksMax"]} if "tasksMax" in written else {}
-        own = workers if kind == SOURCE else {}
-        properties = {**own, **shared, **tasks, **config, **patterns}
-        for key, value in properties.items():
-            if value is None:
-                self.dropped[f"{name}.config.{key}"] = "is null"
-        return Connector(
-            kind,
-            f"{pair}.{kind}",
-            {key: _text(value) for key, value in properties.items() if value is not None},
-            self.file,
-        )
-
-    def mapping(self, where: Mapping[str, Any], key: str) -> dict[str, Any]:
-        value = where.get(key)
+    def within(self, key: str, where: str = "") -> _Part:
+        """Return a mapping in this one; an empty one if there is none."""
+        value = self.left.pop(key, None)
         if not isinstance(value, dict | None):
             raise self.refused(f"{key} is no mapping", "export it with kubectl get -o yaml")
-        return {str(name): it for name, it in (value or {}).items()}
+        return _Part(
+            self.file,
+            self.dropped,
+            where or f"{self.where}.{key}",
+            {str(k): it for k, it in (value or {}).items()},
+        )
 
-    def listed(self, where: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
-        value = where.get(key) or []
+    def listed(self, key: str) -> list[_Part]:
+        """Return the mappings of a list in this one."""
+        value = self.left.pop(key, None) or []
         if not (isinstance(value, list) and all(isinstance(it, dict) for it in value)):
             raise self.refused(f"{key} is no list of mappings", "export it with kubectl get -o yaml")
-        yield from value
+        return [
+            _Part(self.file, self.dropped, f"{self.where}.{key}[{number}]", {**it})
+            for number, it in enumerate(value)
+        ]
+
+    def drop(self, key: str, why: str) -> None:
+        """Take a key, and say why it has no place."""
+        if self.left.pop(key, None) is not None:
+            self.dropped[f"{self.where}.{key}"] = why
+
+    def rest(self, why: str) -> None:
+        """Say of all that was not taken why it has no place."""
+        for key in self.left:
+            self.dropped[f"{self.where}.{key}".lstrip(".")] = why
+
+    def secret(self, key: str) -> str:
+        """Return a reference to the file of a secret that is mounted; the mapping names secret and key."""
+        return f"${{dir:{SECRETS}/{self.left.get('secretName', '')}:{self.left.get(key, '')}}}"
 
     def refused(self, what: str, hint: str) -> ConfigError:
         return ConfigError(f"{self.file}: {what}", hint=hint, file=self.file)
 
 
-_CLUSTER = frozenset({
-    *("alias", "bootstrapServers", "tls", "authentication", "config"),
-    *("groupId", "configStorageTopic", "statusStorageTopic", "offsetStorageTopic"),
-})
+@dataclass(frozen=True, slots=True)
+class _Mirror:
+    """One mirror with the clusters that it names."""
+
+    part: _Part
+    source: _Part
+    target: _Part
+
+    @property
+    def flow(self) -> str:
+        return f"{self.source.where}->{self.target.where}"
 
 
-def _reference(secret: Mapping[str, Any], field: str) -> str:
-    return f"${{dir:{SECRETS}/{secret.get('secretName', '')}:{secret.get(field, '')}}}"
+def read_resource(document: Mapping[str, Any], file: str, flow: str = "") -> Resource:
+    """Read the mirror of a flow; `flow` may be empty if there is only one.  Raises ConfigError."""
+    top = _Part(file, {}, "", {**document})
+    spec, metadata = top.within("spec", "spec"), top.within("metadata", "metadata")
+    for part, known, why in (
+        (top, ("apiVersion", "kind"), "is no setting"),
+        (metadata, ("name", "namespace"), "belongs to Kubernetes"),
+    ):
+        for key in known:
+            part.take(key)
+        part.rest(why)
+    one_target = "target" in spec.left
+    if one_target:
+        for key in ("clusters", "connectCluster"):
+            spec.drop(key, "spec.target counts")
+    target = _named(spec.within("target")) if one_target else None
+    clusters = {it.where: it for it in map(_named, spec.listed("clusters"))}
+    workers = spec.take("connectCluster")
+    mirrors = [_mirror(it, target, clusters) for it in spec.listed("mirrors")]
+    spec.rest(_NO_WORKERS)
+    chosen = _chosen(top, mirrors, flow)
+    for alias in clusters.keys() - {chosen.source.where, chosen.target.where}:
+        top.dropped[f"spec.clusters: {alias}"] = "is no part of this flow"
+    if not one_target and workers != chosen.target.where:
+        top.dropped["spec.connectCluster"] = "the positions are not on the target, where twinlog looks"
+    return _resource(chosen, with_workers=one_target or workers == chosen.target.where, one_target=one_target)
 
 
-def _quoted(value: Any) -> str:
-    return str(value).replace("\\", "\\\\").replace('"', '\\"')
+def _named(cluster: _Part) -> _Part:
+    """Return a cluster that is called by its alias."""
+    cluster.where = cluster.take("alias")
+    return cluster
+
+
+def _mirror(part: _Part, target: _Part | None, clusters: Mapping[str, _Part]) -> _Mirror:
+    if target is not None:
+        ends = _named(part.within("source")), target
+    else:
+        names = part.take("sourceCluster"), part.take("targetCluster")
+        for name in names:
+            if name not in clusters:
+                raise part.refused(f"spec.clusters has no alias {name!r}", "write it there")
+        ends = clusters[names[0]], clusters[names[1]]
+    if not all(it.where for it in ends):
+        raise part.refused("a mirror has no alias for its source or target", "write one")
+    return _Mirror(part, *ends)
+
+
+def _chosen(top: _Part, mirrors: list[_Mirror], flow: str) -> _Mirror:
+    found = {it.flow: it for it in mirrors}
+    name = flow or next(iter(found), "")
+    if name not in found or (not flow and len(found) > 1):
+        names = ", ".join(found) or "none"
+        raise top.refused(f"the mirrors are {names}", f"choose one: --flow '{next(iter(found), 'A->B')}'")
+    for it in found.values():
+        if it.flow != name:
+            top.dropped[it.part.where] = f"is another flow: import it by --flow '{it.flow}'"
+    found[name].part.where = "mirror"
+    return found[name]
+
+
+def _resource(mirror: _Mirror, *, with_workers: bool, one_target: bool) -> Resource:
+    """Make the connectors; `with_workers`: they work, and keep their positions, on the target."""
+    part, config = mirror.part, mirror.target.within("config")
+    if one_target:
+        positions = mirror.target.take("offsetStorageTopic")
+    else:
+        positions = (config.take("offset.storage.topic") or _DEFAULT_OFFSETS) if with_workers else ""
+    producer = {key: config.left.pop(key) for key in [*config.left] if key.startswith("producer.")}
+    if not positions:
+        config.dropped |= {f"{config.where}.{key}": _NO_WORKERS for key in producer}
+        producer = {}
+    shared = {
+        **_cluster(mirror.source, mirror.source.within("config"), "source"),
+        **_cluster(mirror.target, config, "target"),
+    }
+    patterns = {key: value for name, key in _PATTERNS.items() if (value := part.take(name))}
+    overrides = {f"producer.override.{key.removeprefix('producer.')}": it for key, it in producer.items()}
+    found = [
+        _connector(part.within(name, name), f"{mirror.flow}.{kind}", kind, shared, patterns, overrides)
+        for name, kind in _CONNECTORS.items()
+        if part.left.get(name) is not None
+    ]
+    part.rest(_UNKNOWN)
+    if found:
+        found[0] = Connector(found[0].kind, found[0].name, found[0].properties, part.file, part.dropped)
+    return Resource(tuple(found), positions)
+
+
+def _cluster(cluster: _Part, config: _Part, side: str) -> dict[str, Any]:
+    """Return the properties by which the connectors reach a cluster."""
+    found = {"alias": cluster.where, "bootstrap.servers": cluster.left.pop("bootstrapServers", None)}
+    found |= _security(cluster)
+    for key in [*config.left]:
+        if key.startswith(_WORKERS):
+            config.drop(key, _NO_WORKERS)
+    for key in _OF_WORKERS:
+        cluster.drop(key, _NO_WORKERS)
+    cluster.take("offsetStorageTopic")
+    cluster.rest(_UNKNOWN)
+    return {f"{side}.cluster.{key}": it for key, it in (found | config.left).items() if it is not None}
+
+
+def _security(cluster: _Part) -> dict[str, Any]:
+    encrypted = "tls" in cluster.left
+    found: dict[str, Any] = _trust(cluster.within("tls")) if encrypted else {}
+    login = cluster.within("authentication")
+    kind, sasl = login.take("type"), False
+    if kind == "tls":
+        secret = login.within("certificateAndKey")
+        found["ssl.keystore.certificate.chain"] = secret.secret("certificate")
+        found["ssl.keystore.key"] = secret.secret("key")
+        found["ssl.keystore.type"] = "PEM"
+    elif kind in _LOGIN:
+        sasl = True
+        found["sasl.mechanism"], module = _LOGIN[kind]
+        password = login.within("passwordSecret").secret("password")
+        found["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required"
+            f' username="{_quoted(login.take("username"))}" password="{password}";'
+        )
+    elif kind == "custom":
+        sasl = bool(login.left.pop("sasl", False))
+        found |= login.within("config").left
+    elif kind or login.left:
+        raise cluster.refused(
+            f"authentication {kind!r} of {cluster.where} has no translation",
+            "take it out of the resource, and write the client properties into the new file",
+        )
+    login.rest(_UNKNOWN)
+    transport = "SSL" if encrypted else "PLAINTEXT"
+    return {"security.protocol": f"SASL_{transport}" if sasl else transport, **found}
+
+
+def _trust(tls: _Part) -> dict[str, Any]:
+    references = []
+    for secret in tls.listed("trustedCertificates"):
+        if "certificate" in secret.left:
+            references.append(secret.secret("certificate"))
+        else:
+            tls.dropped[secret.where] = (
+                "is no single file: write each certificate into ssl.truststore.certificates"
+            )
+    tls.rest(_UNKNOWN)
+    if not references:
+        return {}
+    return {"ssl.truststore.certificates": "\n".join(references), "ssl.truststore.type": "PEM"}
+
+
+def _connector(
+    written: _Part,
+    name: str,
+    kind: str,
+    shared: Mapping[str, Any],
+    patterns: Mapping[str, str],
+    overrides: Mapping[str, Any],
+) -> Connector:
+    config, tasks = written.within("config"), written.left.pop("tasksMax", None)
+    for key in patterns:
+        config.drop(key, "a pattern of the mirror counts")
+    written.rest("Connect's; `twinlog pause` and `twinlog migrate takeover` do what it did")
+    own = {**(overrides if kind == SOURCE else {}), **shared, "tasks.max": tasks, **config.left, **patterns}
+    for key, value in config.left.items():
+        if value is None:
+            config.dropped[f"{config.where}.{key}"] = "is null"
+    return Connector(kind, name, {key: _text(it) for key, it in own.items() if it is not None}, written.file)
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _text(value: Any) -> str:
