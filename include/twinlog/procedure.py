@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Generic, TypeVar
 
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import StepState
 
@@ -47,6 +48,8 @@ class StepName(StrEnum):
     CLEAN_UP = "clean-up"
     STOPPED = "stopped"
     WRITE = "write"
+    NOTE = "note"
+    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +175,29 @@ def walk(
         if outcome.ends:
             return outcome
     return None
+
+
+def perform(
+    steps: Iterable[Step[World]], world: World, flow: FlowSettings, told: Told, *, dry_run: bool = False
+) -> tuple[tuple[StepReport, ...], bool]:
+    """Do steps in their order; in a dry run those that have a `look` only say what they would do.
+
+    Return the rows, and whether all was done.  Raises the error that ended a step.
+    """
+    by_name, rows = {it.name: it for it in steps}, list[StepReport]()
+
+    def do(name: StepName) -> Outcome:
+        step = by_name[name]
+        if dry_run and step.look is not None:
+            return Outcome(StepState.PLANNED, step.seen(world, flow.source.alias, flow.target.alias))
+        assert step.do is not None
+        return step.do(world)
+
+    ended = walk(by_name, do, told, lambda row, _: rows.append(row))
+    if ended is not None and ended.error is not None:
+        raise ended.error
+    return tuple(rows), ended is None
+
+
+def silent(_name: StepName, _outcome: Outcome | None) -> None:
+    """Tell nobody of a step."""

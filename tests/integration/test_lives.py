@@ -451,7 +451,7 @@ def test_a_rebuild_keeps_groups_exactly_where_they_stood(cluster_a, cluster_b, m
     assert position is not None
     commit_group(cluster_b, f"g-{topic}", remote, position.offset)
     with open_clusters(flow) as clusters:
-        todo = rebuild_plan.plan(flow, clusters, topic)
+        todo = rebuild.plan(flow, clusters, topic)
         assert ([14], ()) == ([it.upstream for it in todo.groups], todo.active_groups)
         begun = rebuild.run(flow, clusters, topic, by="test", reason="drill", request="r1")
         again = rebuild.run(flow, clusters, topic, by="test", reason="drill", request="r1")

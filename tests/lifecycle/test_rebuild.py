@@ -98,7 +98,7 @@ def test_a_copy_that_others_write_to_is_not_rebuilt(flow, clusters, source, targ
     """Nothing is noted and nothing deleted; the plan says who they are."""
     back_flow(source, target) if who == "back" else other_flow(target)
     before = target.topics["orders"]
-    assert (WRITERS[who],) == rebuild_plan.plan(flow, clusters, "orders").other_writers
+    assert (WRITERS[who],) == rebuild.plan(flow, clusters, "orders").other_writers
     assert ("rebuild-refused", [WRITERS[who]]) == refusal(run)
     assert (before, {}) == (target.topics["orders"], dict(read_ledger(flow, target).rebuilds))
 
@@ -183,7 +183,7 @@ def test_places_in_a_copy_that_somebody_else_made_are_not_kept(
     if recreated:
         target.add_topic("orders")
     target.commit("billing", ORDERS, 1)
-    plan = rebuild_plan.plan(flow, clusters, "orders")
+    plan = rebuild.plan(flow, clusters, "orders")
     assert (GroupPosition("billing", 0, 1, upstream),) == plan.groups
     assert recreated == any("billing" in note for note in plan.notes)
 
@@ -195,7 +195,7 @@ def test_who_has_read_the_copy_to_its_end_keeps_its_place(flow, clusters, source
     piece = encode_segment(MapSegment(0, 1, (Extent(0, 0, 1),)))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
     target.commit("billing", ORDERS, there)
-    assert (GroupPosition("billing", 0, there, 1),) == rebuild_plan.plan(flow, clusters, "orders").groups
+    assert (GroupPosition("billing", 0, there, 1),) == rebuild.plan(flow, clusters, "orders").groups
 
 
 def nothing() -> None:
@@ -319,7 +319,7 @@ def test_a_place_that_waits_in_a_life_that_has_ended_is_the_first_record(
     """Nothing of the life that was appended since was read."""
     places = (GroupPosition("billing", 0, 4, 4),)
     begun(flow, clusters, RebuildPhase.COPYING, topic_id="earlier", groups=places)
-    assert (replace(places[0], upstream=0),) == rebuild_plan.plan(flow, clusters, "orders").groups
+    assert (replace(places[0], upstream=0),) == rebuild.plan(flow, clusters, "orders").groups
 
 
 @pytest.mark.parametrize(

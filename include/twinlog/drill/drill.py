@@ -32,7 +32,7 @@ from twinlog.groups.report import GroupPartitionRow
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
-from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, skipped, timed
+from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, silent, skipped, timed
 from twinlog.recovery.report import TopicAtRisk, at_risk, partitions_at_risk
 from twinlog.recovery.steps import canary, ending
 from twinlog.recovery.steps.loss import loss_of
@@ -67,7 +67,7 @@ class Tools:
     sleep: Callable[[float], None]
     application: Application
     seal: Seal
-    told: Told = lambda _name, _outcome: None
+    told: Told = silent
 
 
 @dataclass(slots=True)

@@ -1,21 +1,15 @@
-"""Rebuild a topic: delete its copy, create it again under the same name, and copy from the source's log start.
-
-    1. plan      what would be deleted and what can be copied again; refused while groups read the copy, and if
-                 it has other writers
-    2. note      behind the fence: Rebuild(deleting), with the upstream position of every group of the target
-    3. delete    the copy, if it is still the one that was noted, and make it again with its own settings
-    4. begin     behind the fence, one transaction: progress, map, gaps of the old copy are forgotten, the new
-                 incarnation of the copy is noted, Rebuild(copying); from here on ordinary cycles copy the topic
-    5. restore   in later cycles: each group goes on exactly at its position, once the copy has reached it
+"""Make the copy of a topic anew, step by step (STEPS).
 
 Every step checks for itself whether it is done. If a run died, the next cycle continues its rebuild, or a person does.
-While Rebuild(deleting) is in the ledger, nothing is copied into the topic (docs/decisions/0011-rebuild.md).
+While Rebuild(deleting) is in the ledger, nothing is copied into the topic (docs/decisions/0011-rebuild.md).  In later
+cycles each group goes on exactly at its position, once the copy has reached it.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from twinlog import clock
 from twinlog.cluster.api import ClusterReader, Clusters
@@ -24,10 +18,13 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import IncarnationReason, Rebuild, RebuildPhase
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import rebuild_plan
 from twinlog.lifecycle.reader_positions import restore
+from twinlog.lifecycle.rebuild_plan import RebuildPlan
 from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
+from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, perform, silent, skipped
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import stored_segments
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, remote_name
@@ -146,19 +143,43 @@ class RebuildResult:
     waiting: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    steps: tuple[StepReport, ...] = ()
+
+
+@dataclass(slots=True)
+class Work:
+    """One process's rebuild of a topic, for a person's `request`, or a cycle (""); `begun` is as the ledger has it.
+
+    `todo` is what a dry run has found.
+    """
+
+    flow: FlowSettings
+    clusters: Clusters
+    topic: str
+    by: str = ""
+    reason: str = ""
+    request: str = ""
+    run_id: str | None = None
+    todo: RebuildPlan = field(init=False)
+    begun: Rebuild = field(init=False)
+    deleted: bool = False
+
+
+def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
+    """Return what a rebuild would do.
+
+    Raises TerminalError `rebuild-refused` for a topic the flow does not copy.
+    """
+    snapshot = FlowSnapshot(flow, clusters)
+    work = Work(flow, clusters, topic)
+    work.todo = rebuild_plan.plan_of(flow, clusters, snapshot.discovery, snapshot.ledger, topic)
+    return replace(work.todo, steps=perform(STEPS, work, flow, silent, dry_run=True)[0])
 
 
 def run(
-    flow: FlowSettings,
-    clusters: Clusters,
-    topic: str,
-    *,
-    by: str,
-    reason: str,
-    request: str,
-    run_id: str | None = None,
+    flow: FlowSettings, clusters: Clusters, topic: str, *, told: Told = silent, **asked: Any
 ) -> RebuildResult:
-    """Begin a rebuild, or continue the one that was begun.
+    """Begin a rebuild, or continue the one that was begun; `asked` is who asks: `by`, `reason`, `request`, `run_id`.
 
     A rebuild of the same `request` is not begun again. Without a request (""), a rebuild that is being copied is not
     begun again either.
@@ -167,38 +188,35 @@ def run(
     read the copy, it has other writers, or the flow is not active. Raises FencedError, and errors of clusters. The
     state is then as it was. A rebuild that was recorded stays recorded, and continues when its obstacle is gone.
     """
-    ledger = read_ledger(flow, clusters.target)
-    before = ledger.rebuilds.get(topic)
+    work = Work(flow, clusters, topic, **asked)
+    rows, _ = perform(STEPS, work, flow, told)
+    when = "the next cycle" if work.request else "this cycle"  # a person has a request, a cycle has none
+    said = f"{work.begun.remote_topic} is empty and is copied anew, beginning with {when}"
+    return replace(
+        _result(flow, work.begun), deleted=work.deleted, notes=(said,) if work.deleted else (), steps=rows
+    )
+
+
+def _note(work: Work) -> Outcome:
+    flow, clusters, topic = work.flow, work.clusters, work.topic
+    before = read_ledger(flow, clusters.target).rebuilds.get(topic)
     if before is not None and before.phase is not RebuildPhase.DELETING:
         outlived = rebuild_plan.stale(FlowSnapshot(flow, clusters).discovery, topic)
-        if not outlived and rebuild_plan.serves(before, request):
-            return _restore(flow, clusters, before, ledger)
-    begun = _note(flow, clusters, topic, before, by=by, reason=reason, request=request, run_id=run_id)
-    if begun.phase is RebuildPhase.DELETING:
-        delete_copy(flow, clusters, begun)
-        done = _begin(flow, clusters, begun, run_id)
-        when = "the next cycle" if request else "this cycle"  # a person has a request, a cycle has none
-        said = f"{begun.remote_topic} is empty and is copied anew, beginning with {when}"
-        return replace(done, notes=(said,)) if done.deleted else done
-    return _restore(flow, clusters, begun, read_ledger(flow, clusters.target))
+        if not outlived and rebuild_plan.serves(before, work.request):
+            work.begun = before
+            return skipped(f"it was begun by {before.by}, and is {before.phase.value}")
+    work.begun = _noted(work, before)
+    kept = sum(it.upstream is not None for it in work.begun.groups)
+    return done(f"{work.begun.phase.value}; {kept:,} position(s) of groups are kept")
 
 
-def _note(
-    flow: FlowSettings,
-    clusters: Clusters,
-    topic: str,
-    before: Rebuild | None,
-    *,
-    by: str,
-    reason: str,
-    request: str,
-    run_id: str | None,
-) -> Rebuild:
-    """Do step 2; `before` is the ledger's rebuild at the time it was decided to begin or to continue.
+def _noted(work: Work, before: Rebuild | None) -> Rebuild:
+    """Note the rebuild; `before` is the ledger's at the time it was decided to begin or to continue.
 
-    If another run has done step 2 since, the rebuild returned is not `deleting`.
+    If another run has done it since, the rebuild returned is not `deleting`.
     """
-    owned = Ownership.taken(flow, clusters, "rebuild", run_id)
+    flow, clusters, topic, request = work.flow, work.clusters, work.topic, work.request
+    owned = Ownership.taken(flow, clusters, "rebuild", work.run_id)
     ledger = read_behind_fence(flow, clusters.target)
     begun = ledger.rebuilds.get(topic)
     if begun is not None and (
@@ -218,8 +236,8 @@ def _note(
         todo.remote_topic,
         todo.remote_topic_id,
         RebuildPhase.DELETING,
-        by,
-        reason,
+        work.by,
+        work.reason,
         clock.now_ms(),
         configs=own_configs(clusters.target, todo.remote_topic),
         groups=todo.groups,
@@ -229,37 +247,91 @@ def _note(
     return begun
 
 
-def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str | None) -> RebuildResult:
-    """Do the second half of step 3, and step 4.
+def _delete(work: Work) -> Outcome:
+    if work.begun.phase is not RebuildPhase.DELETING:
+        return skipped("the copy is made anew already")
+    delete_copy(work.flow, work.clusters, work.begun)
+    return done(f"{work.begun.remote_topic} is deleted")
+
+
+def _begin(work: Work) -> Outcome:
+    """Create the copy, and begin it.
 
     The ledger is read behind the fence: another run may have come here first, and its copy may hold records by now.
     Raises TerminalError `rebuild-refused` if the new copy holds records that the flow did not copy, and TransientError
     if the copy or the rebuild was replaced meanwhile.
     """
+    flow, clusters, begun = work.flow, work.clusters, work.begun
+    if begun.phase is not RebuildPhase.DELETING:
+        return skipped("the copy is made anew already")
     discovery = FlowSnapshot(flow, clusters).discovery
     topic = rebuild_plan.wanted(flow, discovery, begun.topic)
     created = make_copy(flow, clusters, discovery, topic, begun)
-    owned = Ownership.taken(flow, clusters, "rebuild", run_id)
+    owned = Ownership.taken(flow, clusters, "rebuild", work.run_id)
     ledger = read_behind_fence(flow, clusters.target)
-    noted_now = rebuild_plan.as_it_stands(ledger, begun)
-    first = noted_now.phase is RebuildPhase.DELETING
-    if first:
-        require_empty(flow, clusters, created, begun)
-        noted_now = replace(noted_now, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
-        incarnation = current_incarnation(
-            topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
-        )
-        begins = beginning(topic, incarnation.since_ms)
-        owned.write([
-            *erasure(
-                owned.state, topic.topic, owned.progress, stored_segments(flow, clusters.target), ledger
-            ),
-            noted(owned.state, replace(incarnation, remote_topic_id=created.topic_id)),
-            *([noted(owned.state, begins)] if begins is not None else []),
-            noted(owned.state, noted_now),
-        ])
-    done = _restore(flow, clusters, noted_now, read_behind_fence(flow, clusters.target))
-    return replace(done, deleted=True) if first else done
+    work.begun = rebuild_plan.as_it_stands(ledger, begun)
+    if work.begun.phase is not RebuildPhase.DELETING:
+        return skipped("another run was faster")
+    require_empty(flow, clusters, created, begun)
+    work.begun = replace(work.begun, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
+    incarnation = current_incarnation(
+        topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
+    )
+    begins = beginning(topic, incarnation.since_ms)
+    owned.write([
+        *erasure(owned.state, topic.topic, owned.progress, stored_segments(flow, clusters.target), ledger),
+        noted(owned.state, replace(incarnation, remote_topic_id=created.topic_id)),
+        *([noted(owned.state, begins)] if begins is not None else []),
+        noted(owned.state, work.begun),
+    ])
+    work.deleted = True
+    return done(f"{begun.remote_topic} is empty, and is copied from the beginning")
+
+
+def _restore_groups(work: Work) -> Outcome:
+    flow, target = work.flow, work.clusters.target
+    ledger = read_behind_fence(flow, target) if work.deleted else read_ledger(flow, target)
+    work.begun = _restore(flow, work.clusters, work.begun, ledger)
+    waiting = sum(it.awaited for it in work.begun.groups)
+    return done(f"{waiting:,} position(s) wait until the copy has come so far")
+
+
+STEPS: tuple[Step[Work], ...] = (
+    Step(
+        StepName.NOTE,
+        "notes behind the fence that the copy is to go, with the upstream position of every group of B",
+        "from here on nothing is copied into it",
+        "refused while groups with members read the copy, or while it has other writers: stop them",
+        _note,
+        lambda work: f"{len(work.todo.groups):,} position(s) of groups",
+    ),
+    Step(
+        StepName.DELETE,
+        "deletes the copy, if it is still the one that was noted",
+        "the copy is gone",
+        "a copy that does not go within 30 s: the next cycle goes on",
+        _delete,
+        lambda work: work.todo.cost,
+    ),
+    Step(
+        StepName.BEGIN,
+        "makes the copy again with its own settings, and forgets progress, map and gaps of the old one in one"
+        " transaction",
+        "an empty copy: ordinary cycles copy the topic from here on",
+        "it holds records of others: find out who writes to it, and run it again",
+        _begin,
+        lambda _: "",
+    ),
+    Step(
+        StepName.GROUPS,
+        "commits the positions that the new copy has reached, and so does each cycle after its copy",
+        "each group goes on exactly where it stood",
+        "a group that has no exact position is named, and begins where its own settings say",
+        _restore_groups,
+        lambda _: "",
+    ),
+)
+"""The steps of a rebuild."""
 
 
 def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
@@ -274,20 +346,24 @@ def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
             _restore(flow, clusters, it, ledger)
 
 
-def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: Ledger) -> RebuildResult:
-    """Do step 5, as far as the copy has come."""
+def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: Ledger) -> Rebuild:
+    """Commit positions as far as the copy has come; return the rebuild as the ledger has it then."""
     begins = ledger.beginnings.get(rebuilt.topic)
     after = restore(flow, clusters, rebuilt, begins.offsets if begins is not None else {})
     if after != rebuilt:
         write_ledger(flow, clusters.target, [after])
-    known = [it for it in after.groups if it.upstream is not None]
+    return after
+
+
+def _result(flow: FlowSettings, rebuilt: Rebuild) -> RebuildResult:
+    by = grouped(((it.upstream is not None, it.restored), it.group) for it in rebuilt.groups)
     return RebuildResult(
         flow.name,
-        after.topic,
-        after.remote_topic,
-        after.phase,
+        rebuilt.topic,
+        rebuilt.remote_topic,
+        rebuilt.phase,
         deleted=False,
-        restored=tuple(sorted({it.group for it in known if it.restored})),
-        waiting=tuple(sorted({it.group for it in known if not it.restored})),
-        unknown=tuple(sorted({it.group for it in after.groups if it.upstream is None})),
+        restored=tuple(sorted({*by.get((True, True), ())})),
+        waiting=tuple(sorted({*by.get((True, False), ())})),
+        unknown=tuple(sorted({it.group for it in rebuilt.groups if it.upstream is None})),
     )

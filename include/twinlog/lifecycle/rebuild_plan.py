@@ -14,13 +14,13 @@ from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
+from twinlog.procedure import StepReport
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_maps
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.pauses import how_to_go_on
-from twinlog.topics.snapshot import FlowSnapshot
 
 REFUSED = "rebuild-refused"
 """Code of the refusal to begin a rebuild."""
@@ -58,15 +58,15 @@ class RebuildPlan:
     active_groups: tuple[str, ...]
     notes: tuple[str, ...]
     other_writers: tuple[str, ...] = ()
+    steps: tuple[StepReport, ...] = ()
 
-
-def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
-    """Return what a rebuild would do.
-
-    Raises TerminalError `rebuild-refused` for a topic the flow does not copy.
-    """
-    snapshot = FlowSnapshot(flow, clusters)
-    return plan_of(flow, clusters, snapshot.discovery, snapshot.ledger, topic)
+    @property
+    def cost(self) -> str:
+        """Say in a clause what is lost, and what comes again."""
+        return (
+            f"{self.remote_topic} with {self.copied_records:,} records is deleted, {self.source_records:,} can be"
+            " copied again"
+        )
 
 
 def stale(discovery: Discovery, topic: str) -> bool:

@@ -14,7 +14,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import StepState
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -24,7 +23,7 @@ from twinlog.migration.copier import Copier, Traces, require_stopped
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport
-from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, skipped, walk
+from twinlog.procedure import Outcome, Step, StepName, Told, done, failed, perform, silent, skipped
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.discovery import Discovery
 
@@ -64,7 +63,7 @@ class Migration:
     topics: Collection[str] | None = None
     dry_run: bool = False
     watch_seconds: float | None = None
-    told: Told = lambda _name, _outcome: None
+    told: Told = silent
     positions: Positions = field(init=False)
     discovery: Discovery = field(init=False)
     wanted: Sequence[Place] = field(init=False)
@@ -137,28 +136,17 @@ def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> Ta
     Raises the error that ends one: nothing is written then.
     """
     require_phase(work.flow, work.clusters)
-    flow, copier, by_name = work.flow, work.copier, {it.name: it for it in steps}
-    rows: list[StepReport] = []
-
-    def do(name: StepName) -> Outcome:
-        step = by_name[name]
-        if work.dry_run and step.look is not None:
-            return Outcome(StepState.PLANNED, step.seen(work, flow.source.alias, flow.target.alias))
-        assert step.do is not None
-        return step.do(work)
-
-    ended = walk(by_name, do, work.told, lambda row, _: rows.append(row))
-    if ended is not None and ended.error is not None:
-        raise ended.error
+    flow, copier = work.flow, work.copier
+    rows, whole = perform(steps, work, flow, work.told, dry_run=work.dry_run)
     return TakeoverReport(
         flow=flow.name,
         direction=direction,
-        state="refused" if ended is not None else "dry-run" if work.dry_run else "done",
+        state="refused" if not whole else "dry-run" if work.dry_run else "done",
         run_id=work.run_id,
         connector=copier.connector,
         offsets_topic=copier.offsets_topic,
         source_group=copier.source_group,
-        steps=tuple(rows),
+        steps=rows,
         partitions=work.rows,
         positions_written=work.written,
         notes=tuple(work.notes),

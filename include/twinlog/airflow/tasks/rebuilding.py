@@ -28,13 +28,13 @@ PARAMS = {
 
 def plan(flow_name: str) -> Json:
     """Say what a rebuild would do.  Raises UsageError if the form is not filled in."""
-    from twinlog.lifecycle import rebuild_plan
+    from twinlog.lifecycle import rebuild
 
     params = get_current_context()["params"]
     topic = asked_topic(params)
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        found = rebuild_plan.plan(flow, clusters, topic)
+        found = rebuild.plan(flow, clusters, topic)
     return shortened(shown(found), "`twinlog topics rebuild --topic T`, which asks before it does anything")
 
 

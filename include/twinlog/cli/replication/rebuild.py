@@ -10,7 +10,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.render import Grid, confirm, login, say, show, warn
+from twinlog.cli.render import Grid, confirm, login, say, say_step, show, steps_grid, warn
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -31,40 +31,30 @@ def rebuild(
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
     from twinlog.lifecycle import rebuild as step
-    from twinlog.lifecycle import rebuild_plan
     from twinlog.state.own_clusters import open_own_clusters
 
     _, one = load_one_flow(config, flow)
     with open_own_clusters(one) as clusters:
-        todo = rebuild_plan.plan(one, clusters, topic)
+        todo = step.plan(one, clusters, topic)
         for note in todo.notes:
             warn(note)
         if dry_run:
             show(todo, _plan_grids(todo))
             return int(ExitCode.SAYS_NO if todo.active_groups or todo.other_writers else ExitCode.DONE)
         if not yes and todo.phase != "deleting":
-            confirm(_question(todo))
-        done = step.run(
-            one, clusters, topic, by=login(), reason=reason, request=f"cli-{uuid.uuid4().hex[:8]}"
-        )
+            confirm(todo.cost)
+        request = f"cli-{uuid.uuid4().hex[:8]}"
+        done = step.run(one, clusters, topic, by=login(), reason=reason, request=request, told=say_step)
     for note in done.notes:
         say(note)
     show(done, _result_grids(done))
     return int(ExitCode.DONE)
 
 
-def _question(todo: RebuildPlan) -> str:
-    return (
-        f"{todo.remote_topic} with {todo.copied_records:,} records is deleted, {todo.source_records:,} can be copied"
-        " again"
-    )
-
-
 def _plan_grids(todo: RebuildPlan) -> Iterator[Grid]:
-    yield Grid(
-        f"{todo.flow}: {todo.remote_topic} would be deleted and copied anew",
-        ("records in the copy", "records to copy again", "rebuild under way"),
-        [(todo.copied_records, todo.source_records, todo.phase or None)],
+    under_way = f"; a rebuild is under way: {todo.phase}" if todo.phase else ""
+    yield steps_grid(
+        f"{todo.flow}: {todo.remote_topic} would be deleted and copied anew{under_way}", todo.steps
     )
     yield Grid.of(
         "readers of the copy",
