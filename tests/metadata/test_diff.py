@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from twinlog.cli.render import Diff, show
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential
 from twinlog.config.flow.metadata import Profile
 from twinlog.metadata.diff import plan_lines, result_lines
@@ -70,7 +73,9 @@ def test_a_result_says_what_was_made() -> None:
     ] == list(result_lines(result))
 
 
-def test_names_and_values_of_a_cluster_make_no_lines_of_their_own() -> None:
+def test_names_and_values_of_a_cluster_make_no_lines_of_their_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A principal, a config or an entity may hold anything: here it is what a plan would say."""
     forged = "x\n  + User:eve READ: ALLOW\x1b[2J"
     changes = (
@@ -81,6 +86,7 @@ def test_names_and_values_of_a_cluster_make_no_lines_of_their_own() -> None:
     refused = Refusal(forged, "unauthorised", forged, forged)
     drift = Drift(ChangeKind.TOPIC_CONFIG, forged, forged, forged, forged, forged)
     plan = MetadataPlan(changes, (drift,), (refused,), notes=(forged,), flow="A->B", profile=Profile.STANDBY)
-    lines = [line for _, line in plan_lines(plan)]
+    show(None, [Diff(plan_lines(plan))])
+    lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.isprintable() or line.startswith("  + User:eve")] == []
     assert 0 < sum("\\x0a  + User:eve READ: ALLOW\\x1b[2J" in line for line in lines)

@@ -22,7 +22,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.metadata import PlanApplied
 from twinlog.formats.ledger.recovery import PromotionPlan
-from twinlog.metadata import sync, values
+from twinlog.metadata import sync
 from twinlog.metadata.acl_plan import AclScope
 from twinlog.metadata.plan_file import SavedPlan, parse_plan, plan_document
 from twinlog.metadata.scram_plan import iterations
@@ -34,6 +34,7 @@ from twinlog.metadata.values import (
     MetadataPlan,
     QuotaChange,
     ScramChange,
+    quota_text,
 )
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.visible import and_more
@@ -49,19 +50,19 @@ class Touched:
     users: Mapping[str, tuple[ScramCredential, ...]]
 
 
-def read_touched(changes: Collection[values.MetadataChange], target: ClusterReader) -> Touched:
+def read_touched(changes: Collection[MetadataChange], target: ClusterReader) -> Touched:
     """Read what the changes touch.  Raises what a cluster raises: if in doubt, nothing is applied."""
-    topics = {it.topic for it in changes if isinstance(it, values.ConfigChange)}
+    topics = {it.topic for it in changes if isinstance(it, ConfigChange)}
     return Touched(
         target.topic_configs(sorted(topics)).found,
-        frozenset(target.describe_acls()) if _has(changes, values.AclChange) else frozenset(),
-        target.describe_quotas() if _has(changes, values.QuotaChange) else {},
-        target.describe_scram_users() if _has(changes, values.ScramChange) else {},
+        frozenset(target.describe_acls()) if _has(changes, AclChange) else frozenset(),
+        target.describe_quotas() if _has(changes, QuotaChange) else {},
+        target.describe_scram_users() if _has(changes, ScramChange) else {},
     )
 
 
 def outdated(
-    changes: Iterable[values.MetadataChange], now: Touched, fresh: Collection[values.MetadataChange] | None
+    changes: Iterable[MetadataChange], now: Touched, fresh: Collection[MetadataChange] | None
 ) -> Iterator[str]:
     """Name each change that no longer fits, and why.
 
@@ -75,31 +76,31 @@ def outdated(
             continue
         if there != row.before:
             yield f"{row.label} is {there or 'not set'} by now, not {row.before or 'unset'}"
-        elif fresh is not None and change not in fresh and not _renews(change):
+        elif (
+            fresh is not None
+            and change not in fresh
+            and not (isinstance(change, ScramChange) and change.renews)
+        ):
+            # A change that renews a secret is not in a fresh plan either if it was done meanwhile.
             yield f"{row.label} would not be {row.action.value} to {row.after} any more"
 
 
-def _renews(change: values.MetadataChange) -> bool:
-    """Say whether a change gives a user the secret declared now; if a fresh plan lacks it, it was done meanwhile."""
-    return isinstance(change, values.ScramChange) and change.renews
-
-
-def state_of(change: values.MetadataChange, now: Touched) -> str | None:
+def state_of(change: MetadataChange, now: Touched) -> str | None:
     """Return the target's present value where the change would be made, as its row writes it."""
     match change:
-        case values.ConfigChange():
+        case ConfigChange():
             entry = now.configs.get(change.topic, {}).get(change.config)
             return entry.value if entry is not None and entry.source is ConfigSource.TOPIC else None
-        case values.AclChange():
+        case AclChange():
             return change.binding.permission if change.binding in now.acls else None
-        case values.QuotaChange():
-            return values.quota_text(now.quotas.get(change.entity, {}).get(change.key))
-        case values.ScramChange():
+        case QuotaChange():
+            return quota_text(now.quotas.get(change.entity, {}).get(change.key))
+        case ScramChange():
             found = iterations(now.users, change.user, change.credential.mechanism)
             return None if found is None else f"{found} iterations"
 
 
-def _has(changes: Iterable[values.MetadataChange], kind: type) -> bool:
+def _has(changes: Iterable[MetadataChange], kind: type) -> bool:
     return any(isinstance(change, kind) for change in changes)
 
 
@@ -135,9 +136,9 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
     todo = tuple(
         it
         for it in saved.changes
-        if not (isinstance(it, values.AclChange) and it.add and it.binding in touched.acls)
+        if not (isinstance(it, AclChange) and it.add and it.binding in touched.acls)
     )
-    plan = values.MetadataPlan(todo, notes=notes, flow=flow.name, profile=saved.profile)
+    plan = MetadataPlan(todo, notes=notes, flow=flow.name, profile=saved.profile)
     result = sync.apply(flow, plan, clusters.target)
     if result.complete:
         now = clock.now_ms()
@@ -173,7 +174,7 @@ def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan
 
 def _plan_again(
     flow: FlowSettings, clusters: Clusters, saved: SavedPlan
-) -> tuple[Collection[values.MetadataChange] | None, tuple[str, ...]]:
+) -> tuple[Collection[MetadataChange] | None, tuple[str, ...]]:
     try:
         if clusters.source.cluster_id() != saved.source_cluster_id:
             raise TerminalError(

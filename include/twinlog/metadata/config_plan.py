@@ -14,7 +14,7 @@ from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, TopicDesc
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import TopicConfigsSet
-from twinlog.metadata import values
+from twinlog.metadata.values import AgreedConfig, ChangeKind, ConfigChange, Drift, Part, ThreeWay, three_way
 from twinlog.policy.selection import NameFilter
 from twinlog.topics.plan import Refusal, clamped, creation_configs, excluded_configs
 
@@ -33,7 +33,7 @@ class TopicConfigState:
 
 def plan_topic_configs(
     flow: FlowSettings, state: TopicConfigState, memory: Iterable[TopicConfigsSet]
-) -> values.Part:
+) -> Part:
     """Compare every topic with its copy."""
     remembered = {record.remote_topic: record.configs for record in memory}
     judged: list[_Judged] = []
@@ -48,16 +48,16 @@ def plan_topic_configs(
         one = _Topic(flow, copy.name, wanted, there, remembered.get(copy.name, {}))
         judged.extend(_judge(one))
     refused += [it for it in judged if isinstance(it, Refusal)]
-    return values.Part(
-        changes=tuple(it for it in judged if isinstance(it, values.ConfigChange)),
+    return Part(
+        changes=tuple(it for it in judged if isinstance(it, ConfigChange)),
         drift=(
-            *(it for it in judged if isinstance(it, values.Drift)),
+            *(it for it in judged if isinstance(it, Drift)),
             *_replication(flow, state.copies.values(), state.target_brokers),
         ),
         refused=tuple(refused),
-        agreed=tuple(it for it in judged if isinstance(it, values.AgreedConfig)),
+        agreed=tuple(it for it in judged if isinstance(it, AgreedConfig)),
         notes=tuple(_clamped(flow, state)),
-        unknown=(values.ChangeKind.TOPIC_CONFIG,) if refused else (),
+        unknown=(ChangeKind.TOPIC_CONFIG,) if refused else (),
     )
 
 
@@ -95,7 +95,7 @@ class _Topic:
     remembered: Mapping[str, str]
 
 
-_Judged = values.ConfigChange | values.Drift | Refusal | values.AgreedConfig
+_Judged = ConfigChange | Drift | Refusal | AgreedConfig
 
 
 def _judge(topic: _Topic) -> Iterator[_Judged]:
@@ -108,14 +108,14 @@ def _judge(topic: _Topic) -> Iterator[_Judged]:
                 yield _unknown(topic, name)
             continue
         there = _own_value(topic.there[name])
-        match values.three_way(wanted, there, remembered):
-            case values.ThreeWay.AGREED:
+        match three_way(wanted, there, remembered):
+            case ThreeWay.AGREED:
                 if remembered != wanted:
-                    yield values.AgreedConfig(topic.name, name, wanted)
-            case values.ThreeWay.KEEP if not mm2:
+                    yield AgreedConfig(topic.name, name, wanted)
+            case ThreeWay.KEEP if not mm2:
                 yield _kept(topic, name, there, remembered)
             case _ if name not in forgotten:
-                yield values.ConfigChange(topic.name, name, there, wanted)
+                yield ConfigChange(topic.name, name, there, wanted)
 
 
 def _own_value(entry: ConfigValue) -> str | None:
@@ -131,11 +131,11 @@ def _unknown(topic: _Topic, name: str) -> Refusal:
     )
 
 
-def _kept(topic: _Topic, name: str, there: str | None, remembered: str | None) -> values.Drift:
+def _kept(topic: _Topic, name: str, there: str | None, remembered: str | None) -> Drift:
     alias = topic.flow.target.alias
     why = f"changed on {alias} since twinlog set it" if remembered is not None else f"set on {alias}"
-    return values.Drift(
-        values.ChangeKind.TOPIC_CONFIG,
+    return Drift(
+        ChangeKind.TOPIC_CONFIG,
         f"topic {topic.name}",
         name,
         topic.wanted.get(name),
@@ -153,17 +153,15 @@ def _clamped(flow: FlowSettings, state: TopicConfigState) -> Iterator[str]:
         )
 
 
-def _replication(
-    flow: FlowSettings, copies: Iterable[TopicDescription], brokers: int
-) -> Iterator[values.Drift]:
+def _replication(flow: FlowSettings, copies: Iterable[TopicDescription], brokers: int) -> Iterator[Drift]:
     """Report copies whose replicas differ from `replication.factor`, as far as the cluster can hold so many."""
     if flow.replication_factor < 1:
         return
     wanted = clamped(flow.replication_factor, brokers)
     for copy in copies:
         if copy.replication_factor != wanted:
-            yield values.Drift(
-                values.ChangeKind.REPLICATION_FACTOR,
+            yield Drift(
+                ChangeKind.REPLICATION_FACTOR,
                 f"topic {copy.name}",
                 "replication factor",
                 str(wanted),

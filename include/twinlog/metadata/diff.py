@@ -1,6 +1,7 @@
 """Show a metadata plan or result to people: added lines green, removed red, kept yellow.  Pure.
 
-Names and values come from clusters, where principals and configs may hold any characters: each line is made visible.
+Names and values come from clusters, where principals and configs may hold any characters: who writes a line makes it
+visible.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from itertools import groupby
 
 from twinlog.metadata.sync import MetadataResult
 from twinlog.metadata.values import LeftOutAcl, MetadataChange, MetadataPlan
-from twinlog.visible import visible
 
 StyledLine = tuple[str, str]
 """A rich style (`green`) and its text; the text's first sign says the same as the colour."""
@@ -22,10 +22,6 @@ REFUSED, QUIET, HEADING = "bold red", "dim", "bold"
 
 def plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
     """Yield what would be changed."""
-    return _visible(_plan_lines(plan))
-
-
-def _plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
     yield HEADING, f"{plan.flow}, profile {plan.profile.value}: {_count(len(plan.changes), 'change')}"
     yield from _change_lines(plan.changes)
     yield from _rest_lines(plan, plan.left_out)
@@ -33,18 +29,10 @@ def _plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
 
 def result_lines(result: MetadataResult) -> Iterator[StyledLine]:
     """Yield what was changed."""
-    return _visible(_result_lines(result))
-
-
-def _result_lines(result: MetadataResult) -> Iterator[StyledLine]:
     made = _count(len(result.applied), "change")
     yield HEADING, f"{result.flow}, profile {result.profile.value}: {made} made"
     yield from _change_lines(result.applied)
     yield from _rest_lines(result)
-
-
-def _visible(lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
-    return ((style, visible(line)) for style, line in lines)
 
 
 def _change_lines(changes: Iterable[MetadataChange]) -> Iterator[StyledLine]:

@@ -19,7 +19,18 @@ from twinlog.cluster.admin.access_values import QuotaEntity, Quotas, ScramCreden
 from twinlog.config.flow.metadata import DeclaredUser
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import QuotasSet, ScramSecretSet
-from twinlog.metadata import values
+from twinlog.metadata.values import (
+    AgreedQuota,
+    ChangeKind,
+    Drift,
+    MetadataChange,
+    Part,
+    QuotaChange,
+    ScramChange,
+    ThreeWay,
+    quota_text,
+    three_way,
+)
 
 _SALT_BYTES = 16
 
@@ -32,15 +43,13 @@ def is_of(known: ScramSecretSet, user: DeclaredUser) -> bool:
     return hmac.compare_digest(known.print, _print(user, b64decode(known.salt)))
 
 
-def given(
-    flow: FlowSettings, made: Iterable[values.MetadataChange], at_ms: int
-) -> tuple[ScramSecretSet, ...]:
+def given(flow: FlowSettings, made: Iterable[MetadataChange], at_ms: int) -> tuple[ScramSecretSet, ...]:
     """Return the fingerprints to remember of the secrets that users were given."""
     declared = {(user.name, user.mechanism): user for user in flow.metadata.scram_users}
     return tuple(
         _record(declared[it.user, it.credential.mechanism], secrets.token_bytes(_SALT_BYTES), at_ms)
         for it in made
-        if isinstance(it, values.ScramChange)
+        if isinstance(it, ScramChange)
     )
 
 
@@ -64,7 +73,7 @@ Users = Mapping[str, tuple[ScramCredential, ...]]
 
 def plan_scram(
     flow: FlowSettings, source: Users | None, target: Users, secrets: Iterable[ScramSecretSet] = ()
-) -> values.Part:
+) -> Part:
     """Compare declared users with the target, and the source's users with both.
 
     `source` is None if it cannot be asked.  `secrets` are those that were given before: a user gets the declared
@@ -85,16 +94,16 @@ def plan_scram(
         if (name, credential.mechanism) not in known
         and (there := iterations(target, name, credential.mechanism)) != credential.iterations
     )
-    return values.Part(changes, drift)
+    return Part(changes, drift)
 
 
-def _change(user: DeclaredUser, target: Users, known: ScramSecretSet | None) -> values.ScramChange | None:
+def _change(user: DeclaredUser, target: Users, known: ScramSecretSet | None) -> ScramChange | None:
     credential = ScramCredential(user.mechanism, user.iterations)
     before = iterations(target, user.name, user.mechanism)
     if before != user.iterations:
-        return values.ScramChange(user.name, credential, before)
+        return ScramChange(user.name, credential, before)
     if known is None or not is_of(known, user):
-        return values.ScramChange(user.name, credential, before, renews=True)
+        return ScramChange(user.name, credential, before, renews=True)
     return None
 
 
@@ -104,10 +113,10 @@ def iterations(users: Users, name: str, mechanism: str) -> int | None:
     return next(found, None)
 
 
-def _parity(flow: FlowSettings, name: str, credential: ScramCredential, there: int | None) -> values.Drift:
+def _parity(flow: FlowSettings, name: str, credential: ScramCredential, there: int | None) -> Drift:
     what = "cannot log in" if there is None else "has another credential"
-    return values.Drift(
-        values.ChangeKind.SCRAM_USER,
+    return Drift(
+        ChangeKind.SCRAM_USER,
         f"user {name}",
         credential.mechanism,
         f"{credential.iterations} iterations",
@@ -116,35 +125,33 @@ def _parity(flow: FlowSettings, name: str, credential: ScramCredential, there: i
     )
 
 
-def plan_quotas(
-    flow: FlowSettings, source: Quotas, target: Quotas, memory: Iterable[QuotasSet]
-) -> values.Part:
+def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iterable[QuotasSet]) -> Part:
     """Compare every quota of both sides."""
     remembered = {QuotaEntity.of(record.entity): record.quotas for record in memory}
-    changes: list[values.QuotaChange] = []
-    drift: list[values.Drift] = []
-    agreed: list[values.AgreedQuota] = []
+    changes: list[QuotaChange] = []
+    drift: list[Drift] = []
+    agreed: list[AgreedQuota] = []
     for entity in sorted({*source, *target, *remembered}, key=str):
         wanted, there, once = (side.get(entity, {}) for side in (source, target, remembered))
         for key in sorted({*wanted, *there, *once}):
-            match values.three_way(wanted.get(key), there.get(key), once.get(key)):
-                case values.ThreeWay.CHANGE:
-                    changes.append(values.QuotaChange(entity, key, there.get(key), wanted.get(key)))
-                case values.ThreeWay.KEEP if entity in source or entity in remembered:
+            match three_way(wanted.get(key), there.get(key), once.get(key)):
+                case ThreeWay.CHANGE:
+                    changes.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
+                case ThreeWay.KEEP if entity in source or entity in remembered:
                     drift.append(_kept(flow, entity, key, wanted.get(key), there.get(key)))
-                case values.ThreeWay.AGREED if once.get(key) != wanted.get(key):
-                    agreed.append(values.AgreedQuota(entity, key, wanted.get(key)))
-    return values.Part(tuple(changes), tuple(drift), agreed=tuple(agreed))
+                case ThreeWay.AGREED if once.get(key) != wanted.get(key):
+                    agreed.append(AgreedQuota(entity, key, wanted.get(key)))
+    return Part(tuple(changes), tuple(drift), agreed=tuple(agreed))
 
 
 def _kept(
     flow: FlowSettings, entity: QuotaEntity, key: str, wanted: float | None, there: float | None
-) -> values.Drift:
-    return values.Drift(
-        values.ChangeKind.QUOTA,
+) -> Drift:
+    return Drift(
+        ChangeKind.QUOTA,
         str(entity),
         key,
-        values.quota_text(wanted),
-        values.quota_text(there),
+        quota_text(wanted),
+        quota_text(there),
         f"set on {flow.target.alias}: kept; delete it there to follow {flow.source.alias} again",
     )

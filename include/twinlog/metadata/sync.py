@@ -19,11 +19,9 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
-from twinlog.metadata.acl_plan import plan_acls
-from twinlog.metadata.config_plan import plan_topic_configs
 from twinlog.metadata.memory import after, intended_acls, with_acls
-from twinlog.metadata.read import MetadataState, read_state
-from twinlog.metadata.scram_plan import given, plan_quotas, plan_scram, undeclared
+from twinlog.metadata.read import plan_parts
+from twinlog.metadata.scram_plan import given, undeclared
 from twinlog.metadata.subjects import Subject, subjects_of
 from twinlog.metadata.values import (
     AclChange,
@@ -31,7 +29,6 @@ from twinlog.metadata.values import (
     Drift,
     MetadataChange,
     MetadataPlan,
-    Part,
     QuotaChange,
     ScramChange,
     change_document,
@@ -92,8 +89,7 @@ def make_plan(
     ledger = ledger or read_ledger(flow, clusters.target)
     _respect_phase(flow, ledger)
     chosen = subjects_of(flow) if subjects is None else subjects & subjects_of(flow)
-    state = read_state(flow, clusters, chosen, ledger)
-    return join(flow.name, flow.metadata.profile, _parts(flow, state, ledger))
+    return join(flow.name, flow.metadata.profile, plan_parts(flow, clusters, chosen, ledger))
 
 
 def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataResult:
@@ -108,29 +104,13 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     memory = read_ledger(flow, target).metadata
     intended = intended_acls(memory, plan.changes, now)
     write_ledger(flow, target, intended)
-    made = make_changes(flow, plan.changes, target)
+    done, refused = make_changes(flow, plan.changes, target)
     known = with_acls(memory, intended)
-    write_ledger(flow, target, after(known, plan.changes, set(made.done), plan.agreed, now))
-    write_ledger(flow, target, given(flow, made.done, now))
+    write_ledger(flow, target, after(known, plan.changes, set(done), plan.agreed, now))
+    write_ledger(flow, target, given(flow, done, now))
     for record in undeclared(flow, memory.secrets):
         forget(flow, target, record)
-    return MetadataResult(
-        flow.name, plan.profile, made.done, (*plan.refused, *made.refused), plan.drift, plan.notes
-    )
-
-
-def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Part]:
-    memory = ledger.metadata
-    parts = [Part(refused=state.refused, notes=state.notes, unknown=state.unknown)]
-    if state.configs is not None:
-        parts.append(plan_topic_configs(flow, state.configs, memory.configs))
-    if state.acls is not None:
-        parts.append(plan_acls(flow, state.acls, memory.acls))
-    if state.quotas is not None:
-        parts.append(plan_quotas(flow, state.quotas.source, state.quotas.target, memory.quotas))
-    if state.scram is not None:
-        parts.append(plan_scram(flow, state.scram.source, state.scram.target, memory.secrets))
-    return parts
+    return MetadataResult(flow.name, plan.profile, done, (*plan.refused, *refused), plan.drift, plan.notes)
 
 
 def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
@@ -149,32 +129,30 @@ def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """Changes that were made, and those the target refused."""
-
-    done: tuple[MetadataChange, ...]
-    refused: tuple[Refusal, ...]
-
-
-def make_changes(flow: FlowSettings, changes: Sequence[MetadataChange], target: Cluster) -> Applied:
+def make_changes(
+    flow: FlowSettings, changes: Sequence[MetadataChange], target: Cluster
+) -> tuple[tuple[MetadataChange, ...], tuple[Refusal, ...]]:
     """Make changes in an order in which no DENY is ever missing and no user lacks a right in between.
 
     New DENYs come first, then new ALLOWs (none, if a DENY was refused), then stale ALLOWs go, and stale DENYs last.
-    Raises ClusterUnreachable if the target stops answering; repeating all of it is safe.
+    Return the changes that were made, and the refusals of the others.  Raises ClusterUnreachable if the target stops
+    answering; repeating all of it is safe.
     """
     acls = [it for it in changes if isinstance(it, AclChange)]
     errors: dict[MetadataChange, TwinlogError] = {}
     denials = _ask([it for it in acls if it.add and _denies(it)], target.create_acls)
     grants = [it for it in acls if it.add and not _denies(it)]
     errors |= denials
-    errors |= {it: _held_back() for it in grants} if denials else _ask(grants, target.create_acls)
+    held_back = ClusterRefused("held back: a DENY that belongs before it was refused", code="held-back")
+    errors |= dict.fromkeys(grants, held_back) if denials else _ask(grants, target.create_acls)
     errors |= _ask([it for it in acls if not it.add and not _denies(it)], target.delete_acls)
     errors |= _ask([it for it in acls if not it.add and _denies(it)], target.delete_acls)
-    errors |= _set_configs(target, [it for it in changes if isinstance(it, ConfigChange)])
-    errors |= _set_quotas(target, [it for it in changes if isinstance(it, QuotaChange)])
+    configs = {(it.topic, it.config): it for it in changes if isinstance(it, ConfigChange)}
+    quotas = {(it.entity, it.key): it for it in changes if isinstance(it, QuotaChange)}
+    errors |= _set(configs, target.alter_topic_configs)
+    errors |= _set(quotas, target.alter_quotas)
     errors |= _give_credentials(flow, target, [it for it in changes if isinstance(it, ScramChange)])
-    return Applied(
+    return (
         tuple(change for change in changes if change not in errors),
         tuple(Refusal.of(change.row.label, errors[change]) for change in changes if change in errors),
     )
@@ -189,10 +167,6 @@ def _denies(change: AclChange) -> bool:
     return change.binding.permission == "DENY"
 
 
-def _held_back() -> TwinlogError:
-    return ClusterRefused("held back: a DENY that belongs before it was refused", code="held-back")
-
-
 def _ask(
     changes: Sequence[AclChange], ask: Callable[[Iterable[AclBinding]], Answers[AclBinding, None]]
 ) -> Errors:
@@ -201,14 +175,6 @@ def _ask(
     by_binding = {it.binding: it for it in changes}
     answers = ask(by_binding)
     return {by_binding[binding]: error for binding, error in answers.refused.items()}
-
-
-def _set_configs(target: Cluster, changes: Iterable[ConfigChange]) -> Errors:
-    return _set({(it.topic, it.config): it for it in changes}, target.alter_topic_configs)
-
-
-def _set_quotas(target: Cluster, changes: Iterable[QuotaChange]) -> Errors:
-    return _set({(it.entity, it.key): it for it in changes}, target.alter_quotas)
 
 
 def _set(

@@ -209,7 +209,7 @@ def _finish(result: MetadataResult) -> Json:
 
 
 def _say(lines: Iterator[tuple[str, str]]) -> list[str]:
-    texts = [text for _, text in lines]
+    texts = [visible(text) for _, text in lines]
     for text in texts[:MOST_LINES]:
         log.info(short(text, MOST_CHARACTERS))
     if len(texts) > MOST_LINES:
