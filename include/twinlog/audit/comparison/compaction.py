@@ -10,11 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.audit.comparison.record_fields import is_tombstone, key_of, records_of
+from twinlog.audit.comparison.record_fields import RawRecord, is_tombstone, key_of, records_of
 from twinlog.logs.partition_reader import Item, Lost
 
 MOST_AWAITED = 200_000
 """Keys remembered at once for each side: the limit of an audit's memory."""
+
+
+@dataclass(slots=True)
+class LastOffsets:
+    """The last offset of each key of records that are not compared: one may have superseded a record that is.
+
+    `all_kept` is false if there were more keys than are remembered.
+    """
+
+    latest: dict[bytes, int] = field(default_factory=dict)
+    all_kept: bool = True
+
+    def note(self, record: RawRecord) -> None:
+        """Remember where a record's key stands last."""
+        key = key_of(record.rest) or b""
+        self.all_kept &= len(self.latest) < MOST_AWAITED or key in self.latest
+        if self.all_kept:
+            self.latest[key] = record.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +57,10 @@ class AwaitedKeys:
 
     def seen(self, rest: bytes) -> None:
         """Note that the key of this record occurs on either side, within the compared range."""
-        if self.missing or self.extra:
+        if self:
             key = key_of(rest) or b""
             self._found(self.missing, key)
             self._found(self.extra, key)
-
-    def not_on_target(self, rest: bytes, upstream: int, downstream: int) -> bool:
-        """Remember a record with a key that the target lacks; return False if there is no room for it."""
-        return self._await(self.missing, rest, upstream, downstream)
-
-    def not_on_source(self, rest: bytes, upstream: int, downstream: int) -> bool:
-        """Remember a record with a key that the source no longer has; return False if there is no room for it."""
-        return self._await(self.extra, rest, upstream, downstream)
 
     def look_behind(self, source: Iterable[Item], target: Iterable[Item]) -> None:
         """Look for the keys after the compared range, on the side where each is needed."""
@@ -69,7 +79,8 @@ class AwaitedKeys:
         yield from ((it, True) for it in self.missing.values())
         yield from ((it, False) for it in self.extra.values())
 
-    def _await(self, keys: dict[bytes, Awaited], rest: bytes, upstream: int, downstream: int) -> bool:
+    def wait(self, keys: dict[bytes, Awaited], rest: bytes, upstream: int, downstream: int) -> bool:
+        """Remember a record with a key among `missing` or `extra`; return False if there is no room for it."""
         self.seen(rest)
         if len(keys) >= MOST_AWAITED:
             return False

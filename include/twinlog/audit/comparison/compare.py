@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from twinlog.audit.comparison.alignment import Pair, align, by_offset
-from twinlog.audit.comparison.compaction import MOST_AWAITED, AwaitedKeys
+from twinlog.audit.comparison.compaction import AwaitedKeys, LastOffsets
 from twinlog.audit.comparison.foreign_records import on_source, on_target
 from twinlog.audit.comparison.map_ranges import Places, mapped_into
 from twinlog.audit.comparison.one_side import Side
@@ -41,8 +41,7 @@ class Transformed:
 
     A batch that the transforms leave alone stays as it lies, so that it can be compared as bytes.
 
-    For a compacted topic `latest` holds the last offset of each key of a dropped record: it may have superseded a
-    record whose copy the target still has.  `all_kept` is false if there were more keys than are remembered.
+    `last` are the keys of dropped records of a compacted topic.
     """
 
     def __init__(self, items: Iterable[Item], scope: Scope) -> None:
@@ -51,8 +50,7 @@ class Transformed:
         self._start, self._end = scope.start, scope.end
         self._all = not scope.chain.reads_contents  # else records elsewhere were left out
         self._compacted = scope.compacted
-        self.latest: dict[bytes, int] = {}
-        self.all_kept = True
+        self.last = LastOffsets()
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._items:
@@ -78,10 +76,7 @@ class Transformed:
         kept = {it.offset for batch in made for it in records_of(BatchHeader.read(batch), batch)}
         for record in records_of(header, data):
             if record.offset not in kept and (self._all or self._start <= record.offset < self._end):
-                key = key_of(record.rest) or b""
-                self.all_kept &= len(self.latest) < MOST_AWAITED or key in self.latest
-                if self.all_kept:
-                    self.latest[key] = record.offset
+                self.last.note(record)
 
 
 WINDOW = 256
@@ -104,9 +99,8 @@ def compare(
     made = Transformed(ours, scope) if scope.chain else ours
     walk = _Walk(scope, made, theirs)
     walk.run()
-    latest = ours.latest if made is ours else {**ours.latest, **made.latest}
-    walk.awaited.superseded_by(latest, theirs.latest)
-    kept = ours.all_kept and made.all_kept and theirs.all_kept
+    walk.awaited.superseded_by({**ours.last.latest, **made.last.latest}, theirs.last.latest)
+    kept = all(it.last.all_kept for it in (ours, made, theirs))
     if source_behind is not None and target_behind is not None and kept:
         walk.awaited.look_behind(source_behind, target_behind)
         walk.judge_awaited()
@@ -320,7 +314,7 @@ class _Walk:
         if gone is not None and gone is not Unproved.UNREADABLE:
             self.totals.unproved(ours.offset, gone)
         elif self._compacted() and key_of(ours.rest) is not None:
-            if not self.awaited.not_on_target(ours.rest, ours.offset, place):
+            if not self.awaited.wait(self.awaited.missing, ours.rest, ours.offset, place):
                 self.totals.unproved(ours.offset, Unproved.COMPACTED)
         else:
             message = "the target's batch cannot be read" if gone else "there is no record in its place"
@@ -347,7 +341,7 @@ class _Walk:
         if gone is not None:
             self.totals.unproved(upstream, gone)
         elif self._compacted() and key_of(theirs.rest) is not None:
-            if not self.awaited.not_on_source(theirs.rest, upstream, theirs.offset):
+            if not self.awaited.wait(self.awaited.extra, theirs.rest, upstream, theirs.offset):
                 self.totals.unproved(upstream, Unproved.COMPACTED)
         else:
             message = "the source no longer has the record it was copied from"

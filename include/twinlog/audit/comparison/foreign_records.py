@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from twinlog.audit.comparison.compaction import MOST_AWAITED
-from twinlog.audit.comparison.record_fields import key_of, records_of
+from twinlog.audit.comparison.compaction import LastOffsets
+from twinlog.audit.comparison.record_fields import records_of
 from twinlog.audit.comparison.values import Scope
 from twinlog.logs.partition_reader import Block, Item, Lost
 from twinlog.offsets.spans import Spans
@@ -19,8 +19,7 @@ from twinlog.offsets.spans import Spans
 class WithoutForeignRecords:
     """One side without the batches that `are_foreign` marks; `records` counts the records left out.
 
-    For a compacted topic `latest` holds the last offset of each key left out, because that record may have superseded
-    one of the flow's.  `all_kept` is false if there were more keys than are remembered.
+    `last` are their keys, of a compacted topic.
     """
 
     def __init__(
@@ -30,8 +29,7 @@ class WithoutForeignRecords:
         self._are_foreign = are_foreign
         self._compacted = compacted
         self.records = 0
-        self.latest: dict[bytes, int] = {}
-        self.all_kept = True
+        self.last = LastOffsets()
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._items:
@@ -48,10 +46,7 @@ class WithoutForeignRecords:
         self.records += int(block.heads["record_count"].sum())
         for batch in block.batches() if self._compacted else ():
             for record in records_of(*batch):
-                key = key_of(record.rest) or b""
-                self.all_kept &= len(self.latest) < MOST_AWAITED or key in self.latest
-                if self.all_kept:
-                    self.latest[key] = record.offset
+                self.last.note(record)
 
 
 def on_source(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
