@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import typer
 
-from twinlog.cli.examples import EXAMPLES
 from twinlog.cli.main import OLDER, app, main
 
 FILE = """\
@@ -176,9 +175,10 @@ def test_an_older_name_is_taken_with_one_line(older: str, capsys: pytest.Capture
 def test_examples_are_lines_of_the_command_that_they_stand_at() -> None:
     """With its options; and what comes next is a command."""
     known = dict(_leaves(typer.main.get_command(app), ""))
-    assert set(EXAMPLES) <= set(known)
-    for name, (words, following) in EXAMPLES.items():
-        for line in (f"{name} {words}", following):
+    for name, shown in known.items():
+        example, following = re.findall(r"`twinlog ([^`]+)`", shown.help.rpartition("Such as")[2])
+        assert example.startswith(f"{name} ")
+        for line in (example, following):
             command = known[max((it for it in known if f"{line} ".startswith(f"{it} ")), key=len)]
             options = {option for it in command.params for option in it.opts}
             assert [] == [it for it in shlex.split(line) if it.startswith("--") and it not in options], line

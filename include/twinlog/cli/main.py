@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli.examples import epilog
 from twinlog.cli.failure import explain_failure, print_traceback
 from twinlog.cli.inspection import metadata
 from twinlog.cli.inspection.audit import audit
@@ -105,13 +104,12 @@ def twinlog(
         raise typer.Exit
 
 
-def _group(noun: str, text: str, **commands: Any) -> typer.Typer:
+def _group(text: str, **commands: Any) -> typer.Typer:
     """Return commands that stand under one noun; `import_` is called import."""
     made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="markdown")
     made.callback()(lambda: None)  # a group stays one if it has a single command
     for name, command in commands.items():
-        word = name.rstrip("_")
-        made.command(word, epilog=epilog(f"{noun} {word}"))(command)
+        made.command(name.rstrip("_"))(command)
     return made
 
 
@@ -121,7 +119,6 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "pause": pause,
         "resume": resume,
         "topics": _group(
-            "topics",
             "The copies of single topics: copy anew, forget, move, and what they will never have.",
             rebuild=rebuild,
             forget=forget,
@@ -138,7 +135,6 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "translate": translate,
         "audit": audit,
         "metadata": _group(
-            "metadata",
             "Topic configs, ACLs, quotas, SCRAM users and schemas of a flow, brought to its target.",
             plan=metadata.plan,
             apply=metadata.apply,
@@ -151,18 +147,16 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "failback": failback,
         "drill": drill,
         "recovery": _group(
-            "recovery",
             "Where a failover stands, what was done, and the way back.",
             status=runs.status,
             abort=runs.abort,
             follow=runs.follow,
         ),
         "accept": accept,
-        "evidence": _group("evidence", "Evidence that the gate wrote.", verify=verify),
+        "evidence": _group("Evidence that the gate wrote.", verify=verify),
     },
     "Take over from another replicator": {
         "migrate": _group(
-            "migrate",
             "Go on behind another replicator or another name, and back.",
             takeover=takeover,
             handover=handover,
@@ -172,7 +166,6 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
     },
     "This machine": {
         "machine": _group(
-            "machine",
             "Try twinlog here; brokers, a warm Spark, and files for an Airflow.",
             demo=demo,
             kafka=kafka,
@@ -188,7 +181,7 @@ for panel, commands in COMMANDS.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            app.command(name, rich_help_panel=panel, epilog=epilog(name))(command)
+            app.command(name, rich_help_panel=panel)(command)
 
 
 OLDER: Mapping[str, str] = {

@@ -99,6 +99,8 @@ def check(
     """Try a configuration's clusters and every permission its flows need; without a file, this machine.
 
     Exit code 1: something that is needed is missing; the tables name it.
+
+    Such as `twinlog check --config mm2.properties`; then `twinlog plan`.
     """
     if machine or config is None:
         return doctor()

@@ -22,7 +22,10 @@ def groups(
     flow: options.FlowOption = None,
     pattern: options.GroupsOption = "",
 ) -> int:
-    """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced."""
+    """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced.
+
+    Such as `twinlog groups --flow 'A->B'`; then `twinlog translate`.
+    """
     from twinlog.policy.selection import NameFilter
 
     wanted = NameFilter((pattern,)) if pattern else None

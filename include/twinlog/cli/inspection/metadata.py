@@ -44,7 +44,10 @@ def plan(
     profile: ProfileOption = None,
     save: SaveOption = None,
 ) -> int:
-    """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
+    """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned.
+
+    Such as `twinlog metadata plan --flow 'A->B' --save plan.json`; then `twinlog metadata apply --plan plan.json`.
+    """
     from twinlog.metadata.diff import plan_lines
     from twinlog.metadata.plan_file import plan_document
     from twinlog.metadata.sync import make_plan
@@ -73,7 +76,10 @@ def apply(
     profile: ProfileOption = None,
     plan: PlanOption = None,
 ) -> int:
-    """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
+    """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something.
+
+    Such as `twinlog metadata apply --plan plan.json`; then `twinlog gate`.
+    """
     from twinlog.metadata import apply_plan, sync
     from twinlog.metadata.diff import result_lines
     from twinlog.state.own_clusters import open_own_clusters

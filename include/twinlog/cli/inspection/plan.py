@@ -95,6 +95,8 @@ def plan(
 
     --explain judges the topics that are named, else all that the source shows; a source that cannot be reached is no
     error there, and no more a file or variable that is on another machine: its value is listed as unresolved.
+
+    Such as `twinlog plan --config mm2.properties --topic orders`; then `twinlog run --once`.
     """
     chosen = options.parse_topics(topics)
     if explain:

@@ -26,6 +26,8 @@ def schemas(
     """Compare both schema registries in full; with --execute bring the source's subjects over, ids unchanged.
 
     Exit code 1: something of the target is in the way, or a person has to set it; the other subjects are copied.
+
+    Such as `twinlog metadata schemas --flow 'A->B'`; then `twinlog metadata schemas --execute`.
     """
     from twinlog.schemas import sync
     from twinlog.state.own_clusters import open_own_clusters

@@ -36,6 +36,8 @@ def status(
     """Show lag in records and seconds, gaps and the state of each flow.
 
     Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.
+
+    Such as `twinlog status --flow 'A->B'`; then `twinlog gate`.
     """
     done = ask_each(load_flows_and_ways_home(config, flow), status_of)
     seen = [it.found for it in done.results if it.found is not None]

@@ -71,7 +71,10 @@ def translate(
     at: AtOption = None,
     topics: options.TopicsOption = None,
 ) -> int:
-    """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation."""
+    """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation.
+
+    Such as `twinlog translate --group billing`; then `twinlog drill`.
+    """
     _check(offsets, group, groups, offsets_file, write, at, topics, reverse=reverse)
     _, one = load_one_flow(config, flow)
     document = _read(offsets_file) if offsets_file else None

@@ -30,6 +30,8 @@ def install(dags: DagsOption, plugins: PluginsOption) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 
     A file of the same name that twinlog did not write is refused, and then nothing is written.
+
+    Such as `twinlog machine airflow --dags FOLDER --plugins FOLDER`; then `twinlog check --machine`.
     """
     contents = {**_contents("dags", dags), **_contents("plugins", plugins)}
     for path in contents:

@@ -31,6 +31,8 @@ def demo(
     """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.
 
     Exit 0 when every record is equal.
+
+    Such as `twinlog machine demo --keep`; then `twinlog machine demo --stop`.
     """
     if without_airflow and keep:
         raise UsageError("--keep leaves Airflow's UI running", hint="leave out --without-airflow")

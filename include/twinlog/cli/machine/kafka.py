@@ -58,6 +58,8 @@ def kafka(
     """Run real Kafka clusters on this machine, without Docker: for trying things out.
 
     The first start fetches Kafka's jars (about 30 s). Data stays for the next start. Exit code 1: one does not run.
+
+    Such as `twinlog machine kafka start --clusters A,B`; then `twinlog machine kafka stop`.
     """
     from twinlog.lab.kafka import fleet
 

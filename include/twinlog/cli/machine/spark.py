@@ -76,6 +76,8 @@ def spark(
     With the archive (the JDK's CDS) a Spark starts in less than half the CPU time. It takes half a minute and 170 MB of
     the user's cache, once; twinlog uses it by itself from then on, and asks for a new one (`twinlog check --machine`)
     when Java or PySpark change. Another spark-submit uses it by the options that are shown.
+
+    Such as `twinlog machine spark start`; then `twinlog machine spark status`.
     """
     from twinlog.spark import server
 

@@ -49,6 +49,8 @@ def import_files(
     """Write the mm2.properties that is equivalent to another tool's files, for one pair of clusters.
 
     What of the files is not in it is named on stderr, with the reason. A file that could not be used is not written.
+
+    Such as `twinlog migrate import mirror.yaml --to mm2.properties`; then `twinlog check --config mm2.properties`.
     """
     from twinlog.config.flow.load import resolve_text
     from twinlog.migration.imports import forms

@@ -72,7 +72,10 @@ def takeover(
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
 ) -> int:
-    """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there."""
+    """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there.
+
+    Such as `twinlog migrate takeover --flow 'A->B' --dry-run`; then `twinlog run --once`.
+    """
     chosen, names = options.parse_topics(topics), (connector, offsets_topic, worker_group)
     if source_group and any(names):
         raise UsageError(
@@ -103,7 +106,10 @@ def handover(
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
 ) -> int:
-    """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
+    """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here.
+
+    Such as `twinlog migrate handover --flow 'A->B' --dry-run`; then `twinlog status`.
+    """
     names = connector, offsets_topic, worker_group
 
     def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:

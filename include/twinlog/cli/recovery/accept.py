@@ -85,7 +85,10 @@ def accept(
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
 ) -> int:
-    """Answer for going on although a check fails, or list who does; more than was accepted is not accepted."""
+    """Answer for going on although a check fails, or list who does; more than was accepted is not accepted.
+
+    Such as `twinlog accept no-gaps --for orders --reason 'nobody reads it' --until 7d`; then `twinlog gate`.
+    """
     from twinlog.gate import accepting
     from twinlog.state.ledger import read_ledger
 

@@ -17,7 +17,10 @@ def verify(
     *,
     key: Annotated[Path, typer.Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
 ) -> int:
-    """Check the signature; exit 1 when it is not signed, by another key, or was changed."""
+    """Check the signature; exit 1 when it is not signed, by another key, or was changed.
+
+    Such as `twinlog evidence verify evidence.json --key public.pem`; then `twinlog failover --dry-run`.
+    """
     from twinlog.gate.evidence import read_public_key
     from twinlog.gate.evidence import verify as verified
 

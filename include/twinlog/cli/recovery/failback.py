@@ -52,6 +52,8 @@ def failback(
     Exit 0: every step is done; with --save: every partition was looked at, and all of it is exported. 1: the flow is
     not promoted, a step failed or waits, the gate or a person says no; run it again. 3: a cluster cannot be reached or
     refuses, or another process goes on with the way home.
+
+    Such as `twinlog failback --dry-run --flow 'A->B'`; then `twinlog recovery status`.
     """
     if save:
         if tail is not None:

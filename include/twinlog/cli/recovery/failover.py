@@ -61,6 +61,8 @@ def failover(
 
     Exit 0: promoted, and all steps done. 1: the gate or a person says no, a step failed, or it waits for a person.
     3: a cluster cannot be reached or refuses, or another process goes on with this failover.
+
+    Such as `twinlog failover --mode planned --dry-run`; then `twinlog recovery status`.
     """
     from twinlog.cluster.api import open_clusters
     from twinlog.gate.accepting import ways

@@ -57,7 +57,10 @@ def gate(
     evidence: EvidenceOption = None,
     everything: AllOption = False,
 ) -> int:
-    """Say whether a failover may begin, and why not."""
+    """Say whether a failover may begin, and why not.
+
+    Such as `twinlog gate --mode planned --still-writing`; then `twinlog failover --dry-run`.
+    """
     if mode is Mode.SOURCE_DEAD and (canary or still_writing):
         raise UsageError(
             "--canary and --still-writing ask something of the source",

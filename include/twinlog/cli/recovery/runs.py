@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def status(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
-    """Say where the flow's failover stands, what can be done now, and which failovers and failbacks there were."""
+    """Say where the flow's failover stands, what can be done now, and which failovers and failbacks there were.
+
+    Such as `twinlog recovery status --flow 'A->B'`; then `twinlog failback --dry-run`.
+    """
     from twinlog.recovery import history as step
     from twinlog.recovery.report import at_risk
 
@@ -52,6 +55,8 @@ def abort(
     A failover without the source of a flow that copied home leaves it on the way home.
 
     Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
+
+    Such as `twinlog recovery abort --reason 'A answers again'`; then `twinlog recovery status`.
     """
     from twinlog.recovery import abort as step
     from twinlog.recovery.reverse import opened_way_home
@@ -76,6 +81,8 @@ def follow(
     So does a flow whose source was promoted without the target, which was lost on the way home, or before, and is back.
 
     Exit 1 for a flow that is not promoted, and while something is left that a person has to undo.
+
+    Such as `twinlog recovery follow --reason 'clients are on A'`; then `twinlog run --once`.
     """
     from twinlog.recovery import abort as step
     from twinlog.recovery.reverse import opened_way_home

@@ -26,7 +26,6 @@ from twinlog.errors import FencedError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
-    from twinlog.cli.replication.config_watch import ConfigWatch
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.copy import LaneRunner
@@ -92,11 +91,8 @@ def follow_flows(
     spark: WarmSpark,
     master: str | None,
     seconds: float,
-    watch: ConfigWatch | None = None,
 ) -> Done[FlowRun]:
     """Follow `flows` for `seconds`; each gets its share of the session's slots.
-
-    What `watch` has to tell about the configuration file is said.
 
     Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
     there are more flows than slots, or more than one Spark master.
@@ -138,8 +134,6 @@ def follow_flows(
         while not all(future.done() for future in futures.values()):
             shown.attend()
             time.sleep(0.1)
-            if watch is not None and (news := watch.news()):
-                warn(news)
             if leaving.is_set() and not cancelled:
                 cancelled = all(
                     it.done() or parts[name].ready_to_stop.is_set() for name, it in futures.items()

@@ -25,6 +25,8 @@ def forget(
     """Delete the state of a topic that was deleted on both clusters.
 
     That is its progress, offset map, incarnations, pauses and gaps. A topic of that name created later is a new one.
+
+    Such as `twinlog topics forget --topic orders --dry-run`; then `twinlog status`.
     """
     from twinlog.lifecycle import forget as step
     from twinlog.state.own_clusters import open_own_clusters

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
-    """List records that will never be copied: deleted by the source, or left out; expired and accepted gaps too."""
+    """List records that will never be copied: deleted by the source, or left out; expired and accepted gaps too.
+
+    Such as `twinlog topics gaps --flow 'A->B'`; then `twinlog accept`.
+    """
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         found = _gaps(chosen, clusters)

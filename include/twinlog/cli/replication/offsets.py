@@ -46,6 +46,8 @@ def offsets(
     """Show where the copy of each partition stands: next upstream offset, the source's log, what holds it up.
 
     With --to a paused partition goes on at a later upstream offset; what that leaves out becomes a gap.
+
+    Such as `twinlog topics offsets --topic orders --partition 3 --to 4712`; then `twinlog topics gaps`.
     """
     _, chosen = load_one_flow(config, flow)
     if to:

@@ -38,7 +38,10 @@ def pause(
     flow: FlowOption = None,
     topic: TopicsOption = None,
 ) -> int:
-    """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
+    """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle.
+
+    Such as `twinlog pause --flow 'A->B' --topic orders --reason 'load on B'`; then `twinlog resume`.
+    """
     flows = load_flows(config, flow)
     return _each(flows, lambda one: _changed(one, topic, reason, resume=False))
 
@@ -50,7 +53,10 @@ def resume(
     flow: FlowOption = None,
     topic: TopicsOption = None,
 ) -> int:
-    """Let paused flows, or some topics of them, go on from where they are."""
+    """Let paused flows, or some topics of them, go on from where they are.
+
+    Such as `twinlog resume --flow 'A->B'`; then `twinlog status`.
+    """
     flows = load_flows(config, flow)
     return _each(flows, lambda one: _changed(one, topic, reason, resume=True))
 

@@ -14,7 +14,10 @@ def quarantine(
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
 ) -> int:
-    """List what the copies lack because it was written aside: from where, why, since when, where its bytes are."""
+    """List what the copies lack because it was written aside: from where, why, since when, where its bytes are.
+
+    Such as `twinlog topics quarantine --flow 'A->B'`; then `twinlog topics offsets`.
+    """
     from twinlog.gate.record import moment
     from twinlog.quarantine.read import listed
 

@@ -14,7 +14,6 @@ from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
 from twinlog.cli.render import Grid, parts, say, show, shown
-from twinlog.cli.replication.config_watch import ConfigWatch
 from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
 from twinlog.errors import TransientError, UsageError
@@ -68,6 +67,8 @@ def run(
     reports. Its duties: topic configs, ACLs, quotas and users are synced, what is new is audited when
     twinlog.audit.schedule says so, and an alarm goes to twinlog.alert.url. It runs no twinlog gate. Several that follow
     one flow: one leads, the others stand by.
+
+    Such as `twinlog run --once --flow 'A->B'`; then `twinlog status`.
     """
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
@@ -82,7 +83,7 @@ def run(
     asked = replace(asked, config=configuration.sha256)
     with WarmSpark() as spark:
         done = (
-            follow_flows(flows, asked, spark, master, seconds, ConfigWatch.of(config))
+            follow_flows(flows, asked, spark, master, seconds)
             if seconds
             else run_once(flows, asked, spark, master)
         )
