@@ -13,7 +13,6 @@ from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.lifecycle.alter_plan import (
     Alteration,
-    Direction,
     Standing,
     offset_wanted,
     plan_alteration,
@@ -34,14 +33,14 @@ def refused(at: Standing, to: int) -> str:
 def test_what_a_move_forward_leaves_out_is_told_apart_from_what_the_source_deleted() -> None:
     """Deleted offsets keep their own cause: nobody decided to leave them out."""
     at = replace(AT, log_start=13)
-    expected = Alteration("t", 0, "A.t", 10, 15, Direction.FORWARD, deleted=(10, 13), left_out=(13, 15))
+    expected = Alteration("t", "id", 0, "A.t", 10, 15, deleted=(10, 13), left_out=(13, 15))
     assert expected == plan_alteration(at, 15)
     assert replace(expected, to_offset=12, deleted=(10, 12), left_out=None) == plan_alteration(at, 12)
 
 
 def test_a_move_to_where_it_goes_on_is_none() -> None:
     """Nothing would be written."""
-    assert Direction.NOWHERE is plan_alteration(AT, 10).direction
+    assert not plan_alteration(AT, 10).moves
 
 
 def test_there_is_no_move_back() -> None:

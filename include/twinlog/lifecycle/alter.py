@@ -8,7 +8,7 @@ of who did it are written in one transaction: a move happens as a whole or not a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
@@ -19,18 +19,15 @@ from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.formats.ledger.topics import OffsetsAltered
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.alter_plan import (
-    REFUSED,
     Alteration,
-    Direction,
     Standing,
     offset_wanted,
     plan_alteration,
+    refused,
     why_not_held,
 )
 from twinlog.lifecycle.plan import Lost
 from twinlog.lifecycle.records import crossing, describe, first_time, forgotten, newest_time, noted
-from twinlog.state.ledger import Ledger
-from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -70,10 +67,7 @@ def preview(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> Alte
     the move would be refused, and errors of clusters.
     """
     snapshot = _state(flow, clusters)
-    at = _standing(snapshot, snapshot.progress, asked.topic, asked.partition)
-    move = plan_alteration(at, offset_wanted(asked.to, at))
-    gaps = tuple(_gaps(clusters, at, move, snapshot.ledger, clock.now_ms()))
-    return AlterResult(flow.name, move, False, gaps, why_not_held(snapshot.ledger, asked.topic))
+    return _planned(snapshot, snapshot.progress, asked)
 
 
 def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterResult:
@@ -84,50 +78,57 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
     """
     if not asked.reason.strip():
         raise UsageError("to alter offsets takes a reason", hint='such as: --reason "known bad records"')
-    first = preview(flow, clusters, asked)
-    _require_held(flow, asked.topic, first.before)
-    if first.move.direction is Direction.NOWHERE:
+    first = _held(preview(flow, clusters, asked))
+    if not first.move.moves:
         return first
     owned = Ownership.taken(flow, clusters, "alter")
     snapshot = _state(flow, clusters)
-    ledger = snapshot.ledger
-    _require_held(flow, asked.topic, why_not_held(ledger, asked.topic))
-    at = _standing(snapshot, owned.progress, asked.topic, asked.partition)
-    move = plan_alteration(at, offset_wanted(asked.to, at))
-    if move.direction is Direction.NOWHERE:
-        return AlterResult(flow.name, move, False)
-    now = clock.now_ms()
-    gaps = tuple(_gaps(clusters, at, move, ledger, now))
-    copy_end = owned.grant.copy_ends.get(at.topic_partition)
-    records = [it for gap in gaps for it in crossing(owned.state, gap, copy_end)]
+    todo = _held(_planned(snapshot, owned.progress, asked))
+    move = todo.move
+    if not move.moves:
+        return todo
+    copy_end = owned.grant.copy_ends.get(move.topic_partition)
+    records = [it for gap in todo.gaps for it in crossing(owned.state, gap, copy_end)]
     note = OffsetsAltered(
-        *at.life, now, move.from_offset, move.to_offset, asked.by, asked.reason.strip(), owned.run_id
+        *(*move.life, clock.now_ms(), move.from_offset, move.to_offset),
+        *(asked.by, asked.reason.strip(), owned.run_id),
     )
     # The epoch of the last copied batch says nothing of the log right before the new place.
-    epochs = [forgotten(owned.state, it) for it in ledger.leader_epochs if it.life == at.life]
+    epochs = [forgotten(owned.state, it) for it in snapshot.ledger.leader_epochs if it.life == move.life]
     owned.write([*records, *epochs, noted(owned.state, note)])
-    return AlterResult(flow.name, move, True, gaps)
+    return replace(todo, changed=True)
 
 
-def _gaps(clusters: Clusters, at: Standing, move: Alteration, ledger: Ledger, now_ms: int) -> Iterator[Gap]:
+def _planned(
+    snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], asked: AlterRequest
+) -> AlterResult:
+    """Plan the move by what was read; `progress` are last copied upstream offsets."""
+    at = _standing(snapshot, progress, asked)
+    move = plan_alteration(at, offset_wanted(asked.to, at))
+    gaps = tuple(_gaps(snapshot, move, clock.now_ms()))
+    return AlterResult(snapshot.flow.name, move, False, gaps, why_not_held(snapshot.ledger, asked.topic))
+
+
+def _gaps(snapshot: FlowSnapshot, move: Alteration, now_ms: int) -> Iterator[Gap]:
     """Describe the ranges that a move forward leaves without copies."""
+    clusters = snapshot.clusters
     if move.deleted is not None:
         first, end = move.deleted
-        lost = Lost(at.topic, at.topic_id, at.remote_topic, at.partition, first, end - 1, past=True)
-        yield describe(clusters, lost, ledger, now_ms)
+        lost = Lost(move.topic, move.topic_id, move.remote_topic, move.partition, first, end - 1, past=True)
+        yield describe(clusters, lost, snapshot.ledger, now_ms)
     if move.left_out is not None:
         first, end = move.left_out
         yield Gap(
-            at.topic,
-            at.partition,
+            move.topic,
+            move.partition,
             first,
             end - 1,
             GapCause.OFFSETS_ALTERED,
             now_ms,
             end - first,
-            at.topic_id,
-            first_ms=newest_time(clusters.target, TopicPartition(at.remote_topic, at.partition)),
-            last_ms=first_time(clusters.source, at.topic_partition, end),
+            move.topic_id,
+            first_ms=newest_time(clusters.target, TopicPartition(move.remote_topic, move.partition)),
+            last_ms=first_time(clusters.source, move.topic_partition, end),
             copied_past=True,
         )
 
@@ -152,70 +153,55 @@ def _state(flow: FlowSettings, clusters: Clusters) -> FlowSnapshot:
     return snapshot
 
 
-def _require_held(flow: FlowSettings, topic: str, before: str) -> None:
-    """Raise TerminalError `not-paused` if there is something to do `before`."""
-    if before:
+def _held(todo: AlterResult) -> AlterResult:
+    """Return it.  Raises TerminalError `not-paused` if there is something to do before."""
+    if todo.before:
         raise TerminalError(
-            f"{flow.name} may copy {topic} at any moment, so its offsets stay as they are",
-            hint=before,
+            f"{todo.flow} may copy {todo.move.topic} at any moment, so its offsets stay as they are",
+            hint=todo.before,
             code=NOT_PAUSED,
-            flow=flow.name,
-            topic=topic,
+            flow=todo.flow,
+            topic=todo.move.topic,
         )
+    return todo
 
 
 def _standing(
-    snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], topic_name: str, number: int
+    snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], asked: AlterRequest
 ) -> Standing:
-    """Find where the copy of a partition stands, by `progress` (last copied upstream offsets).
+    """Find where the copy of a partition stands.
 
     Raises UsageError for a topic or partition that the flow does not have, TerminalError `alter-refused` for one that
     has a problem or has not begun.
     """
-    flow, ledger = snapshot.flow, snapshot.ledger
-    topic, partition = _found(snapshot, topic_name, number)
-    noted_life = ledger.incarnations.get(topic.topic)
-    last = progress.get(topic.at_source(partition.partition))
-    goes_on = partition.begins if last is None else last + 1
-    if noted_life is None or goes_on is None:
-        raise TerminalError(
-            f"{topic.topic}-{partition.partition}: where its copy begins is not noted yet",
-            hint="`twinlog.start` says where new topics begin; `twinlog run --once` notes it",
-            code=REFUSED,
-            topic=topic.topic,
-        )
-    return Standing(
-        topic.topic,
-        topic.topic_id,
-        topic.remote_topic,
-        partition.partition,
-        goes_on,
-        partition.source.log_start,
-        partition.source.readable_end(read_committed=flow.copy.read_committed),
-    )
-
-
-def _found(snapshot: FlowSnapshot, name: str, number: int) -> tuple[DiscoveredTopic, DiscoveredPartition]:
-    flow, discovery = snapshot.flow, snapshot.discovery
-    topic = next((it for it in discovery.topics if it.topic == name), None)
+    flow, name, number = snapshot.flow, asked.topic, asked.partition
+    topic = next((it for it in snapshot.discovery.topics if it.topic == name), None)
     if topic is None:
         raise UsageError(
-            f"--topic: {flow.name} replicates no topic {name}",
-            hint="`twinlog topics offsets` lists them",
+            f"--topic: {flow.name} replicates no topic {name}", hint="`twinlog topics offsets` lists them"
         )
-    problem = next((it for it in discovery.problems if it.topic == topic.topic and it.blocking), None)
-    if problem is not None:
-        raise TerminalError(problem.message, hint=problem.hint, code=REFUSED, topic=topic.topic)
     if not 0 <= number < topic.partition_count:
         raise UsageError(
-            f"--partition: {topic.topic} has partitions 0 to {topic.partition_count - 1}, and no {number}"
+            f"--partition: {name} has partitions 0 to {topic.partition_count - 1}, and no {number}"
         )
+    if problem := next((it for it in snapshot.discovery.problems if it.topic == name and it.blocking), None):
+        raise refused(name, number, f"is not copied: {problem.message}", problem.hint)
     found = next((it for it in topic.provisioned if it.partition == number), None)
     if found is None or found.target is None:
-        raise TerminalError(
-            f"{topic.topic}-{number}: one of the clusters did not say where its log begins and ends",
-            hint="it needs a leader that answers on both sides; a cycle creates the copy's partitions",
-            code=REFUSED,
-            topic=topic.topic,
+        raise refused(
+            *(name, number, "is not seen whole: a cluster does not say where its log begins and ends"),
+            "it needs a leader that answers on both sides; a cycle creates the copy's partitions",
         )
-    return topic, found
+    last = progress.get(topic.at_source(number))
+    goes_on = found.begins if last is None else last + 1
+    if name not in snapshot.ledger.incarnations or goes_on is None:
+        raise refused(
+            *(name, number, "has not begun: where its copy begins is not noted yet"),
+            "`twinlog.start` says where new topics begin; `twinlog run --once` notes it",
+        )
+    return Standing(
+        *(name, topic.topic_id, topic.remote_topic, number),
+        goes_on=goes_on,
+        log_start=found.source.log_start,
+        readable_end=found.source.readable_end(read_committed=flow.copy.read_committed),
+    )

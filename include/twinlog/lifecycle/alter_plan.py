@@ -9,11 +9,9 @@ cause.  A copy can only be appended to, so there is no move back: `twinlog topic
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NoReturn
 
 from twinlog.errors import TerminalError, UsageError
-from twinlog.kafka_types import OfIncarnation, OfPartition
+from twinlog.kafka_types import OfIncarnation
 from twinlog.state.ledger import Ledger
 from twinlog.topics.pauses import why_paused, why_suspended
 
@@ -21,13 +19,6 @@ REFUSED = "alter-refused"
 """Code of the error for a move that would double records, or that is not known to double none."""
 
 EARLIEST, LATEST = "earliest", "latest"
-
-
-class Direction(StrEnum):
-    """Name where a move leads."""
-
-    FORWARD = "forward"
-    NOWHERE = "nowhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class Standing(OfIncarnation):
 
 
 @dataclass(frozen=True, slots=True)
-class Alteration(OfPartition):
+class Alteration(OfIncarnation):
     """A move of the copy of a partition, from upstream offset `from_offset` to `to_offset`, the next to be copied.
 
     `deleted` and `left_out` are upstream offsets [first, end) that no copy will have: the source has deleted them, or
@@ -55,19 +46,24 @@ class Alteration(OfPartition):
     """
 
     topic: str
+    topic_id: str
     partition: int
     remote_topic: str
     from_offset: int
     to_offset: int
-    direction: Direction
     deleted: tuple[int, int] | None = None
     left_out: tuple[int, int] | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Say whether there is anything to move."""
+        return self.to_offset != self.from_offset
 
     @property
     def told(self) -> str:
         """One line that says what the move means."""
         name = f"{self.topic}-{self.partition}"
-        if self.direction is Direction.NOWHERE:
+        if not self.moves:
             return f"{name} goes on at upstream offset {self.from_offset}: nothing to move"
         parts = [
             f"{said} {span[0]} to {span[1] - 1}, at most {span[1] - span[0]:,} records"
@@ -95,37 +91,39 @@ def offset_wanted(text: str, at: Standing) -> int:
 
 def plan_alteration(at: Standing, to: int) -> Alteration:
     """Plan the move to upstream offset `to`.  Raises TerminalError `alter-refused`."""
-    names = at.topic, at.partition, at.remote_topic, at.goes_on, to
+    where = at.topic, at.partition
     if at.goes_on > at.readable_end:
-        _refuse(
-            at,
+        raise refused(
+            *where,
             f"was copied up to upstream offset {at.goes_on - 1}, but the source only to {at.readable_end - 1}",
             "`twinlog status` says whether the source lost records (truncation), or has an open transaction",
         )
     if to > at.readable_end:
-        _refuse(
-            at,
+        raise refused(
+            *where,
             f"cannot go on at upstream offset {to}: the source can be read up to {at.readable_end - 1}",
             f"--to latest is {at.readable_end}",
         )
-    if to == at.goes_on:
-        return Alteration(*names, Direction.NOWHERE)
     if to < at.goes_on:
-        _refuse(
-            at,
+        raise refused(
+            *where,
             f"cannot go back to upstream offset {to}: its copy can only be appended to, up to {at.goes_on - 1} so far",
             f"`twinlog topics rebuild --topic {at.topic}` deletes the copy and copies anew what the source has",
         )
-    gone = min(to, at.log_start)
-    deleted = (at.goes_on, gone) if at.goes_on < gone else None
-    first = max(at.goes_on, at.log_start)
-    return Alteration(*names, Direction.FORWARD, deleted, (first, to) if first < to else None)
+    gone, first = min(to, at.log_start), max(at.goes_on, at.log_start)
+    return Alteration(
+        *(at.topic, at.topic_id, at.partition, at.remote_topic),
+        from_offset=at.goes_on,
+        to_offset=to,
+        deleted=(at.goes_on, gone) if at.goes_on < gone else None,
+        left_out=(first, to) if first < to else None,
+    )
 
 
-def _refuse(at: Standing, why: str, hint: str) -> NoReturn:
-    name = f"{at.topic}-{at.partition}"
-    raise TerminalError(
-        f"{name} {why}", hint=hint, code=REFUSED, topic=at.topic, partition=at.partition, offset=at.goes_on
+def refused(topic: str, partition: int, why: str, hint: str) -> TerminalError:
+    """Return the error `alter-refused` about a partition."""
+    return TerminalError(
+        f"{topic}-{partition} {why}", hint=hint, code=REFUSED, topic=topic, partition=partition
     )
 
 

@@ -6,8 +6,8 @@ behind the fence, from what is read there, and written in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
@@ -53,6 +53,10 @@ class LifecycleResult:
     refused: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __add__(self, other: LifecycleResult) -> LifecycleResult:
+        """Return what both say."""
+        return LifecycleResult(*(getattr(self, it.name) + getattr(other, it.name) for it in fields(self)))
+
     @property
     def changed(self) -> bool:
         """Say whether the topics that are copied, or their copies, changed."""
@@ -82,12 +86,17 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
     # Gaps at which a partition stops need no fence, since the copy does not go on.
     gaps = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
     write_ledger(flow, clusters.target, gaps)
-    done = LifecycleResult(notes=_notes(flow, todo))
-    if todo.fenced:
-        done = _behind_the_fence(flow, clusters, run_id)
-    done = replace(done, gaps=(*gaps, *done.gaps))
-    done = _delete_due(flow, clusters, todo.due, ledger, done, run_id)
-    return _rebuild(flow, clusters, todo.rebuilt, done, run_id)
+    done = LifecycleResult(gaps=tuple(gaps))
+    done += (
+        _behind_the_fence(flow, clusters, run_id)
+        if todo.fenced
+        else LifecycleResult(notes=_notes(flow, todo))
+    )
+    for it in todo.due:
+        done += _delete(flow, clusters, it, ledger.incarnations[it.topic].remote_topic_id, run_id)
+    for topic in todo.rebuilt:
+        done += _rebuild(flow, clusters, topic, run_id)
+    return done
 
 
 def make_plan(
@@ -183,37 +192,21 @@ def _unproven(flow: FlowSettings, partitions: Sequence[TopicPartition]) -> Itera
         )
 
 
-def _delete_due(
-    flow: FlowSettings,
-    clusters: Clusters,
-    due: Iterable[DeletedTopic],
-    ledger: Ledger,
-    done: LifecycleResult,
-    run_id: str | None,
+def _delete(
+    flow: FlowSettings, clusters: Clusters, due: DeletedTopic, known: str, run_id: str | None
 ) -> LifecycleResult:
-    """Delete copies that outlived their source topic, if they are still the ones the flow wrote."""
-    for it in due:
-        seen = clusters.target.describe_topics([it.remote_topic])
-        found = seen.found.get(it.remote_topic)
-        known = ledger.incarnations[it.topic].remote_topic_id
-        refusal: Refusal | None = None
-        if found is not None and not differ(known, found.topic_id):
-            refusal = _kept(flow, clusters, it, found.topic_id)
-            if refusal is None:
-                error = clusters.target.delete_topics([it.remote_topic]).refused.get(it.remote_topic)
-                refusal = None if error is None else Refusal.of(it.remote_topic, error)
-        if refusal is not None:
-            done = replace(done, refused=(*done.refused, refusal))
-            continue
-        owned = Ownership.taken(flow, clusters, "delete", run_id)
-        gone = KnownTopic(owned.state, it.topic, [it.remote_topic], owned.progress)
-        owned.write(gone.all_but_pauses(flow, clusters))
-        done = replace(
-            done,
-            deleted_copies=(*done.deleted_copies, it.remote_topic),
-            notes=(*done.notes, f"{it.remote_topic} is deleted: {it.topic} has been gone for long enough"),
-        )
-    return done
+    """Delete a copy that outlived its source topic, if it is still the one the flow wrote (`known`, its id)."""
+    name = due.remote_topic
+    found = clusters.target.describe_topics([name]).found.get(name)
+    if found is not None and not differ(known, found.topic_id):
+        if refusal := _kept(flow, clusters, due, found.topic_id):
+            return LifecycleResult(refused=(refusal,))
+        if error := clusters.target.delete_topics([name]).refused.get(name):
+            return LifecycleResult(refused=(Refusal.of(name, error),))
+    owned = Ownership.taken(flow, clusters, "delete", run_id)
+    owned.write(KnownTopic(owned.state, due.topic, [name], owned.progress).all_but_pauses(flow, clusters))
+    note = f"{name} is deleted: {due.topic} has been gone for long enough"
+    return LifecycleResult(deleted_copies=(name,), notes=(note,))
 
 
 def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topic_id: str) -> Refusal | None:
@@ -225,27 +218,13 @@ def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topi
     return Refusal(due.remote_topic, SHARED, error.message, error.hint)
 
 
-def _rebuild(
-    flow: FlowSettings, clusters: Clusters, topics: Iterable[str], done: LifecycleResult, run_id: str | None
-) -> LifecycleResult:
-    """Begin the rebuilds that policy asks for, and continue those that were begun."""
-    for topic in topics:
-        try:
-            result = rebuild.run(
-                flow,
-                clusters,
-                topic,
-                by="twinlog",
-                reason="twinlog.on.recreated=new-incarnation",
-                request="",
-                run_id=run_id,
-            )
-        except TwinlogError as error:
-            if error.code != REFUSED:
-                raise
-            refusal = Refusal.of(topic, error)
-            done = replace(done, refused=(*done.refused, refusal))
-            continue
-        if result.deleted:
-            done = replace(done, rebuilt=(*done.rebuilt, topic), notes=(*done.notes, *result.notes))
-    return done
+def _rebuild(flow: FlowSettings, clusters: Clusters, topic: str, run_id: str | None) -> LifecycleResult:
+    """Begin the rebuild that policy asks for, or continue the one that was begun."""
+    reason = "twinlog.on.recreated=new-incarnation"
+    try:
+        result = rebuild.run(flow, clusters, topic, by="twinlog", reason=reason, run_id=run_id)
+    except TwinlogError as error:
+        if error.code != REFUSED:
+            raise
+        return LifecycleResult(refused=(Refusal.of(topic, error),))
+    return LifecycleResult(rebuilt=(topic,), notes=result.notes) if result.deleted else LifecycleResult()

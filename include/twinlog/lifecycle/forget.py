@@ -22,13 +22,14 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
+from twinlog.formats.ledger.accepted import every_form
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import DeletedTopic, TopicPause
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
-from twinlog.lifecycle.records import Stored, piece, progress
+from twinlog.lifecycle.records import Stored, forgotten, piece, progress
 from twinlog.state.ledger import Ledger, latest_or_empty, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.discovery import remote_name
@@ -46,6 +47,13 @@ _KINDS: Mapping[str, str] = {
     if kind.IDENTITY and kind.IDENTITY[0] in {"topic", "remote_topic"}
 }
 """Kinds of ledger records that are about a topic, and by which of its names."""
+
+
+OF_A_COPY = frozenset({
+    *("progress", "map", "beginning", "leader-epoch", "map-hole", "gap", "gap-acknowledged"),
+    *("quarantine", "offsets-altered", "audit", "audit-sample", "deleted-topic"),
+})
+"""Kinds of records that are about the records of a copy, and go with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,13 @@ class KnownTopic:
         """Read all stored records about the topic, and make their tombstones, each with its kind."""
         pieces = stored_segments(flow, clusters.target)
         return [*self.tombstones(pieces, latest_or_empty(clusters.target, flow.ledger_topic))]
+
+    def of_the_copy(self, flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> Iterator[StateRecord]:
+        """Yield the records that forget what is about the copy; a map that cannot be read goes like any other."""
+        yield from (record for kind, record in self.read(flow, clusters) if kind in OF_A_COPY)
+        for accepted in ledger.accepted:
+            if accepted.topic == self.topic:
+                yield from (forgotten(self.state, it) for it in every_form(accepted))
 
     def all_but_pauses(self, flow: FlowSettings, clusters: Clusters) -> list[StateRecord]:
         """Make the records that forget it after policy deleted its copy.

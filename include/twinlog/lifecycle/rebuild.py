@@ -21,12 +21,12 @@ from twinlog.formats.ledger.topics import IncarnationReason, Rebuild, RebuildPha
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import rebuild_plan
+from twinlog.lifecycle.forget import KnownTopic
 from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.rebuild_plan import RebuildPlan
-from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
+from twinlog.lifecycle.records import beginning, current_incarnation, noted
 from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, perform, silent, skipped
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger, write_ledger
-from twinlog.state.progress import stored_segments
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, remote_name
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.pauses import why_paused, why_suspended
@@ -278,8 +278,9 @@ def _begin(work: Work) -> Outcome:
         topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
     )
     begins = beginning(topic, incarnation.since_ms)
+    gone = KnownTopic(owned.state, topic.topic, [topic.remote_topic], owned.progress)
     owned.write([
-        *erasure(owned.state, topic.topic, owned.progress, stored_segments(flow, clusters.target), ledger),
+        *gone.of_the_copy(flow, clusters, ledger),
         noted(owned.state, replace(incarnation, remote_topic_id=created.topic_id)),
         *([noted(owned.state, begins)] if begins is not None else []),
         noted(owned.state, work.begun),

@@ -5,7 +5,7 @@ All records of a change go into one transaction behind the fence, so progress, m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.accepted import every_form
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
@@ -198,48 +197,6 @@ def begun_anew(
     number = str(life.partition)
     if begins is not None and begins.offsets.get(number, 0) > offset:
         yield noted(state, replace(begins, offsets={**begins.offsets, number: offset}))
-
-
-def erasure(
-    state: StateTopics,
-    topic: str,
-    stored: Iterable[TopicPartition],
-    stored_pieces: Stored,
-    ledger: Ledger,
-) -> Iterator[StateRecord]:
-    """Forget all that is about a topic's copy: progress, map, gaps, audits, offsets left out, and where it begins.
-
-    A map that cannot be read is forgotten like any other.
-    """
-    for partition in stored:
-        if partition.topic == topic:
-            yield progress(state, partition, None)
-    for life, firsts in stored_pieces.items():
-        if life.topic == topic:
-            yield from (piece(state, life, first, None) for first in firsts)
-    records: Iterator[LedgerRecord] = (
-        it
-        for group in (
-            ledger.gaps,
-            ledger.quarantined,
-            ledger.altered,
-            ledger.map_holes,
-            ledger.leader_epochs,
-            ledger.audits,
-            ledger.sampled,
-        )
-        for it in group
-        if it.topic == topic
-    )
-    yield from (forgotten(state, it) for it in records)
-    for accepted in ledger.accepted:
-        if accepted.topic == topic:
-            yield from (forgotten(state, it) for it in every_form(accepted))
-    for one in ledger.every_incarnation:
-        if one.topic == topic:  # the ledger shows the beginning of the newest incarnation only
-            yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
-    if topic in ledger.deleted:
-        yield forgotten(state, ledger.deleted[topic])
 
 
 LOOK_BACK = 64

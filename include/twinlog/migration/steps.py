@@ -149,6 +149,9 @@ def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> Ta
         steps=rows,
         partitions=work.rows,
         positions_written=work.written,
+        records_mapped=sum(it.mapped for it in work.rows),
+        duplicates=sum(it.duplicates for it in work.rows),
+        beyond=sum(it.beyond for it in work.rows),
         notes=tuple(work.notes),
     )
 

@@ -56,8 +56,10 @@ class PartitionProof(OfPartition):
 class TakeoverReport:
     """The findings and the result of `twinlog migrate takeover` or `twinlog migrate handover`.
 
-    `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` counts what was written;
-    `notes` are lines for people.
+    `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` counts what was written,
+    `records_mapped` records that the offset map was given, `duplicates` those that are in a copy more than once, and
+    `beyond` those that were copied after positions were written, and would have been copied again.  `notes` are lines
+    for people.
     """
 
     flow: str
@@ -69,28 +71,16 @@ class TakeoverReport:
     source_group: str
     steps: tuple[StepReport, ...]
     partitions: tuple[PartitionProof, ...]
-    positions_written: int = 0
-    notes: tuple[str, ...] = ()
+    positions_written: int
+    records_mapped: int
+    duplicates: int
+    beyond: int
+    notes: tuple[str, ...]
 
     @property
     def refused(self) -> tuple[PartitionProof, ...]:
         """The refused partitions."""
         return tuple(it for it in self.partitions if it.state is ProofState.REFUSED)
-
-    @property
-    def duplicates(self) -> int:
-        """Records that are in a copy more than once."""
-        return sum(it.duplicates for it in self.partitions)
-
-    @property
-    def beyond(self) -> int:
-        """Records that were copied after positions were written, and would have been copied again."""
-        return sum(it.beyond for it in self.partitions)
-
-    @property
-    def records_mapped(self) -> int:
-        """Records that the offset map was given."""
-        return sum(it.mapped for it in self.partitions)
 
 
 def proof_of(place: Place, found: Alignment) -> PartitionProof:

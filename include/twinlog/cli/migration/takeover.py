@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,8 +17,8 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.migration.copier import Copier
     from twinlog.migration.takeover_report import TakeoverReport
 
 ConnectorOption = Annotated[
@@ -57,7 +59,7 @@ DepthOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Compare and report; change nothing.")]
-Work = Callable[["FlowSettings", "Clusters", str], "TakeoverReport"]
+CopierOf = Callable[["FlowSettings"], "Copier"]
 
 
 def takeover(
@@ -76,6 +78,9 @@ def takeover(
 
     Such as `twinlog migrate takeover --flow 'A->B' --dry-run`; then `twinlog run --once`.
     """
+    from twinlog.migration import takeover as migration
+    from twinlog.migration.copier import Origin, SourceGroup
+
     chosen, names = options.parse_topics(topics), (connector, offsets_topic, worker_group)
     if source_group and any(names):
         raise UsageError(
@@ -83,17 +88,11 @@ def takeover(
             hint="leave out --connector, --offsets-topic and --worker-group",
         )
 
-    def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
-        from twinlog.migration import takeover as step
-        from twinlog.migration.copier import Origin, SourceGroup
+    def copier(one: FlowSettings) -> Copier:
+        return SourceGroup(source_group) if source_group else Origin.of(one, *names)
 
-        copier = SourceGroup(source_group) if source_group else Origin.of(one, *names)
-        return step.run(
-            one, clusters, copier, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run, told=say_step
-        )
-
-    flows = load_flows(config, flow)
-    return _each(flows, (*names, source_group), depth, work)
+    flows = _flows(config, flow, (*names, source_group), depth)
+    return _each(flows, partial(migration.run, depth=depth, topics=chosen, dry_run=dry_run), copier)
 
 
 def handover(
@@ -110,53 +109,46 @@ def handover(
 
     Such as `twinlog migrate handover --flow 'A->B' --dry-run`; then `twinlog status`.
     """
+    from twinlog.migration import handover as migration
+    from twinlog.migration.copier import Origin
+
     names = connector, offsets_topic, worker_group
-
-    def work(one: FlowSettings, clusters: Clusters, run_id: str) -> TakeoverReport:
-        from twinlog.migration import handover as step
-        from twinlog.migration.copier import Origin
-
-        origin = Origin.of(one, *names)
-        return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run, told=say_step)
-
-    flows = load_flows(config, flow)
-    return _each(flows, names, depth, work)
+    flows = _flows(config, flow, names, depth)
+    return _each(
+        flows, partial(migration.run, depth=depth, dry_run=dry_run), lambda it: Origin.of(it, *names)
+    )
 
 
-def _each(flows: tuple[FlowSettings, ...], names: tuple[str, ...], depth: int, work: Work) -> int:
+def _flows(
+    config: Path, flow: list[str] | None, names: tuple[str, ...], depth: int
+) -> tuple[FlowSettings, ...]:
     if depth < 1:
         raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")
+    flows = load_flows(config, flow)
     if len(flows) > 1 and any(names):
         raise UsageError(
             "--connector, --offsets-topic, --worker-group and --source-group are those of one flow",
             hint="name it with --flow",
         )
+    return flows
+
+
+def _each(flows: tuple[FlowSettings, ...], run: Callable[..., TakeoverReport], copier: CopierOf) -> int:
+    from twinlog.cluster.api import open_clusters
+
+    def work(one: FlowSettings) -> dict[str, Any]:
+        with open_clusters(one) as clusters:
+            report = run(one, clusters, copier(one), run_id=uuid.uuid4().hex, told=say_step)
+        document: dict[str, Any] = to_json(report)
+        return document
+
     done = each_flow(
-        flows,
-        lambda one: _document(_one(one, work)),
-        lambda one, failure: {"flow": one.name, "state": "failed", "error": to_json(failure)},
+        flows, work, lambda one, failure: {"flow": one.name, "state": "failed", "error": to_json(failure)}
     )
     reports = [it for it in done.results if "error" not in it]
     show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     refused = any(it["state"] == "refused" for it in reports)
     return max(done.exit_code, int(ExitCode.SAYS_NO) if refused else 0)
-
-
-def _one(flow: FlowSettings, work: Work) -> TakeoverReport:
-    from twinlog.cluster.api import open_clusters
-
-    with open_clusters(flow) as clusters:
-        return work(flow, clusters, uuid.uuid4().hex)
-
-
-def _document(report: TakeoverReport) -> dict[str, Any]:
-    totals = {
-        "records_mapped": report.records_mapped,
-        "duplicates": report.duplicates,
-        "beyond": report.beyond,
-    }
-    document: dict[str, Any] = {**to_json(report), **totals}
-    return document
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:

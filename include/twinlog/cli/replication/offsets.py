@@ -86,7 +86,7 @@ def _move(
     say(done.move.told)
     if done.before:
         warn(f"{flow.name} may copy {topic} now: {done.before}")
-    elif not execute and done.move.direction is not done.move.direction.NOWHERE:
+    elif not execute and done.move.moves:
         say("nothing was changed: --execute does it")
     show({**to_json(done), "dry_run": not execute}, _moved(done))
     return int(ExitCode.DONE)
