@@ -26,13 +26,13 @@ import pytest
 from fake_registry import FakeRegistry
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from twinlog.airflow.flows import BY_HAND, OF_A_FLOW
 from twinlog.errors import ClusterUnreachable, TerminalError
 from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.processes import Processes
 from twinlog.lab.kafka.ports import free_ports
-
-DAGS = Path(__file__).parents[2] / "dags"
+from twinlog.shipped import folder
 
 _running: list[AirflowInstance] = []
 
@@ -119,6 +119,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def _signal(which: signal.Signals) -> None:
     for leader in (session for instance in _running for session in instance.sessions):
         os.kill(leader, which)
+
+
+@pytest.fixture(autouse=True)
+def a_file_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example's, for tests that read no flow of it."""
+    monkeypatch.setenv("TWINLOG_CONFIG", str(folder("config") / "mm2.properties"))
 
 
 @contextmanager
@@ -317,10 +323,10 @@ def scheduler(
     with AirflowInstance(folder / "airflow", config, settings=PARSED_ONCE) as instance, _held_later(instance):
         instance.wait_until_healthy()
         running = Scheduler(instance)
-        kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}
+        kinds = set(OF_A_FLOW) - {"drill"}
         flows = ("east__west", "west__east", "upper__lower", "left__right", "north__south", "south__north")
         dags = {f"{kind}__{flow}" for kind in kinds for flow in flows}
-        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids())
+        running.wait("Dags", lambda: dags | set(BY_HAND) <= instance.api.dag_ids())
         yield running
 
 

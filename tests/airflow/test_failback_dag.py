@@ -13,7 +13,8 @@ from twinlog.formats.ledger.records import FlowPhase
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-DAG = "failback__north__south"
+DAG = "failback"
+FLOW = {"flow": "north->south"}
 UP_TO_THE_YES = (
     *("preview", "begin", "bring_home", "fence_producers", "drain", "groups", "audit", "gate", "approve"),
 )
@@ -40,13 +41,12 @@ def events(scheduler) -> list[dict]:
 def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) -> None:
     """It saves, waits for a choice about the tail, and goes home by a yes: each record is on both sides."""
     world = ThereAndBack(scheduler, cluster_a, cluster_b)
-    scheduler.api.pause(DAG, paused=False)
     world.begin()
 
-    run_id = scheduler.api.trigger(DAG, home=True)
+    run_id = scheduler.api.trigger(DAG, **FLOW, home=True)
     assert "failed" == scheduler.finish(DAG, run_id, timeout_s=900)["preview"]
     assert "is not promoted: failback before failover" in logged(scheduler, run_id, "preview")
-    run_id = scheduler.api.trigger(DAG, tail="keep")
+    run_id = scheduler.api.trigger(DAG, **FLOW, tail="keep")
     assert "failed" == scheduler.finish(DAG, run_id, timeout_s=900)["preview"]
     assert "tail is about the way home; turn home on" in logged(scheduler, run_id, "preview")
 
@@ -55,12 +55,12 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     produce(cluster_b, world.topic, records(1000, 10))
     commit_group(cluster_b, world.group, world.topic, 30)
 
-    run_id = scheduler.api.trigger(DAG, home=True, dry_run=True)
+    run_id = scheduler.api.trigger(DAG, **FLOW, home=True, dry_run=True)
     assert SKIPPED == scheduler.finish(DAG, run_id, timeout_s=900)
     seen = scheduler.api.result(DAG, run_id, "preview")
     assert (3, 10, failed_over) == (seen["only_on_source"], seen["only_on_target"], seen["failover"])
 
-    run_id = scheduler.api.trigger(DAG)
+    run_id = scheduler.api.trigger(DAG, **FLOW)
     shown = scheduler.answer(DAG, run_id, "Approve")
     assert "| on the source alone | 3 records |" in shown
     assert SAVED == scheduler.finish(DAG, run_id, timeout_s=900)
@@ -71,21 +71,21 @@ def test_a_person_approves_and_clients_go_home(scheduler, cluster_a, cluster_b) 
     assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == world.phases()
     assert [] == events(scheduler)
 
-    run_id = scheduler.api.trigger(DAG, home=True)
+    run_id = scheduler.api.trigger(DAG, **FLOW, home=True)
     states = scheduler.finish(DAG, run_id, timeout_s=900)
     assert ("failed", "upstream_failed") == (states["bring_home"], states["report"])
     said = logged(scheduler, run_id, "bring_home")
     assert "failback of north->south: waiting: bring-home: 3 records are on north alone" in said
     assert (FlowPhase.FAILING_BACK, FlowPhase.FAILING_OVER) == world.phases()
 
-    run_id = scheduler.api.trigger(DAG, home=True, tail="keep")
+    run_id = scheduler.api.trigger(DAG, **FLOW, home=True, tail="keep")
     shown = scheduler.answer(DAG, run_id, "Reject")
     assert "| a yes costs | nothing is lost |" in shown
     assert TURNED_BACK == scheduler.finish(DAG, run_id, timeout_s=900)
     assert "not approved: nothing was changed" in logged(scheduler, run_id, "report")
     assert (FlowPhase.PROMOTED, FlowPhase.ACTIVE) == world.phases()
 
-    run_id = scheduler.api.trigger(DAG, home=True, tail="keep")
+    run_id = scheduler.api.trigger(DAG, **FLOW, home=True, tail="keep")
     scheduler.answer(DAG, run_id, "Approve")
     assert HOME == scheduler.finish(DAG, run_id, timeout_s=900)
     told = scheduler.api.result(DAG, run_id, "report")

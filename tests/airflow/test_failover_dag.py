@@ -15,6 +15,7 @@ from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
@@ -23,8 +24,8 @@ from twinlog.state.ledger import Ledger, read_ledger
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-DAG = "failover__left__right"
-DRILL, CYCLE = "drill__left__right", "replicate__left__right"
+DAG, DRILL, CYCLE = "failover", "drill", "replicate__left__right"
+FLOW = {"flow": "left->right"}
 UP_TO_THE_YES = ("preview", "begin", "fence_producers", "drain", "groups", "audit", "gate", "approve")
 SKIPPED = dict.fromkeys(
     (*UP_TO_THE_YES, "loss", "promote", "switch_clients", "canary", "rejected", "report"), "skipped"
@@ -50,10 +51,9 @@ def records(first: int, count: int) -> list[Seen]:
 
 def drill_it(scheduler, flow: FlowSettings, cluster, group: str, alarms: list[dict]) -> None:
     """Drill by the form: one passes and tells of it, mistakes in the form send no alarm, one that fails does."""
-    scheduler.api.pause(DRILL, paused=False)
     with open_clusters(flow) as clusters:
         before = set(clusters.target.groups())
-    run_id = scheduler.api.trigger(DRILL, groups="readers-failing-.*")
+    run_id = scheduler.api.trigger(DRILL, **FLOW, groups="readers-failing-.*")
     assert {"drill": "success"} == scheduler.finish(DRILL, run_id)
     told = scheduler.api.result(DRILL, run_id, "drill")
     assert ("passed", "admin", [group]) == (told["state"], told["by"], told["drilled"])
@@ -64,12 +64,12 @@ def drill_it(scheduler, flow: FlowSettings, cluster, group: str, alarms: list[di
     drilled = [it["extra"] for it in events if it["uri"] == "twinlog://right/drill/left"]
     assert [(told["run"], 1)] == [(it["run"], it["groups"]) for it in drilled]
 
-    mistaken = [scheduler.api.trigger(DRILL, groups=typed) for typed in ("nobody", "(")]
+    mistaken = [scheduler.api.trigger(DRILL, **FLOW, groups=typed) for typed in ("nobody", "(")]
     assert [{"drill": "failed"}] * 2 == [scheduler.finish(DRILL, run_id) for run_id in mistaken]
 
     late = create_topic(cluster, f"failing-late-{uuid.uuid4().hex[:6]}")
     commit_group(cluster, f"readers-{late}", late, 0)
-    run_id = scheduler.api.trigger(DRILL, groups=f"readers-{late}")
+    run_id = scheduler.api.trigger(DRILL, **FLOW, groups=f"readers-{late}")
     assert {"drill": "failed"} == scheduler.finish(DRILL, run_id)
     heard = scheduler.wait("the alarm", lambda: [it for it in alarms if it["run"] == run_id])
     assert ["left->right"] == [it["flow"] for it in heard]
@@ -96,13 +96,18 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     assert "success" == scheduler.finish(CYCLE, cycled)["publish"]
     produce(cluster_a, topic, records(20, 5))
     commit_group(cluster_a, group, topic, 25)
-    scheduler.api.pause(DAG, paused=False)
 
-    run_id = scheduler.api.trigger(DAG, dry_run=True)
+    run_id = scheduler.api.trigger(DAG, **FLOW, dry_run=True)
     assert SKIPPED == scheduler.finish(DAG, run_id)
     assert 5 == scheduler.api.result(DAG, run_id, "preview")["at_risk_records"]
 
-    run_id = scheduler.api.trigger(DAG)
+    with pytest.raises(TerminalError, match="flow"):
+        scheduler.api.trigger(DAG)  # none is taken for granted
+    run_id = scheduler.api.trigger(DAG, **FLOW)
+    scheduler.asked(DAG, run_id)
+    beside = scheduler.api.trigger(DAG, **FLOW)
+    assert "failed" == scheduler.finish(DAG, beside)["preview"]
+    assert f"run {run_id} waits for a person's answer" in logged(scheduler, beside, "preview")
     shown = scheduler.answer(DAG, run_id, "Reject")
     assert "| a yes costs | nothing is lost |" in shown
     assert r"| missing | 0 records are not on the target now |" in shown
@@ -115,7 +120,7 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     ledger = ledger_of(flow)
     assert (FlowPhase.ACTIVE, ["aborted"]) == (ledger.phase, [it.state for it in ledger.recoveries])
 
-    run_id = scheduler.api.trigger(DAG)
+    run_id = scheduler.api.trigger(DAG, **FLOW)
     scheduler.answer(DAG, run_id, "Reject", if_rejected="wait")
     assert {**asked, "rejected": "success"} == scheduler.finish(DAG, run_id)
     assert "nothing was promoted, and it waits: clear `approve` to be asked again" in logged(
@@ -158,7 +163,7 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     assert "left->right is promoted: nothing is done before that any more" in said
     assert run == ledger_of(flow).recoveries[-1]
 
-    run_id = scheduler.api.trigger(DAG)
+    run_id = scheduler.api.trigger(DAG, **FLOW)
     states = scheduler.finish(DAG, run_id)
     assert ("failed", "upstream_failed") == (states["preview"], states["begin"])
-    assert {"drill": "skipped"} == scheduler.finish(DRILL, scheduler.api.trigger(DRILL))
+    assert {"drill": "skipped"} == scheduler.finish(DRILL, scheduler.api.trigger(DRILL, **FLOW))

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from twinlog.airflow.flows import (
-    DEFAULT_CONFIG,
     STEP_JOB,
     configuration_path,
     dag_id_of,
-    flow_dags,
+    flows_by_dag,
     read_configuration,
 )
 from twinlog.config.flow.settings import (
@@ -56,7 +55,7 @@ FLOWS = flow("B", "A"), flow("A", "C", enabled=False), flow("C", "A", enabled=Fa
 @pytest.mark.parametrize("kind", ["audit", "failback", "drill", "rebuild"])
 def test_every_enabled_flow_has_a_dag_in_the_order_of_the_file(kind: str) -> None:
     """A flow that only beats has no Dag."""
-    assert [f"{kind}__B__A", f"{kind}__A__B"] == list(flow_dags(configuration(*FLOWS), kind))
+    assert [f"{kind}__B__A", f"{kind}__A__B"] == list(flows_by_dag(configuration(*FLOWS), kind))
 
 
 def test_cycles_and_failovers_have_a_dag_for_the_way_home_of_each_flow_too() -> None:
@@ -64,9 +63,9 @@ def test_cycles_and_failovers_have_a_dag_for_the_way_home_of_each_flow_too() -> 
     kept = replace(flow("X", "Y"), policy=IdentityReplicationPolicy(source_alias="X"))
     alone = flow("V", "W")
     continuous = replace(flow("C", "D"), schedule="@continuous")
-    found = flow_dags(configuration(*FLOWS, kept, flow("Y", "X"), alone, continuous, flow("D", "C")))
+    found = flows_by_dag(configuration(*FLOWS, kept, flow("Y", "X"), alone, continuous, flow("D", "C")))
     names = [name for name, it in found.items() if it.homes is not None]
-    assert "failover__B_home__A" in flow_dags(configuration(*FLOWS), "failover")
+    assert "failover__B_home__A" in flows_by_dag(configuration(*FLOWS), "failover")
     assert ["B__A", "A__B", "X__Y", "Y__X", "V__W", "C__D", "D__C"] == [
         name.removeprefix("replicate__") for name in found if name not in names
     ]
@@ -83,16 +82,19 @@ def test_cycles_and_failovers_have_a_dag_for_the_way_home_of_each_flow_too() -> 
 def test_two_flows_under_one_id_are_refused() -> None:
     """A Dag that silently replaces another one would be a flow that is not replicated."""
     with pytest.raises(ConfigError, match="a-b->C and a_b->C would both be Dag replicate__a_b__C"):
-        flow_dags(configuration(flow("a-b", "C"), flow("a_b", "C")))
+        flows_by_dag(configuration(flow("a-b", "C"), flow("a_b", "C")))
 
 
 def test_environment_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TWINLOG_CONFIG wins; unset or empty means the project's own file."""
+    """TWINLOG_CONFIG does; unset or empty means none: nobody's flows are guessed."""
     monkeypatch.setenv("TWINLOG_CONFIG", "/etc/twinlog/mm2.properties")
     assert Path("/etc/twinlog/mm2.properties") == configuration_path()
     monkeypatch.setenv("TWINLOG_CONFIG", "")
-    assert configuration_path() == DEFAULT_CONFIG
-    assert (True, DEFAULT_CONFIG.parents[2]) == (STEP_JOB.exists(), STEP_JOB.parents[1])
+    with pytest.raises(
+        ConfigError, match=r"TWINLOG_CONFIG names no file; set it to your mm2\.properties for"
+    ):
+        configuration_path()
+    assert STEP_JOB.exists()
 
 
 TLS = {"security.protocol": "SSL"}
@@ -127,7 +129,7 @@ def test_a_dag_file_needs_no_value_of_a_connection(
     """Passwords of stores, PEM, a JAAS line, addresses, times: a task checks what holds such a value."""
     configure({key: value.replace("STORES", str(stores)) for key, value in properties.items()})
 
-    assert ["replicate__A__B", "replicate__B_home__A"] == list(flow_dags(read_configuration()))
+    assert ["replicate__A__B", "replicate__B_home__A"] == list(flows_by_dag(read_configuration()))
     with pytest.raises(ConfigError):
         read_configuration(lambda _conn_id, _field: "wrong")
 

@@ -35,8 +35,8 @@ from twinlog.state.ledger import Ledger, read_ledger
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration, pytest.mark.long]
 
-OVER, HOME, CYCLE = "failover__near__far", "failback__near__far", "replicate__far_home__near"
-WITHOUT = "failover__far_home__near"
+OVER, HOME, CYCLE = "failover", "failback", "replicate__far_home__near"
+FLOW = {"flow": "near->far"}
 STEPS = ("discover", "sync_topics", "plan_ranges", "copy", "offset_syncs", "checkpoints", "heartbeats")
 SKIPPED = dict.fromkeys((*STEPS, "validate", "publish"), "skipped")
 OVER_DONE = {
@@ -173,9 +173,8 @@ def _airflow(folder: Path, near, far, connect_port: int, watching) -> Iterator[W
     with AirflowInstance(folder / "airflow", file, settings=settings) as instance:
         instance.wait_until_healthy()
         running = watching(instance)
-        running.wait("Dags", lambda: {OVER, HOME, CYCLE, WITHOUT} <= instance.api.dag_ids())
-        for dag in (OVER, HOME, CYCLE, WITHOUT):
-            instance.api.pause(dag, paused=False)
+        running.wait("Dags", lambda: {OVER, HOME, CYCLE} <= instance.api.dag_ids())
+        instance.api.pause(CYCLE, paused=False)
         world = World(near, far, file, running)
         world.begin()
         yield world
@@ -208,7 +207,7 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
 
     produce(world.near, world.topic, records(20, 5))
     commit_group(world.near, world.group, world.topic, 25)
-    run_id = api.trigger(OVER)
+    run_id = api.trigger(OVER, **FLOW)
     world.scheduler.answer(OVER, run_id, "Approve")
     tries = [
         world.kill(OVER, run_id, "promote", "planned", "begin", worker=False),
@@ -224,7 +223,7 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
     assert behind_the_last == committed(world.far, world.group, world.copy)
 
     with writing(world.far, world.copy, 1000) as written:
-        run_id = api.trigger(HOME, home=True)
+        run_id = api.trigger(HOME, **FLOW, home=True)
         killed = world.kill(HOME, run_id, "bring_home", "failback", "write-files", worker=False)
         assert "failed" == world.scheduler.finish(HOME, run_id, timeout_s=900)["fence_producers"]
         waits = world.run("failback")
@@ -245,7 +244,7 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
     commit_group(
         world.far, world.group, world.copy, read_partitions(world.far, world.copy, [0])[0][-1][0] + 1
     )
-    run_id = api.trigger(HOME, home=True)
+    run_id = api.trigger(HOME, **FLOW, home=True)
     world.scheduler.answer(HOME, run_id, "Approve")
     world.kill(HOME, run_id, "promote", "failback", "audit", worker=True)
     states = world.scheduler.finish(HOME, run_id, timeout_s=900)
@@ -262,9 +261,9 @@ def test_over_and_home_by_dags_though_workers_are_killed(scheduled: World) -> No
     assert (every, every) == world.numbers()
     assert world.equal()
 
-    states = world.finish(WITHOUT)
+    states = world.finish(OVER, flow="far.home->near", mode="source-dead")
     assert ("failed", "upstream_failed") == (states["preview"], states["begin"])
-    run_id = api.trigger(OVER)
+    run_id = api.trigger(OVER, **FLOW)
     world.scheduler.answer(OVER, run_id, "Approve")
     assert OVER_DONE == set(world.scheduler.finish(OVER, run_id, timeout_s=900).items())
 

@@ -17,7 +17,7 @@ from twinlog.state.ledger import Ledger, read_ledger
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-DAG = "rebuild__west__east"
+DAG = "rebuild"
 RECORDS = [Seen(None, b"%d" % n, 1_700_000_000_000 + n) for n in range(20)]
 
 
@@ -28,9 +28,8 @@ def flow(scheduler) -> FlowSettings:
 
 
 @pytest.fixture
-def copied(scheduler, flow: FlowSettings, cluster_a, cluster_b) -> str:
+def copied(flow: FlowSettings, cluster_a, cluster_b) -> str:
     """A topic that was copied by two cycles, its copy's offsets no longer those of the source."""
-    scheduler.api.pause(DAG, paused=False)
     topic = create_topic(cluster_b, f"submitted-{uuid.uuid4().hex[:6]}")
     for part in (RECORDS[:10], RECORDS[10:]):
         produce(cluster_b, topic, part)
@@ -55,7 +54,7 @@ def test_the_form_rebuilds_a_topic_and_its_groups_stay_where_they_were(
     commit_group(cluster_a, group, remote, there)
     _, before = seen(flow, copied)
 
-    run_id = scheduler.api.trigger(DAG, topic=copied, dry_run=True)
+    run_id = scheduler.api.trigger(DAG, flow="west->east", topic=copied, dry_run=True)
     assert {"plan": "success", "do": "skipped"} == scheduler.finish(DAG, run_id)
     shown = scheduler.api.result(DAG, run_id, "plan")
     assert ([(group, 14)], 20) == (
@@ -64,7 +63,9 @@ def test_the_form_rebuilds_a_topic_and_its_groups_stay_where_they_were(
     )
     assert before == seen(flow, copied)[1]
 
-    run_id = scheduler.api.trigger(DAG, topic=copied, confirm=copied, reason="drill", dry_run=False)
+    run_id = scheduler.api.trigger(
+        DAG, flow="west->east", topic=copied, confirm=copied, reason="drill", dry_run=False
+    )
     assert {"plan": "success", "do": "success"} == scheduler.finish(DAG, run_id)
     done = scheduler.api.result(DAG, run_id, "do")
     assert (True, [group]) == (done["deleted"], done["waiting"])

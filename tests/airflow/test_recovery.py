@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from twinlog.airflow.recovery import (
     approver,
     goes_home,
     not_saved,
+    refuse_beside,
     steps_of,
     unfinished,
 )
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.errors import TerminalError, TransientError, UsageError
-from twinlog.formats.ledger.recovery import StepState
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
 from twinlog.gate.suites.suites import Mode
 from twinlog.procedure import StepName, StepReport
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedures import names_of
 from twinlog.recovery.report import FailoverReport, State
+from twinlog.state.ledger import Ledger
 
 ANSWER = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}
 GATE = StepReport(StepName.GATE, StepState.FAILED, 1.0, "not ready, lag-records")
@@ -150,3 +155,33 @@ def test_a_tail_is_about_the_way_home() -> None:
     )
     with pytest.raises(UsageError, match="tail is about the way home; turn home on, or leave tail empty"):
         goes_home({"home": False, "tail": "keep"})
+
+
+@pytest.mark.parametrize(
+    ("approve", "here", "dry", "refused"),
+    [
+        ("deferred", "tuesday", False, True),
+        ("awaiting_input", "tuesday", False, True),
+        ("awaiting_input", "tuesday", True, False),  # changes nothing
+        ("awaiting_input", "monday", False, False),  # it is this very run
+        ("failed", "tuesday", False, False),  # goes on with what the other has left
+        (None, "tuesday", False, False),
+    ],
+)
+def test_a_run_beside_one_that_waits_for_an_answer_is_refused(
+    approve: str | None, here: str, dry: bool, refused: bool
+) -> None:
+    """A no to one would take back what the other has prepared; the ledger says whose run of the Dag it is."""
+    open_one = RecoveryRun("r", "planned", RunState.OPEN, "jo", "failover/monday-3f", 1, 1)
+    ledger = Ledger(recoveries=(open_one,), flow_state=FlowState(FlowPhase.FAILING_OVER, 1, "jo", "", "r"))
+    states = {"monday": {"approve": approve}}
+    context = {
+        "params": {"dry_run": dry},
+        "dag_run": SimpleNamespace(dag_id="failover", run_id=here),
+        "ti": SimpleNamespace(get_task_states=lambda dag_id, task_ids, run_ids: states),
+    }
+    if refused:
+        with pytest.raises(TerminalError, match="run monday waits for a person's answer"):
+            refuse_beside(context, ledger)
+    else:
+        refuse_beside(context, ledger)

@@ -47,7 +47,6 @@ def group(scheduler, cluster_b) -> Iterator[str]:
         assert 20 == copy.run(flow, clusters, OneLane(), run_id=uuid.uuid4().hex, topics=[name]).records
         position = {TopicPartition(name, 0): OffsetChange(7, None)}
         clusters.source.alter_offsets({f"readers, of {name}": position}).require()
-    scheduler.api.pause(DAG, paused=False)
     yield f"readers, of {name}"
     with open_clusters(flow) as clusters:  # other tests count the topics of this flow
         clusters.source.delete_topics([name]).require()

@@ -19,35 +19,33 @@ B->C.enabled = true
 
 
 @pytest.fixture
-def bag_of(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str | None], Any]:
-    """`bag_of("audit.py", text)` is the DagBag of this Dag file under a configuration of that text, or without any."""
+def bag_of(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], Any]:
+    """`bag_of(text)` is the DagBag of `dags/` under a configuration of that text, or without any."""
     try:
         from airflow.dag_processing.dagbag import DagBag
     except ImportError:  # Airflow 3.1
         from airflow.models.dagbag import DagBag
 
-    def read(script: str, text: str | None) -> Any:
+    def read(text: str | None) -> Any:
         config = tmp_path / "mm2.properties"
         if text is not None:
             config.write_text(text)
         monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-        return DagBag(dag_folder=repository / "dags" / script)
+        return DagBag(dag_folder=repository / "dags")
 
     return read
 
 
 @pytest.fixture
-def dags_of(bag_of: Callable[[str, str | None], Any]) -> Callable[..., Mapping[str, Any]]:
-    """`dags_of("audit.py", more)` returns the Dags that this file makes of two flows and more lines, by their ids.
+def dags_of(bag_of: Callable[[str | None], Any]) -> Callable[..., Mapping[str, Any]]:
+    """`dags_of("audit", more)` returns the Dags of this kind for two flows and more lines, by their ids.
 
     With `configuration`, of that text alone.
     """
 
-    def read(script: str, more: str = "", *, configuration: str = TWO_FLOWS) -> Mapping[str, Any]:
-        bag = bag_of(script, configuration + more)
+    def read(kind: str, more: str = "", *, configuration: str = TWO_FLOWS) -> Mapping[str, Any]:
+        bag = bag_of(configuration + more)
         assert {} == bag.import_errors
-        return bag.dags
+        return {dag_id: dag for dag_id, dag in bag.dags.items() if kind == dag_id.partition("__")[0]}
 
     return read

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.airflow
 @pytest.fixture
 def dags(dags_of):
     """The Dags of this file."""
-    return dags_of("audit.py", "us-east->B.twinlog.audit.schedule = 5 */2 * * *")
+    return dags_of("audit", "us-east->B.twinlog.audit.schedule = 5 */2 * * *")
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

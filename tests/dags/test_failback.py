@@ -1,4 +1,4 @@
-"""The failback Dags as Airflow's Dag processor sees them."""
+"""The failback Dag as Airflow's Dag processor sees it."""
 
 import pytest
 
@@ -6,22 +6,20 @@ pytestmark = pytest.mark.airflow
 
 
 @pytest.fixture
-def dags(dags_of):
-    """The failback Dags, by their ids."""
-    return dags_of("failback.py")
+def dag(dags_of):
+    """The failback Dag."""
+    (found,) = dags_of("failback").values()
+    return found
 
 
-def test_one_dag_per_enabled_flow(dags) -> None:
-    """Nothing starts it but a person, one run at a time, with a form; as it stands the form only saves."""
-    assert {"failback__us_east__B", "failback__B__C"} == set(dags)
-    dag = dags["failback__us_east__B"]
-    assert (1, "NullTimetable") == (dag.max_active_runs, type(dag.timetable).__name__)
-    assert {"home": False, "tail": None, "dry_run": False} == dag.params.dump()
+def test_the_form_only_saves_as_it_stands(dag) -> None:
+    """Flows that only bring clients home are none of its flows."""
+    assert {"flow": None, "home": False, "tail": None, "dry_run": False} == dag.params.dump()
+    assert ["us-east->B", "B->C"] == dag.params.get_param("flow").schema["enum"]
 
 
-def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dags) -> None:
+def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dag) -> None:
     """Nothing is saved or promoted on another way; the report comes whatever was done."""
-    dag = dags["failback__B__C"]
     home = [
         "begin",
         "bring_home",
@@ -43,15 +41,14 @@ def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dags) -> Non
     rules = {it.task_id: str(it.trigger_rule.value) for it in dag.tasks}
     expected = {"gate": "none_failed", "rejected": "all_skipped", "report": "none_failed"}
     assert expected == {name: it for name, it in rules.items() if it != "all_success"}
-    assert ["twinlog B->C failback"] == [it.name for it in dag.get_task("report").outlets]
-    assert "asset `twinlog://B/failback/C`" in dag.doc_md
+    assert ["twinlog failback"] == [it.name for it in dag.get_task("report").outlets]
 
 
 @pytest.mark.parametrize("conf", [{"tail": "drop"}, {"home": "yes"}])
-def test_the_form_refuses_what_makes_no_sense(dags, conf) -> None:
+def test_the_form_refuses_what_makes_no_sense(dag, conf) -> None:
     """The REST API answers 400 for the same reason."""
     from airflow.sdk.exceptions import ParamValidationError
 
     for name, value in conf.items():
         with pytest.raises(ParamValidationError):
-            dags["failback__B__C"].params[name] = value
+            dag.params[name] = value

@@ -1,4 +1,4 @@
-"""The failover Dags as Airflow's Dag processor sees them."""
+"""The failover Dag as Airflow's Dag processor sees it."""
 
 import pytest
 
@@ -6,29 +6,21 @@ pytestmark = pytest.mark.airflow
 
 
 @pytest.fixture
-def dags(dags_of):
-    """The failover Dags, by their ids."""
-    return dags_of("failover.py")
+def dag(dags_of):
+    """The failover Dag."""
+    (found,) = dags_of("failover").values()
+    return found
 
 
-def test_one_dag_per_enabled_flow(dags) -> None:
-    """Nothing starts it but a person, one run at a time, with a form."""
-    homeward = {"failover__B_home__us_east", "failover__C_home__B"}
-    assert {"failover__us_east__B", "failover__B__C", *homeward} == set(dags)
-    dag = dags["failover__us_east__B"]
-    assert (1, "NullTimetable") == (dag.max_active_runs, type(dag.timetable).__name__)
-    assert {"mode": "planned", "dry_run": False} == dag.params.dump()
+def test_the_form_names_flow_and_mode(dag) -> None:
+    """Flows that only bring clients home can be failed over, too."""
+    assert {"flow": None, "mode": "planned", "dry_run": False} == dag.params.dump()
+    flows = ["us-east->B", "B->C", "B.home->us-east", "C.home->B"]
+    assert flows == dag.params.get_param("flow").schema["enum"]
 
 
-def test_a_flow_home_is_failed_over_without_its_source_alone(dags) -> None:
-    """A planned failover of it is the way home, which has its own Dag."""
-    modes = dags["failover__C_home__B"].params.get_param("mode")
-    assert ("source-dead", ["source-dead"]) == (modes.value, modes.schema["enum"])
-
-
-def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dags) -> None:
+def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dag) -> None:
     """Nothing is promoted on another way; the report comes whether or not there was a promotion."""
-    dag = dags["failover__B__C"]
     planned = ["fence_producers", "drain", "groups", "audit"]
     behind = ["switch_clients", "canary", "rejected"]
     tasks = {"preview", "begin", *planned, "loss", "gate", "approve", "promote", *behind, "report"}
@@ -45,12 +37,12 @@ def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dags) -> Non
         "rejected": "all_skipped",
         "report": "none_failed",
     } == rules
-    assert ["twinlog://C/failover/B"] == [it.uri for it in dag.get_task("report").outlets]
+    assert ["twinlog failover"] == [it.name for it in dag.get_task("report").outlets]
 
 
-def test_the_form_refuses_a_mode_that_is_none(dags) -> None:
+def test_the_form_refuses_a_mode_that_is_none(dag) -> None:
     """The REST API answers 400 for the same reason."""
     from airflow.sdk.exceptions import ParamValidationError
 
     with pytest.raises(ParamValidationError):
-        dags["failover__B__C"].params["mode"] = "quick"
+        dag.params["mode"] = "quick"

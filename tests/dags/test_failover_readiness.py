@@ -8,7 +8,7 @@ pytestmark = pytest.mark.airflow
 @pytest.fixture
 def dags(dags_of):
     """The Dags of this file."""
-    return dags_of("failover_readiness.py", "us-east->B.twinlog.gate.schedule = 30 */4 * * *")
+    return dags_of("failover_readiness", "us-east->B.twinlog.gate.schedule = 30 */4 * * *")
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

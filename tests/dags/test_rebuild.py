@@ -7,9 +7,9 @@ import pytest
 pytestmark = pytest.mark.airflow
 
 
-def test_a_flow_has_a_rebuild_that_nobody_schedules(dags_of) -> None:
+def test_nobody_schedules_a_rebuild(dags_of) -> None:
     """By hand only, planned before it is done, and a dry run unless the form says otherwise."""
-    dag = dags_of("rebuild.py")["rebuild__B__C"]
+    dag = dags_of("rebuild")["rebuild"]
     assert (False, ["plan", "do"], True) == (
         dag.timetable.can_be_scheduled,
         [task.task_id for task in dag.topological_sort()],

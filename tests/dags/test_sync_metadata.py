@@ -27,7 +27,7 @@ C->A.twinlog.schemas.subjects = orders-.*
 @pytest.fixture
 def dags(dags_of):
     """The metadata Dags, by their ids."""
-    return dags_of("sync_metadata.py", configuration=CONFIGURATION)
+    return dags_of("sync_metadata", configuration=CONFIGURATION)
 
 
 def test_one_dag_per_enabled_flow(dags) -> None:

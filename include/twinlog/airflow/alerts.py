@@ -61,7 +61,7 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
     A mistake in the form of a run by hand is none: who filled it in sees it.
     """
 
-    template_fields = ()
+    template_fields = ("flow",)
 
     def __init__(self, *, flow: str) -> None:
         super().__init__()

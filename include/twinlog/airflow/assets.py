@@ -56,17 +56,18 @@ def drilled(source: str, target: str) -> Asset:
     return _asset(f"drill of {source}->{target}", target, "drill", source)
 
 
+DRILLED, FAILED_OVER, WENT_HOME = (
+    AssetAlias(name=f"twinlog {what}", group="twinlog") for what in ("drill", "failover", "failback")
+)
+"""The placeholders of `drilled`, `failed_over` and `failed_back` in Dags that are not of one flow."""
+
+
 def failed_over(source: str, target: str) -> Asset:
     """Return the asset of a flow that was failed over, `twinlog://<target>/failover/<source>`.
 
     Its event says that the target is promoted; the extra names the run, who approved it, its cost and its evidence.
     """
     return _asset(f"failover of {source}->{target}", target, "failover", source)
-
-
-def went_home(flow: str) -> AssetAlias:
-    """Return the placeholder of `failed_back` in a flow's Dag: an event is sent only if clients went home."""
-    return AssetAlias(name=f"twinlog {flow} failback", group="twinlog")
 
 
 def failed_back(source: str, target: str) -> Asset:

@@ -18,8 +18,11 @@ from twinlog.recovery.ways_home import ways_home
 from twinlog.shipped import folder
 
 CONFIG_VARIABLE = "TWINLOG_CONFIG"
-DEFAULT_CONFIG = folder("config") / "mm2.properties"
 STEP_JOB = folder("jobs") / "run_step.py"
+OF_A_FLOW = ("replicate", "audit", "sync_metadata", "failover_readiness", "drill")
+"""The kinds of Dags of which each flow has one; `drill` if it has a schedule."""
+BY_HAND = ("failover", "failback", "rebuild", "translate_group", "drill")
+"""The Dags that only people start, for a flow that their form names."""
 HOMEWARD = frozenset({"replicate", "failover"})
 """The kinds of Dags that a flow has which only brings clients home, `B.home->A`."""
 SPARK_CONNECTION = "twinlog_spark"
@@ -27,12 +30,17 @@ SPARK_CONNECTION = "twinlog_spark"
 
 
 def configuration_path() -> Path:
-    """Return the file that TWINLOG_CONFIG names, else the project's own mm2.properties.
+    """Return the file that TWINLOG_CONFIG names.  Raises ConfigError if it names none.
 
     It is an environment variable and not an Airflow Variable: Dag files are parsed every few seconds, and reading a
     Variable there would query the database each time (AIR003).
     """
-    return Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
+    if name := os.environ.get(CONFIG_VARIABLE):
+        return Path(name)
+    raise ConfigError(
+        f"{CONFIG_VARIABLE} names no file",
+        hint="set it to your mm2.properties for the scheduler, the Dag processor, workers, triggerer and API server",
+    )
 
 
 def read_configuration(connections: AirflowResolver = stand_in) -> Configuration:
@@ -47,7 +55,7 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
         raise error.with_traceback(None) from None
 
 
-def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
+def flows_by_dag(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
     """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
     Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Param
 
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 
 
@@ -35,6 +36,21 @@ def names(title: str, description: str, **schema: Any) -> Param:
 def choice(default: str, values: tuple[str, ...], title: str, description: str) -> Param:
     """Return a field for one of some values."""
     return Param(default, enum=list(values), title=title, description=description)
+
+
+CHOSEN, CHOSEN_SOURCE, CHOSEN_TARGET = (
+    "{{ params.flow }}",
+    "{{ params.flow.split('->')[0] }}",
+    "{{ params.flow.split('->')[1] }}",
+)
+"""The flow that a form names, and its ends, as templates."""
+
+
+def flow(flows: Sequence[FlowSettings]) -> Param:
+    """Return the field for one of these flows; if there are several, a person has to choose."""
+    names = [it.name for it in flows]
+    only = {"default": names[0]} if len(names) == 1 else {}
+    return Param(**only, type="string", enum=names, title="Flow", description="What this run is about.")
 
 
 def moment(title: str, description: str, **schema: Any) -> Param:

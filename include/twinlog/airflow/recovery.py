@@ -14,6 +14,7 @@ from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.spark.request import FailbackRequest, FailoverRequest
+    from twinlog.state.ledger import Ledger
 
 MODES = ("planned", "source-dead")
 """The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
@@ -43,6 +44,9 @@ ASKED = tuple(WALKED)[:8]
 
 YES, NO = "Approve", "Reject"
 """The answers to the question."""
+
+WAITING = frozenset({"scheduled", "queued", "running", "deferred", "awaiting_input"})
+"""States of an Airflow task that asks a person."""
 
 ASKED_KEY = "asked"
 """The XCom of task `gate` with what a yes costs."""
@@ -101,6 +105,24 @@ def request_of(task: str, flow: FlowSettings, context: Any) -> FailoverRequest |
         return FailoverRequest(**asked, mode=params["mode"], last_ended=seen["last_ended"])
     turned_back, tail = seen["last_turned_back"], params["tail"] or None
     return FailbackRequest(**asked, failover=seen["failover"], last_turned_back=turned_back, tail=tail)
+
+
+def refuse_beside(context: Any, ledger: Ledger) -> None:
+    """Raise TerminalError `live-run` if another run of this Dag waits for an answer about the same flow."""
+    from twinlog.recovery.transitions import open_run
+
+    here, open_one = context["dag_run"], open_run(ledger)
+    dag_id, _, rest = (open_one.holder if open_one else "").partition("/")
+    other = rest.rpartition("-")[0]
+    if context["params"]["dry_run"] or dag_id != here.dag_id or other == here.run_id:
+        return
+    states = context["ti"].get_task_states(dag_id, task_ids=["approve"], run_ids=[other])
+    if states.get(other, {}).get("approve") in WAITING:
+        raise TerminalError(
+            f"run {other} waits for a person's answer about this flow",
+            hint="answer it, or reject it first",
+            code="live-run",
+        )
 
 
 def driver_of(run: Any) -> str:

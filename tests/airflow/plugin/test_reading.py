@@ -115,8 +115,20 @@ class BrokenReader(FlowReader):
         return seen_flow()
 
 
+class Kept:
+    """A cluster whose connections are kept, as far as they are closed."""
+
+    def __init__(self) -> None:
+        self.brokers, self.closed = self, 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
 def test_an_error_replaces_what_was_known() -> None:
-    """A cluster away, a ledger of a newer version, a bug: shown with what to do, and gone once it is over."""
+    """A cluster away, a ledger of a newer version, a bug: shown with what to do, and gone once it is over; the
+    connections of both clusters are closed.
+    """
     reader = BrokenReader("replicate__A__B", FLOW)
     seen = [reader.read().status is not None]
     for reader.raises in (
@@ -126,9 +138,12 @@ def test_an_error_replaces_what_was_known() -> None:
     ):
         found = reader.read()
         seen.append((found.status, found.ledger, found.error, found.hint))
-    reader.raises = None
+    reader.raises, kept = None, Kept()
+    reader._clusters = (kept, kept)
+    reader._failed("B does not answer", "")
     seen.append(reader.read().status is not None)
 
+    assert (2, ()) == (kept.brokers.closed, reader._clusters)
     assert [
         True,
         (None, None, "B does not answer", "start it"),

@@ -44,11 +44,14 @@ def test_every_dag_and_the_plugin_arrive(folders, capsys) -> None:
 
 def test_those_of_another_version_are_renewed(folders, capsys) -> None:
     """They were twinlog's."""
-    old = folders[0] / "replicate.py"
-    old.write_text("# Installed by twinlog 0.0.1: `twinlog machine airflow` renews it.\nold\n")
+    old, gone, mine = (folders[0] / f"{name}.py" for name in ("twinlog_dags", "replicate", "mine"))
+    for it in (old, gone):
+        it.write_text("# Installed by twinlog 0.0.1: `twinlog machine airflow` renews it.\nold\n")
+    mine.write_text("# mine\n")
     code, states = install(folders, capsys)
-    assert (0, 1) == (code, states.count("renewed"))
+    assert (0, 1, 1) == (code, states.count("renewed"), states.count("removed"))
     assert "old\n" not in old.read_text()
+    assert (False, "# mine\n") == (gone.exists(), mine.read_text())
 
 
 def test_anothers_file_stays_and_nothing_is_written(folders, capsys) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
     Its XCom is the step's result as JSON, cut if it is large, also if the step failed.
     """
 
+    template_fields: Sequence[str] = ("flow",)
     operator_extra_links = (FlowPageLink(),)
 
     def __init__(self, *, step: Step, flow: str, **arguments: Any) -> None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinlog.airflow.flows import HOMEWARD, dag_id_of, slug
+from twinlog.airflow.flows import BY_HAND, HOMEWARD, dag_id_of, slug
 from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago, strictest_rpo
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
@@ -154,7 +154,7 @@ def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
         troubles=troubles,
         facts=facts_of(seen, now),
         dags=tuple(
-            (label, dag_id_of(kind, source, target))
+            (label, kind if kind in BY_HAND else dag_id_of(kind, source, target))
             for kind, label in DAGS.items()
             if seen.flow.homes is None or kind in HOMEWARD
         ),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from twinlog.airflow.flows import configuration_path, flow_dags, read_configuration
+from twinlog.airflow.flows import CONFIG_VARIABLE, flows_by_dag, read_configuration
 from twinlog.airflow.plugin.reports import KeptReport, kept_reports
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.flow.settings import FlowSettings
@@ -18,7 +20,7 @@ from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.checks.coverage import PartitionCoverage
-    from twinlog.cluster.api import Clusters
+    from twinlog.cluster.kafka import KafkaCluster
     from twinlog.groups.report import CheckpointsResult
     from twinlog.monitoring.status import FlowStatus
     from twinlog.state.ledger import Ledger
@@ -147,18 +149,21 @@ class ReadConfiguration:
     error: str = ""
 
 
+def file_name() -> str:
+    """Return the name of the configuration file, without its folder."""
+    return Path(os.environ.get(CONFIG_VARIABLE, "")).name
+
+
 def configuration_now() -> ReadConfiguration:
     """Read the file; Airflow's connections are resolved."""
     try:
         configuration = read_configuration(ask_airflow)
-        return ReadConfiguration(time.time(), flow_dags(configuration), configuration.warnings)
+        return ReadConfiguration(time.time(), flows_by_dag(configuration), configuration.warnings)
     except (TwinlogError, OSError) as error:
         return ReadConfiguration(time.time(), {}, error=str(error))
     except Exception as error:  # a secrets backend may raise anything
         log.exception("the configuration cannot be read")
-        return ReadConfiguration(
-            time.time(), {}, error=f"{configuration_path().name} cannot be read: {error!r}"
-        )
+        return ReadConfiguration(time.time(), {}, error=f"{file_name()} cannot be read: {error!r}")
 
 
 class FlowReader:
@@ -171,7 +176,7 @@ class FlowReader:
     def __init__(self, dag_id: str, flow: FlowSettings) -> None:
         self.flow = flow
         self._seen = SeenFlow(dag_id, flow)
-        self._clusters: Clusters | None = None
+        self._clusters: tuple[KafkaCluster, ...] = ()
 
     def read(self) -> SeenFlow:
         """Return what is seen now, or why nothing is."""
@@ -185,7 +190,9 @@ class FlowReader:
         return self._seen
 
     def _failed(self, error: str, hint: str) -> None:
-        self._clusters = None
+        for it in self._clusters:
+            it.brokers.close()
+        self._clusters = ()
         blank = SeenFlow(self._seen.dag_id, self.flow)
         self._seen = replace(blank, at=time.time(), error=error, hint=hint, reports=kept_reports(self.flow))
 
@@ -196,13 +203,13 @@ class FlowReader:
         from twinlog.recovery.reverse import as_noted
         from twinlog.topics.snapshot import FlowSnapshot
 
-        if self._clusters is None:
-            self._clusters = Clusters(KafkaCluster(self.flow.source), KafkaCluster(self.flow.target))
-        flow = as_noted(self.flow, self._clusters.target)
+        self._clusters = self._clusters or (KafkaCluster(self.flow.source), KafkaCluster(self.flow.target))
+        clusters = Clusters(*self._clusters)
+        flow = as_noted(self.flow, clusters.target)
         if flow.homes == {}:
             return SeenFlow(self._seen.dag_id, flow, time.time())
-        snapshot = FlowSnapshot(flow, self._clusters)
-        seen = status.run(flow, self._clusters, snapshot)
+        snapshot = FlowSnapshot(flow, clusters)
+        seen = status.run(flow, clusters, snapshot)
         details, now = self._seen.details, time.time()
         if details is None or now - details.at >= SELDOM_S:
             details = details_of(snapshot)
@@ -253,7 +260,7 @@ class Reader:
 
     def get(self) -> SeenFlows:
         """Return what is known, at once."""
-        file, read = configuration_path().name, self._configuration.get()
+        file, read = file_name(), self._configuration.get()
         if read is None:
             return SeenFlows(0.0, file)
         flows = tuple(self._flow(dag_id, flow) for dag_id, flow in read.flows.items())

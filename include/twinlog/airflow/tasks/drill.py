@@ -1,4 +1,4 @@
-"""The task of the Dag drill__A__B: a drill by the form, and the event for other Dags."""
+"""The task of a drill's Dag: a drill by the form, and the event for other Dags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
 
-from twinlog.airflow.assets import drilled
+from twinlog.airflow.assets import DRILLED, drilled
 from twinlog.airflow.form import choice
 from twinlog.airflow.recovery import MODES, driver_of, who
 from twinlog.airflow.tasks.frame import configured, log_step, opened, skip_out_of_service
@@ -82,7 +82,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     last = visible(short(f"drill {report.state.value}: {report.message}", MOST_CHARACTERS))
     if report.state is DrillState.PASSED:
         log.info(last)
-        outlet_events[drilled(flow.source.alias, flow.target.alias)].extra = asset_extra(report)
+        outlet_events[DRILLED].add(drilled(flow.source.alias, flow.target.alias), extra=asset_extra(report))
         return told
     context["ti"].xcom_push("return_value", told)
     if report.state is DrillState.WAITING:

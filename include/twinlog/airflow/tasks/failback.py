@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow import form
-from twinlog.airflow.assets import failed_back, went_home
-from twinlog.airflow.recovery import WHOLE, approver, goes_home, not_saved, told_of, unfinished
+from twinlog.airflow.assets import WENT_HOME, failed_back
+from twinlog.airflow.recovery import (
+    WHOLE,
+    approver,
+    goes_home,
+    not_saved,
+    refuse_beside,
+    told_of,
+    unfinished,
+)
 from twinlog.airflow.tasks import failover
 from twinlog.airflow.tasks.failover import NOTE_KEY, rows, undone, walk
 from twinlog.airflow.tasks.frame import configured, log_step, opened, shown
@@ -60,7 +68,9 @@ def preview(flow_name: str) -> Json:
     configuration, flow = configured(flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters.target)
-        turned_back = last_turned_back(read_ledger(flow, clusters.target))
+        ledger = read_ledger(flow, clusters.target)
+        refuse_beside(context, ledger)
+        turned_back = last_turned_back(ledger)
         look = _look_home if homeward else _look
         found = look(configuration, flow, clusters, params["tail"])
     for name, text in rows(found):
@@ -164,5 +174,5 @@ def report(flow_name: str, outlet_events: Any) -> Json:
     if homeward:
         flow = read_configuration().flows[flow_name]
         asset = failed_back(flow.source.alias, flow.target.alias)
-        outlet_events[went_home(flow.name)].add(asset, extra=told)
+        outlet_events[WENT_HOME].add(asset, extra=told)
     return shown({**told, "next": done["next"]})

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param, get_current_context
+from airflow.sdk import get_current_context
 
 from twinlog.airflow import form, recovery
-from twinlog.airflow.assets import failed_over
+from twinlog.airflow.assets import FAILED_OVER, failed_over
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
 from twinlog.airflow.tasks.frame import configured, flow_of, opened, shown
@@ -34,21 +34,17 @@ NOTE_KEY = "note"
 WHOLE = "`twinlog failover --dry-run`"
 
 
-def params(flow: FlowSettings) -> dict[str, Param]:
-    """Return the fields of the form; a flow that only brings home is failed over without its source alone."""
-    modes = MODES if flow.homes is None else MODES[1:]
-    return {
-        "mode": form.choice(
-            modes[0],
-            modes,
-            "Mode",
-            "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
-        ),
-        "dry_run": form.dry_run(
-            "Say what would be done, with the numbers of now; ask nobody, and change nothing."
-        ),
-    }
-
+PARAMS = {
+    "mode": form.choice(
+        MODES[0],
+        MODES,
+        "Mode",
+        "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
+    ),
+    "dry_run": form.dry_run(
+        "Say what would be done, with the numbers of now; ask nobody, and change nothing."
+    ),
+}
 
 IF_REJECTED = {
     recovery.IF_REJECTED: form.choice(
@@ -83,6 +79,7 @@ def preview(flow_name: str) -> Json:
             require_ledger(flow, clusters.target)
         _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
+        recovery.refuse_beside(context, ledger)
         found = failover.look(flow, clusters, failover.Request(Mode(params["mode"]), "", dry_run=True))
     for name, text in rows(found):
         log.info("%s: %s", name, visible(text))
@@ -273,5 +270,5 @@ def report(flow_name: str, outlet_events: Any) -> Json:
     done = walk("report", flow_name).document
     told = told_of(context, done, "")
     flow = flow_called(read_configuration(), flow_name)
-    outlet_events[failed_over(flow.state_alias, flow.target.alias)].extra = told
+    outlet_events[FAILED_OVER].add(failed_over(flow.state_alias, flow.target.alias), extra=told)
     return shown({**told, "next": done["next"]})

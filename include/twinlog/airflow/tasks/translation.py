@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow.sdk import Context, Param, get_current_context
+from airflow.sdk import Context, get_current_context
 
-from twinlog.airflow import form as fields
+from twinlog.airflow import form
 from twinlog.airflow.cycle import parse_time
 from twinlog.airflow.tasks.frame import flow_of, opened_own, shown
 from twinlog.airflow.xcom import shortened
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
 
@@ -29,22 +27,15 @@ With the source out of reach, groups stand where their last checkpoints say.
 """
 
 
-def form(flows: Sequence[FlowSettings]) -> dict[str, Param]:
-    """Return the trigger form."""
-    names = [flow.name for flow in flows]
-    return {
-        "flow": Param(names[0], type="string", enum=names, title="Flow", section="What"),
-        "groups": fields.names("Groups", "Names of consumer groups, as they are.", section="What"),
-        "pattern": fields.text(
-            "Pattern", "Or a Java regex that must match the whole name of a group.", section="What"
-        ),
-        "at": fields.moment(
-            "At",
-            "Where they stood at a time, as far as checkpoints are left; empty means now.",
-            pattern=fields.A_TIME,
-            section="When",
-        ),
-    }
+PARAMS = {
+    "groups": form.names("Groups", "Names of consumer groups, as they are."),
+    "pattern": form.text("Pattern", "Or a Java regex that must match the whole name of a group."),
+    "at": form.moment(
+        "At",
+        "Where they stood at a time, as far as checkpoints are left; empty means now.",
+        pattern=form.A_TIME,
+    ),
+}
 
 
 def translate_group() -> Json:

@@ -20,7 +20,10 @@ PluginsOption = Annotated[Path, typer.Option("--plugins", metavar="FOLDER", help
 
 @dataclass(frozen=True)
 class Installed:
-    """A file of an Airflow's folder, and what became of it: `new`, `renewed`, or `same` if there was nothing to do."""
+    """A file of an Airflow's folder, and what became of it.
+
+    `new`, `renewed`, `removed` if this version has none of that name, or `same` if there was nothing to do.
+    """
 
     file: str
     state: str
@@ -28,6 +31,8 @@ class Installed:
 
 def install(dags: DagsOption, plugins: PluginsOption) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
+
+    Those that an older version has written and this one does not have are removed: their Dags would be there twice.
 
     A file of the same name that twinlog did not write is refused, and then nothing is written.
 
@@ -40,6 +45,10 @@ def install(dags: DagsOption, plugins: PluginsOption) -> int:
                 f"{path} is not twinlog's", hint="move it away, or choose another folder", code="foreign-file"
             )
     done = [_install(path, text) for path, text in contents.items()]
+    for path in sorted((*dags.glob("*.py"), *plugins.glob("*.py"))):
+        if path not in contents and path.read_text(errors="replace").startswith(OURS):
+            path.unlink()
+            done.append(Installed(str(path), "removed"))
     grid = Grid.of(
         "restart Airflow's scheduler, Dag processor and API server to load the plugin", "file | state", done
     )

@@ -42,7 +42,7 @@ class FailoverSettings:
     """who may say yes to a failover and to a way home, and [accept](gate.md#accepting) what stands against it: logins
     and Airflow's users. Empty: whoever may run it, and the evidence says so"""
     drill_schedule: str = setting(CRON_OR_NEVER, "twinlog.drill.schedule", "never")
-    """cron expression of the Dag `drill__A__B`, in UTC; or `never`: only by hand"""
+    """cron expression of the Dag `drill__A__B`, in UTC; or `never`: no such Dag, only by hand"""
     drill_age_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.age.seconds", None)
     """how long ago the last [drill](drills.md) that passed may be; then an alarm is sent each day. Not given,
     nobody is told"""

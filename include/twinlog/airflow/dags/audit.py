@@ -1,17 +1,12 @@
-"""One Dag per enabled flow: compare the copy with its source, and apply the user's own rules of the data.
-
-Wiring only: the comparison is twinlog.audit.audit, the rules are twinlog.data_rules.ask.
-"""
+"""The Dag of a flow that compares the copy with its source, and applies the user's own rules of the data."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.dags.common import dag_of_flow
 from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
 from twinlog.airflow.operators.spark_job import SparkStepOperator
-from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import OUR_TASKS
 from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import NEVER
@@ -25,21 +20,17 @@ sample. What is proved is remembered on {target}, and the readiness gate asks fo
 """
 
 
-def audit(dag_id: str, flow: FlowSettings) -> DAG:
+def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow.  Its tasks do not depend on each other, and each judges the run."""
     by_hand = flow.audit.schedule == NEVER
-    ends = {"source": flow.source.alias, "target": flow.target.alias}
-    with DAG(
+    with dag_of_flow(
         dag_id,
+        flow,
+        f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
+        TEXT.format(source=flow.source.alias, target=flow.target.alias),
         schedule=None if by_hand else CronTriggerTimetable(flow.audit.schedule, timezone="UTC"),
-        catchup=False,
-        max_active_runs=1,
         max_active_tasks=1,  # two Spark sessions at once would only slow each other down
         params=PARAMS,
-        default_args=OUR_TASKS,
-        tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
-        description=f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
-        doc_md=TEXT.format(**ends) + link_in_text(flow),
     ) as dag:
         SparkStepOperator(
             task_id="compare", step=AUDIT, flow=flow.name, doc_md="Compare both sides with one Spark job."
@@ -51,7 +42,3 @@ def audit(dag_id: str, flow: FlowSettings) -> DAG:
             doc_md="Ask the user's own rules of a sample, if there are any.",
         )
     return dag
-
-
-for dag_id, flow in flow_dags(read_configuration(), "audit").items():
-    globals()[dag_id] = audit(dag_id, flow)

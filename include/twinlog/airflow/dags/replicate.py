@@ -1,8 +1,4 @@
-"""One Dag per enabled flow of the configuration file: a replication cycle, step by step.
-
-Wiring only: the work of each task is in twinlog.steps; twinlog.airflow runs it from Airflow.  If the configuration
-file cannot be used, this module raises, so that Airflow shows it as an import error.
-"""
+"""The Dag of a flow whose runs are its replication cycles, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from airflow.sdk import DAG, TriggerRule, chain, task
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.cycle import PARAMS, describe_flow
-from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.dags.common import dag_of_flow
 from twinlog.airflow.following import RUNS_AT_ONCE, interval, retries
 from twinlog.airflow.operators.copy import COPY
 from twinlog.airflow.operators.spark_job import SparkStepOperator
@@ -37,12 +33,14 @@ def describe(flow: FlowSettings) -> str:
     return f"Copy topics of {flow.source.alias} to {flow.target.alias}, exactly once"
 
 
-def replicate(dag_id: str, flow: FlowSettings) -> DAG:
+def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow: a run is a cycle, and one of them copies at a time."""
-    with DAG(
+    with dag_of_flow(
         dag_id,
+        flow,
+        describe(flow),
+        describe_flow(flow),
         schedule=schedule(flow),
-        catchup=False,
         max_active_runs=RUNS_AT_ONCE if flow.continuous else 1,
         params=PARAMS,
         # A backfill brings its own limit of runs; if one step ran in two runs at once, it would fence the other.
@@ -51,9 +49,6 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             "max_active_tis_per_dag": 1,
             "retries": retries(flow, OUR_TASKS["retries"]),
         },
-        tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
-        description=describe(flow),
-        doc_md=describe_flow(flow),
         deadline=rpo_deadline(flow),
     ) as cycle:
 
@@ -118,7 +113,3 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             before.insert(0, brings_home())
         chain(*before, copy, offset_syncs(), checkpoints(), heartbeats(), validate(), publish())
     return cycle
-
-
-for dag_id, flow in flow_dags(read_configuration()).items():
-    globals()[dag_id] = replicate(dag_id, flow)

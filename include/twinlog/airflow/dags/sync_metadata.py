@@ -1,7 +1,6 @@
-"""One Dag per enabled flow: topic configs, ACLs, quotas, users and schemas of the source, brought to the target.
+"""The Dag of a flow that brings topic configs, ACLs, quotas, users and schemas of the source to the target.
 
-Wiring only: the work of each task is in twinlog.airflow.tasks.metadata.  With `twinlog.metadata.approval` a person
-approves each plan before it is applied.
+With `twinlog.metadata.approval` a person approves each plan before it is applied.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, chain, task
 
-from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import OUR_TASKS
+from twinlog.airflow.dags.common import dag_of_flow
 from twinlog.airflow.tasks import metadata
 from twinlog.airflow.versions import DeltaDataIntervalTimetable
 from twinlog.config.flow.settings import FlowSettings
@@ -24,19 +21,16 @@ producers their rights before a failover; profile and schedule otherwise come fr
 """
 
 
-def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
+def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow; if the flow syncs nothing, the Dag has no schedule."""
     every = metadata.run_every(flow)
-    with DAG(
+    with dag_of_flow(
         dag_id,
+        flow,
+        f"Bring topic configs and rights of {flow.source.alias} to {flow.target.alias}",
+        ABOUT,
         schedule=None if every is None else DeltaDataIntervalTimetable(every),
-        catchup=False,
-        max_active_runs=1,
         params=metadata.PARAMS,
-        default_args=OUR_TASKS,
-        tags=["twinlog", "metadata", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
-        description=f"Bring topic configs and rights of {flow.source.alias} to {flow.target.alias}",
-        doc_md=ABOUT + link_in_text(flow),
     ) as dag:
 
         @task
@@ -78,7 +72,3 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
 
             schemas()
     return dag
-
-
-for dag_id, flow in flow_dags(read_configuration(), "sync_metadata").items():
-    globals()[dag_id] = sync_metadata(dag_id, flow)

@@ -1,7 +1,4 @@
-"""One Dag per enabled flow of the configuration file: the gate, run on a schedule or by hand.
-
-Wiring only: the gate is twinlog.gate.ask; twinlog.airflow.tasks.readiness runs it from Airflow.
-"""
+"""The Dag of a flow that asks the readiness gate, on a schedule or by hand."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from twinlog.airflow.assets import readiness
-from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.retries import OUR_TASKS
+from twinlog.airflow.dags.common import dag_of_flow
 from twinlog.airflow.tasks.readiness import PARAMS, ask_gate
 from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
@@ -27,21 +22,13 @@ for the proof, or with mode *source-dead* when {source} is lost. What a check me
 """
 
 
-def failover_readiness(dag_id: str, flow: FlowSettings) -> DAG:
+def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow."""
     outlet = readiness(flow.target.alias)
     ends = {"source": flow.source.alias, "target": flow.target.alias, "asset": outlet.uri}
-    with DAG(
-        dag_id,
-        schedule=CronTriggerTimetable(flow.gate.schedule, timezone="UTC"),
-        catchup=False,
-        max_active_runs=1,
-        params=PARAMS,
-        default_args=OUR_TASKS,
-        tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
-        description=f"Ask whether {flow.target.alias} could take over from {flow.source.alias}",
-        doc_md=TEXT.format(**ends) + link_in_text(flow),
-    ) as readiness_dag:
+    what = f"Ask whether {flow.target.alias} could take over from {flow.source.alias}"
+    at = CronTriggerTimetable(flow.gate.schedule, timezone="UTC")
+    with dag_of_flow(dag_id, flow, what, TEXT.format(**ends), schedule=at, params=PARAMS) as dag:
 
         @task(outlets=[outlet])
         def gate(*, outlet_events: Any) -> Any:
@@ -49,8 +36,4 @@ def failover_readiness(dag_id: str, flow: FlowSettings) -> DAG:
             return ask_gate(flow.name, outlet_events)
 
         gate()
-    return readiness_dag
-
-
-for dag_id, flow in flow_dags(read_configuration(), "failover_readiness").items():
-    globals()[dag_id] = failover_readiness(dag_id, flow)
+    return dag

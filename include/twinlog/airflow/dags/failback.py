@@ -1,0 +1,98 @@
+"""The Dag that brings a flow's clients home after a failover: by hand, with a form, approved by a person.
+
+The procedures are twinlog.recovery.failback.failback and .home; each task of the way home walks the steps that
+twinlog.airflow.recovery names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import DAG, TriggerRule, chain, task
+
+from twinlog.airflow.assets import WENT_HOME
+from twinlog.airflow.dags.common import dag_by_hand
+from twinlog.airflow.form import CHOSEN, CHOSEN_SOURCE
+from twinlog.airflow.operators.recovery import walking
+from twinlog.airflow.tasks import failback as tasks
+from twinlog.airflow.tasks.failover import IF_REJECTED, OPTIONS
+from twinlog.airflow.tasks.failover import rejected as take_back
+from twinlog.config.flow.settings import FlowSettings
+
+TEXT = """\
+### The source is back, and clients of the target are to work there again
+
+**Trigger** it once the source answers. As it stands the form saves: `save` exports what the source alone has, and
+changes nothing else. With *Home* clients go home: the steps up to `gate` copy both ways, stop producers, place and
+prove; a yes lets the flow follow again. A person is asked under *Required Actions*, with what was found. If a task
+fails, its last line says what to do: clear it, and it goes on. While a run waits, another one for the same flow is
+refused: reject it first. If clients went home, that is an event of the asset
+`twinlog://<source>/failback/<target>`. See docs/failback.md.
+"""
+
+
+def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
+    """Return the Dag."""
+    what = "After a failover: save what the source alone has, and bring clients home to it"
+    with dag_by_hand(dag_id, flows, tasks.PARAMS, what, TEXT) as dag:
+
+        @task
+        def preview(*, params: Any) -> Any:
+            """Show what would be done, and what each side alone has, with the numbers of now."""
+            return tasks.preview(params["flow"])
+
+        @task(trigger_rule=TriggerRule.NONE_FAILED)
+        def gate(*, params: Any) -> None:
+            """Ask the readiness gate, and put together what a person has to know."""
+            tasks.ask(params["flow"])
+
+        # An ApprovalOperator keeps no answer that is a no.
+        approve = HITLOperator(
+            task_id="approve",
+            options=OPTIONS,
+            subject=CHOSEN
+            + "{{ ': bring clients home to ' if params.home else ': save what ' }}"
+            + CHOSEN_SOURCE
+            + "{{ '?' if params.home else ' alone has?' }}",
+            # Cells are escaped, or it is a block of code, whatever names on the clusters hold.
+            body="{{ ti.xcom_pull(task_ids='gate', key='note') }}",
+            params=IF_REJECTED,
+            doc_md="Wait for a person, who sees the facts.",
+        )
+
+        @task
+        def save(*, params: Any) -> Any:
+            """Export what the source alone has, to topics on the target and to files."""
+            return tasks.save(params["flow"])
+
+        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
+        def rejected(*, params: Any) -> Any:
+            """After a no: leave clients where they are, or let the way home wait."""
+            return take_back(params["flow"])
+
+        @task(outlets=[WENT_HOME], trigger_rule=TriggerRule.NONE_FAILED)
+        def report(*, params: Any, outlet_events: Any) -> Any:
+            """Tell what was saved, or that clients went home, or say why nothing was done."""
+            return tasks.report(params["flow"], outlet_events)
+
+        before = (
+            walking("begin", "Begin the way home."),
+            walking("bring_home", "Save what the source alone has, and copy both ways.", on_spark=True),
+            walking("fence_producers", "Stop the producers of the target.", on_spark=True),
+            walking("drain", "Copy home until nothing is left.", on_spark=True),
+            walking("groups", "Place every group on the source."),
+            walking("audit", "Compare what no audit of either flow has compared yet.", on_spark=True),
+        )
+        promote = walking("promote", "Prove all once more, and promote the source.", on_spark=True)
+        saved, told = save(), report()
+        chain(preview(), *before, gate(), approve, [promote, saved], rejected(), told)
+        chain(
+            promote,
+            walking("follow", "Let schemas and the reverse flow follow."),
+            walking("switch_clients", "Run the hook of the reverse flow."),
+            walking("canary", "Write a heartbeat to the source, and read it back."),
+            told,
+        )
+    return dag
